@@ -1,0 +1,1 @@
+"""The conformance suite that `pytest --byoc-target=…` runs. Installed with the plugin."""

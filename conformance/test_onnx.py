@@ -1,0 +1,3 @@
+"""ONNX's own node tests, imported by TVM's ONNX frontend."""
+
+from __future__ import annotations

@@ -1,0 +1,57 @@
+"""Random graphs, each operator in turn being the one that every graph holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.graph import Graph
+from pytest_byoc.outcome import Verdict
+from pytest_byoc.session import TargetSession
+
+
+class _Found(Exception):
+    """Ends Hypothesis's search; carries the failing verdict out of it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+
+
+def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
+    options = byoc_target.settings
+    failing: Verdict | None
+    passed: list[Verdict] = []
+    seen: list[Verdict] = []
+
+    @settings(
+        max_examples=options.max_examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        # The graph itself is shrunk, which takes far fewer examinations than shrinking choices.
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(
+        graphs(options.operators, ir=byoc_target.ir, max_nodes=options.max_nodes, focus=byoc_operator)
+    )
+    def search(graph: Graph) -> None:
+        verdict = byoc_target.examine(graph, f"random[{byoc_operator}]")
+        seen.append(verdict)
+        if verdict.failed:
+            raise _Found(verdict)
+        if verdict.outcome == "pass":
+            passed.append(verdict)
+
+    try:
+        search()
+    except _Found as found:
+        failing = found.verdict
+    else:
+        failing = None
+    if failing is not None:
+        byoc_target.fail(failing, f"random[{byoc_operator}]")
+    if not passed:
+        outcomes = sorted({v.outcome for v in seen})
+        pytest.skip(f"none of {len(seen)} graphs passed: {', '.join(outcomes)}")

@@ -1,0 +1,29 @@
+"""Conformance tests for codegens brought to Apache TVM (BYOC).
+
+The public API is small and loaded on demand, because this package is also imported by worker
+processes whose interpreter may hold nothing but NumPy and TVM.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_API = {
+    "graphs": "pytest_byoc.generation.strategies",
+    "Graph": "pytest_byoc.graph",
+    "Node": "pytest_byoc.graph",
+    "TensorType": "pytest_byoc.graph",
+    "Target": "pytest_byoc.target",
+    "ConformanceFailure": "pytest_byoc.outcome",
+}
+
+__all__ = ["ConformanceFailure", "Graph", "Node", "Target", "TensorType", "__version__", "graphs"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _API:
+        return getattr(importlib.import_module(_API[name]), name)
+    raise AttributeError("module 'pytest_byoc' has no attribute " + repr(name))

@@ -1,0 +1,49 @@
+"""What a check is: one file with two halves.
+
+`observe` runs in the target worker and `reload` in the loader worker; they record facts. `judge`
+runs on the host and turns facts into findings. Worker halves use the standard library and NumPy
+only and run on Python 3.8; the host's half never sees TVM.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Optional
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a check holds against the target.
+
+    check: its id. outcome: of `outcome.OUTCOMES`. stage: where it happened. kind: what tells it
+    from other findings of the check. message: for the user, whole sentences. details: numbers
+    behind it (output, index, expected, bound, actual, executor …), JSON-able.
+    """
+
+    check: str
+    outcome: str
+    stage: str
+    kind: str
+    message: str
+    details: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """What stays the same while a counterexample shrinks."""
+        return "/".join((self.check, self.outcome, self.stage, self.kind))
+
+
+@dataclass(frozen=True)
+class Check:
+    """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees."""
+
+    id: str
+    rule: str
+    why: str
+    judge: Callable[[Evidence], Iterable[Finding]]
+    observe: Optional[Callable[[TargetRun], None]] = None
+    reload: Optional[Callable[[LoaderRun], None]] = None

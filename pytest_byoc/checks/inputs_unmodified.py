@@ -1,0 +1,40 @@
+"""A run leaves its inputs alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            run.record("modified", run.first_run(executor)[1])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, names in evidence.target.facts("modified"):
+        if names:
+            yield Finding(
+                "inputs-unmodified",
+                "wrong-result",
+                "run",
+                "modified",
+                "the run with the %s executor overwrote its input %s."
+                % (executor, ", ".join("%" + n for n in names)),
+                {"executor": executor, "inputs": names},
+            )
+
+
+CHECK = Check(
+    id="inputs-unmodified",
+    rule="After a run every input holds the bytes it held before.",
+    why="Kernels that work in place, or into the wrong buffer (bug class 38).",
+    observe=observe,
+    judge=judge,
+)

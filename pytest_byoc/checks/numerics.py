@@ -1,0 +1,33 @@
+"""Every element of every output lies within its error bound, under every executor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            run.record("outputs", {"set": 0, "arrays": run.first_run(executor)[0]})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.target.facts("outputs"):
+        yield from evidence.compare(
+            "numerics", "wrong-value", value["set"], value["arrays"], "with the %s executor" % executor
+        )
+
+
+CHECK = Check(
+    id="numerics",
+    rule="|actual - expected| <= bound for every element that is not ambiguous; shapes and dtypes equal.",
+    why="Wrong attribute, axis, layout, operand order, constant … (most of the bug classes).",
+    observe=observe,
+    judge=judge,
+)

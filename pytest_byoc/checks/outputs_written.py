@@ -1,0 +1,52 @@
+"""Every element of every output is written by the run.
+
+Output buffers (graph executor) and all fresh memory (the rest) hold 0x7F bytes before the run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+import numpy as np
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+
+#: What memory holds before a run. As float32 3.39e38.
+POISON_BYTE = 0x7F
+
+
+def _unwritten(array: np.ndarray) -> np.ndarray:
+    raw = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape + (array.itemsize,))
+    return (raw == POISON_BYTE).all(axis=-1)
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.target.facts("outputs"):
+        for i, array in enumerate(value["arrays"]):
+            if array.dtype == bool or array.size == 0 or i >= len(evidence.graph.outputs):
+                continue
+            holes = _unwritten(array)
+            if holes.any():
+                name = evidence.graph.outputs[i]
+                index = [int(v) for v in np.argwhere(holes)[0]]
+                yield Finding(
+                    "outputs-written",
+                    "wrong-result",
+                    "run",
+                    "unwritten",
+                    "%d of %d elements of output %d (%%%s) were not written under the %s executor, the "
+                    "first at %s: they still hold the poison put there before the run."
+                    % (int(holes.sum()), holes.size, i, name, executor, index),
+                    {"executor": executor, "output": i, "index": index},
+                )
+
+
+CHECK = Check(
+    id="outputs-written",
+    rule="No output element holds the pattern that its buffer was filled with before the run.",
+    why="Duplicate outputs, early returns, swallowed errors (bug classes 47 and 49).",
+    judge=judge,
+)

@@ -1,0 +1,46 @@
+"""A second run with other inputs is right too, and a third with the first inputs repeats the first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            run.first_run(executor)
+            run.record("rerun_other", run.run(executor, 1)[0])
+            run.record("rerun_first", run.run(executor, 0)[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, arrays in evidence.target.facts("rerun_other"):
+        yield from evidence.compare(
+            "rerun", "second-run", 1, arrays, "in a second run, with other inputs, under %s" % executor
+        )
+    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
+    for executor, arrays in evidence.target.facts("rerun_first"):
+        if executor in first:
+            yield from evidence.same_bits(
+                "rerun",
+                "run",
+                "not-repeatable",
+                first[executor],
+                arrays,
+                "the third run (the first one's inputs again, under %s)" % executor,
+            )
+
+
+CHECK = Check(
+    id="rerun",
+    rule="Run with A, B, A: B's results are inside their bound, the second A equals the first bit by bit.",
+    why="State kept between runs, caches keyed wrongly (bug class 44).",
+    observe=observe,
+    judge=judge,
+)

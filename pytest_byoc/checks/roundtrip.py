@@ -1,0 +1,47 @@
+"""The artifact, exported and loaded in a fresh process without the vendor's Python, does the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            run.record("artifact", run.export(executor))
+
+
+def reload(run: LoaderRun) -> None:
+    for executor in run.artifacts:
+        with run.using(executor):
+            run.record("reloaded", run.load_and_run(executor, 0))
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
+    for executor, arrays in evidence.loader.facts("reloaded"):
+        if executor in first:
+            yield from evidence.same_bits(
+                "roundtrip",
+                "load",
+                "differs",
+                first[executor],
+                arrays,
+                "the artifact loaded in a fresh process (%s executor)" % executor,
+            )
+
+
+CHECK = Check(
+    id="roundtrip",
+    rule="export_library, load_module in a process without the vendor's Python, run: equal bit by bit.",
+    why="Constants lost on save, loaders not registered, names that clash (bug classes 7, 27, 37).",
+    observe=observe,
+    reload=reload,
+    judge=judge,
+)

@@ -1,0 +1,274 @@
+"""Everything seen of one graph: what was expected, and what each worker said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reference_kernels import Bounded
+
+from .checks.base import Finding
+from .graph import Graph
+
+
+@dataclass
+class JobReport:
+    """What came back of one job. end: how the child ended (None: the job was not run)."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+
+    def facts(self, key: str) -> Iterator[tuple[str, Any]]:
+        """(executor, value) of each fact recorded under `key`."""
+        for m in self.messages:
+            if m.get("fact") == key:
+                yield m["executor"], m["value"]
+
+    def raised(self) -> Iterator[dict[str, Any]]:
+        return (m for m in self.messages if "raised" in m)
+
+    @property
+    def died(self) -> str | None:
+        """How the process died, in words; None if it did its job or was not asked to."""
+        if self.end is None:
+            return None
+        if self.end["hung"]:
+            return "hung"
+        if self.end["signal"]:
+            return str(self.end["signal"])
+        exited = next((m["exited"] for m in self.messages if "exited" in m), None)
+        if exited is not None:
+            return "called exit(%s)" % exited
+        if not any("done" in m for m in self.messages):
+            return "exited with status %s" % self.end["status"]
+        return None
+
+
+#: Inputs are of the order of 1: an error bound below this says something of a result of zero too.
+NEGLIGIBLE = 0.01
+
+
+@dataclass
+class Comparison:
+    """Outcome of one output array against its bound: which elements are judged, which are outside."""
+
+    judged: np.ndarray
+    outside: np.ndarray
+
+
+def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
+    """Elementwise. Shapes must agree. NaN is expected where the kernel says NaN, infinities exactly."""
+    # Our own float64 value is no more exact than a float64 result: both errors count.
+    error = expected.error * 2 if expected.dtype == "float64" else expected.error
+    value = expected.value
+    finite = np.isfinite(value)
+    if expected.is_float:
+        scale = np.max(np.abs(value[finite]), initial=0.0)
+        # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
+        vacuous = finite & (error > max(scale, NEGLIGIBLE))
+        judged = ~expected.ambiguous & ~vacuous
+        a = actual.astype(np.float64)
+        with np.errstate(all="ignore"):
+            inside = np.where(
+                np.isnan(value), np.isnan(a), np.where(finite, np.abs(a - value) <= error, a == value)
+            )
+    else:
+        judged = ~expected.ambiguous
+        inside = actual == value
+    return Comparison(judged, judged & ~inside)
+
+
+@dataclass
+class Evidence:
+    """inputs: the sets of inputs, A then B. expected: for each set, the graph's outputs."""
+
+    graph: Graph
+    inputs: list[dict[str, np.ndarray]]
+    constants: dict[str, np.ndarray]
+    expected: list[list[Bounded]]
+    target: JobReport
+    reference: JobReport
+    loader: JobReport = field(default_factory=JobReport)
+    deterministic: bool = True
+    confirmation: JobReport = field(default_factory=JobReport)
+    suspicions: list[str] = field(default_factory=list)
+
+    @property
+    def regions(self) -> list[dict[str, Any]]:
+        for _, value in self.target.facts("regions"):
+            return list(value["regions"])
+        return []
+
+    def offloaded(self) -> tuple[bool, ...]:
+        """For each node, whether its call is found in a region. A call with the node's operator and
+        output type is looked for first, then, since a partition function may change layouts, one
+        with its operator. Calls found are used up."""
+        nodes: list[str] = []
+        for _, value in self.target.facts("regions"):
+            nodes = value["nodes"]
+        calls = [c for r in self.regions for c in r["calls"]]
+        found = [False] * len(self.graph.nodes)
+        for key in (lambda s: s, lambda s: s.split(" ")[0]):
+            for i, node in enumerate(nodes):
+                match = next((c for c in calls if key(c) == key(node)), None)
+                if not found[i] and match is not None:
+                    calls.remove(match)
+                    found[i] = True
+        return tuple(found)
+
+    def reference_outputs(self, which: int) -> list[np.ndarray] | None:
+        for report in (self.reference, self.confirmation):
+            for _, value in report.facts("outputs"):
+                if value["set"] == which:
+                    return list(value["arrays"])
+        return None
+
+    def judged_share(self) -> float:
+        """Share of the output elements that the bound can judge."""
+        total = judged = 0
+        for bounded in self.expected[0]:
+            total += bounded.value.size
+            judged += int(compare(bounded.value, bounded).judged.sum())
+        return judged / total if total else 0.0
+
+    def compare(
+        self, check: str, kind: str, which: int, arrays: Sequence[np.ndarray], how: str
+    ) -> Iterator[Finding]:
+        """Findings on one run's outputs: a wrong number of outputs, type, or value."""
+        expected = self.expected[which]
+        if len(arrays) != len(expected):
+            yield Finding(
+                check, "wrong-result", "compare", "output-count",
+                f"{len(arrays)} outputs came back {how}, expected {len(expected)}.",
+            )
+            return
+        reference = self.reference_outputs(which)
+        for i, (actual, bounded) in enumerate(zip(arrays, expected)):
+            name = self.graph.outputs[i]
+            wanted = self.graph.type_of(name)
+            found = f"{actual.dtype}[{','.join(map(str, actual.shape))}]"
+            if found != str(wanted):
+                yield Finding(
+                    check, "wrong-result", "compare", "output-type",
+                    f"output {i} (%{name}) is a {found} {how}, expected {wanted}.",
+                    {"output": i, "actual_type": found, "expected_type": str(wanted)},
+                )
+                continue
+            outside = compare(actual, bounded).outside
+            if not outside.any():
+                continue
+            if reference is not None and reference[i].shape == actual.shape:
+                llvm_outside = compare(reference[i], bounded).outside
+                both = outside & llvm_outside & _agree(actual, reference[i], bounded)
+                if both.any():
+                    self.suspicions.append(
+                        f"output {i} (%{name}): target and LLVM agree on {_element(actual, both)}, where "
+                        f"the oracle expects {_element(bounded.value, both)} "
+                        f"within {_element(bounded.error, both)}"
+                    )
+                    outside &= ~both
+                    if not outside.any():
+                        continue
+            yield self._wrong(check, kind, i, actual, bounded, outside, reference, how)
+
+    def _wrong(
+        self,
+        check: str,
+        kind: str,
+        i: int,
+        actual: np.ndarray,
+        bounded: Bounded,
+        outside: np.ndarray,
+        reference: Sequence[np.ndarray] | None,
+        how: str,
+    ) -> Finding:
+        with np.errstate(all="ignore"):
+            distance = np.abs(actual.astype(np.float64) - bounded.value)
+        distance = np.where(np.isnan(distance), np.inf, distance)
+        at = np.unravel_index(int(np.argmax(np.where(outside, distance, -1.0))), outside.shape)
+        index = [int(v) for v in at]
+        details: dict[str, Any] = {
+            "output": i,
+            "name": self.graph.outputs[i],
+            "index": index,
+            "expected": _scalar(bounded.value[at]),
+            "bound": _scalar(bounded.error[at]),
+            "actual": _scalar(actual[at]),
+            "outside": int(outside.sum()),
+            "elements": int(outside.size),
+        }
+        text = (
+            f"output {i} (%{self.graph.outputs[i]}) is outside its error bound {how}: at {index} expected "
+            f"{details['expected']!r} within {details['bound']:.3g}, got {details['actual']!r}"
+        )
+        if reference is not None and reference[i].shape == actual.shape:
+            details["llvm"] = _scalar(reference[i][at])
+            text += f" (LLVM: {details['llvm']!r})"
+        text += f"; {details['outside']} of {details['elements']} elements are outside."
+        return Finding(check, "wrong-result", "compare", kind, text, details)
+
+    def same_bits(
+        self,
+        check: str,
+        stage: str,
+        kind: str,
+        first: Sequence[np.ndarray],
+        second: Sequence[np.ndarray],
+        what: str,
+    ) -> Iterator[Finding]:
+        """Findings where two runs that must be equal bit by bit are not. Of a target that declares
+        itself not deterministic, only the bound is asked."""
+        if not self.deterministic:
+            yield from self.compare(check, kind, 0, second, "from " + what)
+            return
+        if len(first) != len(second):
+            yield Finding(
+                check, "wrong-result", stage, kind,
+                f"{what} returned {len(second)} outputs, the first run {len(first)}.",
+            )
+            return
+        for i, (a, b) in enumerate(zip(first, second)):
+            if a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes():
+                continue
+            if a.shape != b.shape or a.dtype != b.dtype:
+                text = f"is {b.dtype}{list(b.shape)}, in the first run {a.dtype}{list(a.shape)}"
+                details: dict[str, Any] = {"output": i}
+            else:
+                raw_a = np.ascontiguousarray(a).view(np.uint8).reshape(a.shape + (a.itemsize,))
+                raw_b = np.ascontiguousarray(b).view(np.uint8).reshape(a.shape + (a.itemsize,))
+                differs = (raw_a != raw_b).any(axis=-1)
+                # Two NaNs are the same NaN to the user.
+                if a.dtype.kind == "f":
+                    differs &= ~(np.isnan(a) & np.isnan(b))
+                if not differs.any():
+                    continue
+                at = tuple(int(v) for v in np.argwhere(differs)[0])
+                details = {
+                    "output": i, "name": self.graph.outputs[i], "index": list(at),
+                    "expected": _scalar(a[at]), "actual": _scalar(b[at]), "bound": 0.0,
+                    "outside": int(differs.sum()), "elements": int(differs.size),
+                }
+                text = f"differs at {list(at)}: {details['actual']!r}, first {details['expected']!r}"
+            yield Finding(
+                check, "wrong-result", stage, kind,
+                f"output {i} (%{self.graph.outputs[i]}) of {what} {text}.", details,
+            )
+
+
+def _agree(actual: np.ndarray, reference: np.ndarray, bounded: Bounded) -> np.ndarray:
+    """Where the two are within one bound of each other (or equal, NaN included)."""
+    with np.errstate(all="ignore"):
+        a, r = actual.astype(np.float64), reference.astype(np.float64)
+        near = np.abs(a - r) <= bounded.error
+        return near | (a == r) | (np.isnan(a) & np.isnan(r))
+
+
+def _element(array: np.ndarray, mask: np.ndarray) -> Any:
+    return _scalar(array[tuple(np.argwhere(mask)[0])])
+
+
+def _scalar(value: Any) -> Any:
+    return value.item()

@@ -1,0 +1,314 @@
+"""Puts one graph through the workers and the checks, and comes to a verdict."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reference_kernels import Bounded
+
+from . import oracle
+from .checks import CHECKS, Finding
+from .evidence import Evidence, JobReport, compare
+from .generation import data
+from .generation.systematic import default_case
+from .graph import Graph
+from .outcome import (
+    CRASH,
+    ERROR,
+    HANG,
+    INCONCLUSIVE,
+    NOT_OFFLOADED,
+    ORACLE_SUSPECT,
+    PASS,
+    REFERENCE_WRONG,
+    WRONG_RESULT,
+    Verdict,
+)
+from .settings import Settings, TargetDeclaration
+from .worker.client import Worker, WorkerError
+
+#: A graph of which less than this share of output elements can be judged is inconclusive.
+JUDGED_SHARE = 0.5
+#: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
+REFERENCE_OPT_LEVEL = 1
+
+
+class Examiner:
+    """The workers of one target in one IR. `open` before, `close` after use."""
+
+    def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
+        self.settings = settings
+        self.declaration = declaration
+        self.ir: str = ""
+        self.name = declaration.name
+        self.versions: dict[str, str] = {}
+        self.executors: list[str] = []
+        self.not_checked: list[str] = []
+        self.deterministic = True
+        self.opt_level = 0
+        self._workers: dict[str, Worker] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._claims: dict[str, tuple[bool, ...]] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
+        self._count = 0
+        self.graphs_examined = 0
+
+    # --- workers -----------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Starts the workers. Raises WorkerError when one can't be had."""
+        common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
+        target = self._worker(
+            {
+                **common,
+                "role": "target",
+                "target": self.declaration.for_worker(),
+                "libraries": self.declaration.libraries,
+                "sys_path": self.declaration.sys_path,
+            }
+        )
+        if common["ir"] is None:
+            # Which IR the target is for is known once it has been imported.
+            common["ir"] = target.ready()["ir"]
+            reference, loader = self._start_others(common, [])
+        elif self.declaration.reference:
+            reference, loader = self._start_others(common, [])
+            target.ready()
+        else:
+            target.ready()
+            reference, loader = self._start_others(common, [])
+        reference.ready()
+        said = target.description
+        self.ir, self.name = said["ir"], said["name"]
+        self.versions, self.executors = said["versions"], said["executors"]
+        self.not_checked, self.deterministic = list(said["not_checked"]), said["deterministic"]
+        self.opt_level = said["opt_level"]
+        self._workers = {"target": target, "reference": reference}
+        if said["runtime_libraries"]:
+            loader.stop()
+            loader = self._loader(common, said["runtime_libraries"])
+        self._workers["loader"] = loader
+        self._try_partition()
+        runtime_only = loader.ready()["runtime_only"]
+        if not runtime_only:
+            self.not_checked.append(
+                "loading with TVM's runtime alone: this TVM has no runtime library, so the loader has "
+                "the compiler in memory too"
+            )
+
+    def _start_others(self, common: dict[str, Any], libraries: list[str]) -> tuple[Worker, Worker]:
+        reference = self._worker({**common, "role": "reference"})
+        return reference, self._loader(common, libraries)
+
+    def _loader(self, common: dict[str, Any], libraries: list[str]) -> Worker:
+        return self._worker(
+            {**common, "role": "loader", "libraries": libraries, "env": {"TVM_USE_RUNTIME_LIB": "1"}}
+        )
+
+    def _worker(self, config: dict[str, Any]) -> Worker:
+        worker = Worker(self.declaration.python, config, self.settings.timeout)
+        worker.start()
+        return worker
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+        self._workers = {}
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def ask_reference(self, job: dict[str, Any]) -> JobReport:
+        """The reference worker's report on a job of any kind."""
+        worker = self._workers["reference"]
+        worker.submit(job)
+        return worker.collect()
+
+    def another_reference(self) -> Worker:
+        """One more reference worker, started; the caller stops it."""
+        return self._worker({"ir": self.ir, "memory": self.settings.memory_bytes, "role": "reference"})
+
+    def _try_partition(self) -> None:
+        """Raises WorkerError for a partition function that returns no IRModule at all."""
+        graph = default_case("nn.relu", "float32").graph
+        for message in self._claim_job(graph).raised():
+            raised = message["raised"]
+            if raised["type"] == "NotAModule":
+                raise WorkerError(f"target {self.name}: {raised['message']}")
+
+    # --- one graph ---------------------------------------------------------------------------
+
+    def claims(self, graph: Graph) -> tuple[bool, ...]:
+        """For each node, whether the target takes it; nothing is built. All False if partitioning
+        fails: what happens there is the examination's business."""
+        key = graph.to_json()
+        if key not in self._claims:
+            evidence = Evidence(graph, [], {}, [], self._claim_job(graph), JobReport())
+            self._claims[key] = evidence.offloaded()
+        return self._claims[key]
+
+    def _claim_job(self, graph: Graph) -> JobReport:
+        worker = self._workers["target"]
+        worker.submit(
+            {"kind": "claims", "graph": graph.to_dict(), "inputs": [], "constants": data.constants(graph)}
+        )
+        return worker.collect()
+
+    def examine(self, graph: Graph) -> Verdict:
+        """The verdict on a graph; the same graph is examined once."""
+        key = graph.to_json()
+        if key not in self._verdicts:
+            self._verdicts[key] = self._examine(graph)
+            self.graphs_examined += 1
+        return self._verdicts[key]
+
+    def _examine(self, graph: Graph) -> Verdict:
+        inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
+        constants = data.constants(graph)
+        job = {"inputs": inputs, "constants": constants}
+        return decide(
+            self.gather(graph, job, lambda: [oracle.evaluate(graph, {**constants, **i}) for i in inputs])
+        )
+
+    def gather(
+        self, graph: Graph, job: dict[str, Any], expected: Callable[[], list[list[Bounded]]]
+    ) -> Evidence:
+        """What target, reference and loader make of a job; `expected` is called while they work.
+
+        job: "inputs" (sets of them), "constants" and, where it is not the graph that is lowered,
+        "module" (TVM's JSON)."""
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        job = {**job, "kind": "examine", "graph": graph.to_dict()}
+        target, reference = self._workers["target"], self._workers["reference"]
+        target.submit({**job, "folder": str(folder), "executors": self.executors})
+        reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
+        evidence = Evidence(
+            graph, job["inputs"], job["constants"], expected(),
+            target=target.collect(), reference=reference.collect(), deterministic=self.deterministic,
+        )
+        artifacts = dict(evidence.target.facts("artifact"))
+        if artifacts:
+            loader = self._workers["loader"]
+            loader.submit({"inputs": job["inputs"], "artifacts": artifacts})
+            evidence.loader = loader.collect()
+        self._confirm(evidence, job)
+        shutil.rmtree(folder, ignore_errors=True)
+        return evidence
+
+    def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
+        """A stage that fails under another executor than the reference's is tried there with LLVM."""
+        failed = {m["executor"] for m in evidence.target.raised() if m.get("executor")}
+        for executor in failed - {self.executors[0]}:
+            worker = self._workers["reference"]
+            worker.submit({**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL})
+            evidence.confirmation = worker.collect()
+
+
+# --- the decision ------------------------------------------------------------------------------
+
+
+def decide(evidence: Evidence) -> Verdict:
+    """The truth table of `outcome`, applied to what was seen."""
+    findings: list[Finding] = []
+    findings += _process_findings(evidence)
+    for check in CHECKS:
+        findings += check.judge(evidence)
+    offloaded = evidence.offloaded()
+    notes: list[str] = []
+    reference_fault = _reference_fault(evidence)
+    if reference_fault:
+        notes.append(reference_fault)
+        findings = [f for f in findings if not _shared_with_reference(f, evidence)]
+    verdict = Verdict(
+        evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence
+    )
+    if findings:
+        return replace(verdict, outcome=findings[0].outcome)
+    if evidence.suspicions:
+        return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *evidence.suspicions))
+    if reference_fault:
+        return replace(verdict, outcome=REFERENCE_WRONG)
+    if not any(offloaded):
+        return replace(verdict, outcome=NOT_OFFLOADED)
+    if evidence.judged_share() < JUDGED_SHARE:
+        return replace(verdict, outcome=INCONCLUSIVE)
+    return verdict
+
+
+def _process_findings(evidence: Evidence) -> list[Finding]:
+    """Crashes, hangs and exceptions, in either worker that runs vendor code."""
+    findings = []
+    for report, where in ((evidence.target, ""), (evidence.loader, "roundtrip")):
+        for message in report.raised():
+            raised = message["raised"]
+            how = f" under the {message['executor']} executor" if message.get("executor") else ""
+            findings.append(
+                Finding(
+                    where or message.get("check") or "process", ERROR, message["stage"], raised["type"],
+                    f"{message['stage']} raised {raised['type']}{how}: {_last_line(raised['message'])}",
+                    {"exception": raised, "executor": message.get("executor")},
+                )
+            )
+        died = report.died
+        if died is None:
+            continue
+        assert report.end is not None
+        stage = report.end["stage"]
+        if died == "hung":
+            outcome, text = HANG, f"the process hung in the stage {stage} and was killed."
+        else:
+            outcome, text = CRASH, f"the process died in the stage {stage}: {died}."
+        findings.insert(
+            0,
+            Finding(
+                where or "process", outcome, stage, died, text,
+                {"printed": report.end["printed"], "peak_kib": report.end["peak_kib"]},
+            ),
+        )
+    return findings
+
+
+def _last_line(message: str) -> str:
+    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def _reference_fault(evidence: Evidence) -> str | None:
+    """What is wrong with TVM's own build of the graph, in words."""
+    for report in (evidence.reference, evidence.confirmation):
+        if report.died:
+            assert report.end is not None
+            return f"TVM's own LLVM build: the process {report.died} in the stage {report.end['stage']}"
+        for message in report.raised():
+            return (
+                f"TVM's own LLVM build raises in the stage {message['stage']}: "
+                f"{message['raised']['type']}: {_last_line(message['raised']['message'])}"
+            )
+    for which in range(len(evidence.inputs)):
+        outputs = evidence.reference_outputs(which)
+        for i, array in enumerate(outputs or []):
+            bounded = evidence.expected[which][i]
+            if array.shape != bounded.shape or compare(array, bounded).outside.any():
+                name = evidence.graph.outputs[i]
+                return f"TVM's own LLVM build is outside the bound in output {i} (%{name})"
+    return None
+
+
+def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
+    """Whether LLVM fails in the same way: then it is TVM's fault."""
+    if finding.outcome == WRONG_RESULT:
+        return False
+    for report in (evidence.reference, evidence.confirmation):
+        if finding.outcome in (CRASH, HANG):
+            if report.died and report.end is not None and report.end["stage"] == finding.stage:
+                return True
+        elif any(
+            m["stage"] == finding.stage and m["raised"]["type"] == finding.kind for m in report.raised()
+        ):
+            return True
+    return False

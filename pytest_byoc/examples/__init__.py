@@ -1,0 +1,1 @@
+"""Example targets, installed with the package and made to be copied by a vendor."""

@@ -1,0 +1,113 @@
+"""Makes graphs value by value. What it makes is valid by construction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..graph import Graph, Node, Source, TensorType
+from ..operators import OPERATORS
+from ..operators.record import LEAD, Operand, Operator
+
+#: Chooses a value of a parameter: (name, values by class) -> value.
+Pick = Callable[[str, Mapping[str, Sequence[Any]]], Any]
+#: Finds or makes the value for an operand: (operand, its position) -> name.
+Supply = Callable[[Operand, int], str]
+
+
+def first(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+    """The default: the first value of the first class."""
+    return next(iter(classes.values()))[0]
+
+
+def choose_parameters(op: Operator, x: TensorType, pick: Pick) -> dict[str, Any]:
+    """A value for each of the operator's parameters, applied to a first operand of type x."""
+    chosen: dict[str, Any] = {}
+    for parameter in op.parameters:
+        chosen[parameter.name] = pick(parameter.name, parameter.values(x, chosen))
+    return chosen
+
+
+class Builder:
+    """Names: inputs x0, x1 …, constants c0 …, values made by nodes v0 …"""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        self.inputs: list[Source] = []
+        self.constants: list[Source] = []
+        self.nodes: list[Node] = []
+        self.types: dict[str, TensorType] = {}
+        #: Names of sources whose elements suit an operator's domain, by (low, high).
+        self.ranges: dict[str, tuple[float, float]] = {}
+
+    def _next_seed(self) -> int:
+        if self._seed == 0:
+            return 0
+        return self._seed * 1009 + len(self.inputs) * 31 + len(self.constants)
+
+    def input(self, type_: TensorType, low: float = -2.0, high: float = 2.0) -> str:
+        source = Source(f"x{len(self.inputs)}", type_, low, high, self._next_seed())
+        self.inputs.append(source)
+        return self._add(source)
+
+    def constant(
+        self, type_: TensorType, low: float = -2.0, high: float = 2.0, data: Any = None
+    ) -> str:
+        source = Source(f"c{len(self.constants)}", type_, low, high, self._next_seed(), data)
+        self.constants.append(source)
+        return self._add(source)
+
+    def _add(self, source: Source) -> str:
+        self.types[source.name] = source.type
+        self.ranges[source.name] = (source.low, source.high)
+        return source.name
+
+    def fresh(self, operand: Operand, position: int = 0) -> str:
+        """A new input for data, a new constant for weights and biases."""
+        make = self.input if operand.role in ("lead", "data") else self.constant
+        return make(operand.type, operand.low, operand.high)
+
+    def lead(self, op: Operator, type_: TensorType) -> str:
+        """A new input fit to be the operator's first operand."""
+        low, high = op.domain or (-2.0, 2.0)
+        return self.input(type_, low, high)
+
+    def apply(
+        self, op: str | Operator, x: str, chosen: Mapping[str, Any], supply: Supply | None = None
+    ) -> tuple[str, ...]:
+        """Applies an operator to first operand `x`; names of its outputs.
+
+        Raises TypeRuleError for parameters that don't fit, which the records rule out.
+        """
+        record = OPERATORS[op] if isinstance(op, str) else op
+        names = []
+        for i, operand in enumerate(record.operands(self.types[x], chosen)):
+            names.append(x if operand.role == LEAD else (supply or self.fresh)(operand, i))
+        return self.node(record.name, names, record.attrs(chosen))
+
+    def node(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """Adds a node whose operands and attributes are given; names of its outputs."""
+        types = OPERATORS[op].infer([self.types[i] for i in inputs], attrs)
+        made = sum(len(n.outputs) for n in self.nodes)
+        outputs = tuple(f"v{made + i}" for i in range(len(types)))
+        self.nodes.append(Node(op, tuple(inputs), dict(attrs), outputs, types))
+        self.types.update(zip(outputs, types))
+        return outputs
+
+    def simple(self, op: str, x: str, *others: str, **parameters: Any) -> str:
+        """First output of an operator applied to given values, parameters at their defaults."""
+        if len(others) and OPERATORS[op].parameters and not parameters:
+            return self.node(op, (x, *others), {})[0]
+        record = OPERATORS[op]
+        chosen = choose_parameters(
+            record,
+            self.types[x],
+            lambda name, classes: parameters[name] if name in parameters else first(name, classes),
+        )
+        queue = list(others)
+        return self.apply(
+            record, x, chosen, lambda o, i: queue.pop(0) if queue else self.fresh(o, i)
+        )[0]
+
+    def graph(self, *outputs: str) -> Graph:
+        return Graph(tuple(self.inputs), tuple(self.constants), tuple(self.nodes), outputs)

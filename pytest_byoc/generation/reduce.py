@@ -1,0 +1,138 @@
+"""Makes a failing graph smaller while it keeps failing in the same way.
+
+Works on the graph itself rather than on the choices it was generated from, so that a handful of
+examinations is enough: first each node alone, then fewer outputs, shorter paths, simpler values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ..graph import Graph, Node, Source
+from .systematic import cases
+
+#: Whether a graph fails like the one to be reduced.
+Fails = Callable[[Graph], bool]
+
+
+def reduce(graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0) -> Graph:
+    """The smallest failing graph found within a number of examinations and a time.
+
+    `graph` itself must fail. What is tried, and in which order, depends on the graph alone.
+    """
+    deadline = time.monotonic() + seconds
+    tried = {graph}
+
+    def attempt(candidate: Graph) -> bool:
+        if candidate in tried or len(tried) > examinations or time.monotonic() > deadline:
+            return False
+        tried.add(candidate)
+        return fails(candidate)
+
+    smaller = next((g for g in _single_nodes(graph) if attempt(g)), None)
+    if smaller is not None:
+        graph = smaller
+    progress = True
+    while progress:
+        progress = False
+        for candidate in _steps(graph):
+            if _weight(candidate) < _weight(graph) and attempt(candidate):
+                graph, progress = candidate, True
+                break
+    if len(graph.nodes) == 1:
+        # A systematic case of the operator is the simplest example of all.
+        for case in cases([graph.nodes[0].op], ir):
+            if _weight(case.graph) >= _weight(graph):
+                continue
+            if attempt(case.graph):
+                return case.graph
+    return graph
+
+
+def _weight(graph: Graph) -> tuple[int, ...]:
+    """What is to become small, most important first."""
+    return (
+        len(graph.nodes),
+        len(graph.outputs),
+        len(graph.inputs) + len(graph.constants),
+        sum(t.size for n in graph.nodes for t in n.types) + sum(s.type.size for s in graph.sources()),
+        sum(s.seed != 0 for s in graph.sources()),
+    )
+
+
+def _single_nodes(graph: Graph) -> Iterator[Graph]:
+    if len(graph.nodes) < 2:
+        return
+    # Operators that are not elementwise first: they are wrong more often.
+    order = sorted(range(len(graph.nodes)), key=lambda i: -len(graph.nodes[i].attrs))
+    for i in order:
+        yield _isolate(graph, graph.nodes[i])
+
+
+def _isolate(graph: Graph, node: Node) -> Graph:
+    """The node alone; operands other nodes made become inputs of the same type."""
+    sources = {s.name: s for s in graph.sources()}
+    constants = {s.name for s in graph.constants}
+    operands = {i: sources.get(i) or Source(i, graph.type_of(i), seed=1) for i in node.inputs}
+    return Graph(
+        tuple(s for n, s in operands.items() if n not in constants),
+        tuple(s for n, s in operands.items() if n in constants),
+        (node,),
+        node.outputs,
+    )
+
+
+def _steps(graph: Graph) -> Iterator[Graph]:
+    """Graphs one step simpler, boldest first."""
+    for output in dict.fromkeys(graph.outputs):
+        if len(graph.outputs) > 1:
+            yield replace(graph, outputs=(output,)).needed()
+    if graph.needed() != graph:
+        yield graph.needed()
+    for i in range(len(graph.outputs)):
+        if len(graph.outputs) > 1:
+            yield replace(graph, outputs=graph.outputs[:i] + graph.outputs[i + 1 :]).needed()
+    for node in reversed(graph.nodes):
+        # Its results come from outside: the node goes, and all that was only there for it.
+        yield from _without(graph, node)
+    for node in graph.nodes:
+        for operand in dict.fromkeys(node.inputs):
+            if len(node.outputs) == 1 and graph.type_of(operand) == node.types[0]:
+                yield from _rewired(graph, node, operand)
+    for node in graph.nodes:
+        # The last nodes go: the graph ends here.
+        if node is not graph.nodes[-1]:
+            yield replace(graph, outputs=node.outputs).needed()
+    if any(s.seed for s in graph.sources()):
+        yield replace(
+            graph,
+            inputs=tuple(replace(s, seed=0) for s in graph.inputs),
+            constants=tuple(replace(s, seed=0) for s in graph.constants),
+        )
+
+
+def _without(graph: Graph, node: Node) -> Iterator[Graph]:
+    rest = tuple(n for n in graph.nodes if n is not node)
+    if not rest:
+        return
+    made = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
+    smaller = Graph(graph.inputs + made, graph.constants, rest, graph.outputs).needed()
+    if smaller.nodes:
+        yield smaller
+
+
+def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
+    """Consumers of the node read one of its operands instead."""
+    (gone,) = node.outputs
+
+    def swap(name: str) -> str:
+        return operand if name == gone else name
+
+    nodes = tuple(
+        replace(n, inputs=tuple(swap(i) for i in n.inputs)) for n in graph.nodes if n is not node
+    )
+    smaller = replace(graph, nodes=nodes, outputs=tuple(swap(o) for o in graph.outputs)).needed()
+    if smaller.nodes:
+        yield smaller

@@ -1,0 +1,160 @@
+"""Hypothesis strategies for graphs. Valid by construction: nothing is generated and thrown away.
+
+They shrink toward one operator, default attributes, small shapes and round values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ..graph import Graph, TensorType
+from ..operators import OPERATORS
+from ..operators.record import BIAS, DATA, WEIGHT, Operand, Operator
+from .builder import Builder, choose_parameters
+
+#: What tends to follow an operator in real models, and so in patterns.
+FOLLOWERS = {
+    "nn.conv2d": ("nn.bias_add", "add", "nn.relu"),
+    "nn.dense": ("nn.bias_add", "add", "nn.relu"),
+    "nn.matmul": ("add", "nn.relu"),
+    "nn.batch_matmul": ("nn.softmax", "multiply"),
+    "nn.bias_add": ("nn.relu", "clip", "sigmoid", "tanh"),
+    "add": ("nn.relu", "tanh"),
+    "split": ("concatenate",),
+}
+#: Operators whose result grows quickly: one of them is enough in a row of operators.
+_STEEP = frozenset({"exp"})
+_MAX_OUTPUTS = 4
+_MAX_ELEMENTS = 4096
+
+
+@st.composite
+def graphs(
+    draw: st.DrawFn,
+    operators: Sequence[str] | None = None,
+    *,
+    ir: str | None = None,
+    min_nodes: int = 1,
+    max_nodes: int = 6,
+    focus: str | None = None,
+    dtypes: Sequence[str] = ("float32", "float64", "float16", "int32"),
+) -> Graph:
+    """Graphs of 1 to `max_nodes` operators.
+
+    operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
+    focus: an operator each graph holds. dtypes: of the first value; float32 is the most likely.
+    Raises KeyError for an unknown operator.
+    """
+    names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
+    records = [OPERATORS[n] for n in names]
+    if not records:
+        raise ValueError("no operator to make graphs of")
+    count = draw(st.integers(min_nodes, max_nodes))
+    focus_at = draw(st.integers(0, count - 1)) if focus else -1
+    builder = Builder(seed=draw(st.integers(0, 1000)))
+    dtype = draw(st.sampled_from(["float32", "float32", "float32", *dtypes]))
+    last: str | None = None
+    last_op = ""
+    for position in range(count):
+        if position == focus_at and focus is not None:
+            op, follow = OPERATORS[focus], False
+        else:
+            op, follow = _draw_operator(draw, records, names, last_op)
+        lead = _draw_lead(draw, builder, op, dtype, last if follow else None)
+        outputs = _draw_node(draw, builder, op, lead)
+        last, last_op = outputs[0], op.name
+    return builder.graph(*_draw_outputs(draw, builder))
+
+
+def _draw_operator(
+    draw: st.DrawFn, records: list[Operator], names: list[str], last_op: str
+) -> tuple[Operator, bool]:
+    followers = [f for f in FOLLOWERS.get(last_op, ()) if f in names]
+    if bool(followers) and draw(st.booleans()):
+        return OPERATORS[draw(st.sampled_from(followers))], True
+    return draw(st.sampled_from(records)), draw(st.booleans())
+
+
+def _draw_lead(
+    draw: st.DrawFn, builder: Builder, op: Operator, dtype: str, preferred: str | None
+) -> str:
+    """The first operand: the preferred value if it fits, another of the graph's, or a new input."""
+    if preferred is not None and _fits(builder, op, preferred):
+        return preferred
+    candidates = [name for name in builder.types if _fits(builder, op, name)]
+    if bool(candidates) and draw(st.booleans()):
+        return draw(st.sampled_from(candidates[::-1]))
+    if dtype not in op.dtypes:
+        dtype = op.dtypes[0]
+    shape = draw(st.sampled_from([s for s in op.shapes if op.takes(TensorType(s, dtype))]))
+    return builder.lead(op, TensorType(shape, dtype))
+
+
+def _fits(builder: Builder, op: Operator, name: str) -> bool:
+    if not op.takes(builder.types[name]):
+        return False
+    if op.name in _STEEP and any(n.op in _STEEP for n in builder.nodes):
+        return False
+    if op.domain is None:
+        return True
+    # Only what is known to lie in the operator's domain: otherwise it would make NaN of half of it.
+    low, high = builder.ranges.get(name, (float("-inf"), float("inf")))
+    return low >= op.domain[0] and high <= op.domain[1]
+
+
+def _draw_node(draw: st.DrawFn, builder: Builder, op: Operator, lead: str) -> tuple[str, ...]:
+    x = builder.types[lead]
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        return draw(st.sampled_from(draw(st.sampled_from(list(classes.values())))))
+
+    chosen = choose_parameters(op, x, pick)
+    if sum(t.size for t in _result(builder, op, x, chosen)) > _MAX_ELEMENTS:
+        # Broadcasting a large value further: take the defaults, which don't enlarge it.
+        chosen = choose_parameters(op, x, lambda _, classes: next(iter(classes.values()))[0])
+
+    def supply(operand: Operand, position: int) -> str:
+        existing = [n for n, t in builder.types.items() if t == operand.type]
+        if operand.role == DATA and existing and draw(st.booleans()):
+            return draw(st.sampled_from(existing[::-1]))
+        if operand.role in (WEIGHT, BIAS):
+            # Sharing a weight is as legal as it is rare.
+            shared = [c.name for c in builder.constants if c.type == operand.type]
+            if shared and draw(st.integers(0, 3)) == 3:
+                return draw(st.sampled_from(shared))
+            constant = draw(st.integers(0, 4)) < 4
+        else:
+            constant = draw(st.booleans())
+        make = builder.constant if constant else builder.input
+        return make(operand.type, operand.low, operand.high)
+
+    return builder.apply(op, lead, chosen, supply)
+
+
+def _result(
+    builder: Builder, op: Operator, x: TensorType, chosen: Mapping[str, Any]
+) -> tuple[TensorType, ...]:
+    return op.infer([o.type for o in op.operands(x, chosen)], op.attrs(chosen))
+
+
+def _draw_outputs(draw: st.DrawFn, builder: Builder) -> list[str]:
+    """Values nobody uses, in some order, and now and then one that is used, twice, or an input."""
+    used = {i for n in builder.nodes for i in n.inputs}
+    made = [o for n in builder.nodes for o in n.outputs]
+    leaves = [o for o in made if o not in used]
+    # The last node's results always; others may be dead code.
+    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]
+    others = [o for o in leaves if o not in outputs]
+    if others and draw(st.integers(0, 4)) != 4:
+        outputs = others + outputs
+    outputs = outputs[-_MAX_OUTPUTS:]
+    extra = draw(st.integers(0, 9))
+    if len(outputs) < _MAX_OUTPUTS and extra >= 6:
+        pool = made if extra < 9 else [s.name for s in builder.inputs] or made
+        outputs.append(draw(st.sampled_from(pool)))
+    if len(outputs) > 1 and draw(st.booleans()):
+        outputs = outputs[::-1]
+    return outputs

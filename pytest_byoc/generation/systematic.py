@@ -1,0 +1,171 @@
+"""The systematic cases: every operator alone, each class of each parameter at least once.
+
+Numbered by nothing but their ids, which stay the same from run to run and from version to version
+as long as the record does: `nn.conv2d[float32-padding_asymmetric]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..graph import Graph, TensorType
+from ..operators import OPERATORS
+from ..operators.record import BIAS, DATA, WEIGHT, Operand, Operator
+from .builder import Builder, choose_parameters, first
+
+
+@dataclass(frozen=True)
+class Case:
+    """id: stable, fit for -k. operator: its name. graph: one node."""
+
+    id: str
+    operator: str
+    graph: Graph
+
+
+def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
+    """All systematic cases of the operators an IR has (None: of any), in a fixed order."""
+    found = []
+    for name in operators:
+        op = OPERATORS[name]
+        if ir is None or ir in op.irs():
+            found += list(_cases_of(op))
+    return found
+
+
+def default_case(name: str, dtype: str) -> Case:
+    """The simplest case of an operator: first shape, default parameters."""
+    op = OPERATORS[name]
+    graph = _graph(op, TensorType(op.shapes[0], dtype), {})
+    assert graph is not None  # nothing is forced
+    return Case(f"{name}[{dtype}]", name, graph)
+
+
+def _cases_of(op: Operator) -> Iterator[Case]:
+    seen: set[Graph] = set()
+
+    def case(label: str, graph: Graph | None) -> Iterator[Case]:
+        if graph is not None and graph not in seen:
+            seen.add(graph)
+            yield Case(f"{op.name}[{label}]", op.name, graph)
+
+    for dtype in op.dtypes:
+        yield from case(dtype, _graph(op, TensorType(op.shapes[0], dtype), {}))
+    dtype = op.dtypes[0]
+    for shape in op.shapes[1:]:
+        label = "x".join(map(str, shape)) if shape else "scalar"
+        yield from case(f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {}))
+    for position, parameter in enumerate(op.parameters):
+        for label in _class_names(op, position, dtype):
+            # Another shape each time, where the class exists for it.
+            shapes = op.shapes[position % len(op.shapes) :] + op.shapes
+            made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
+            graph = next((g for g in made if g is not None), None)
+            yield from case(f"{dtype}-{parameter.name}_{label}", graph)
+    if len(op.parameters) > 1:
+        # Everything off its default at once.
+        for turn in (1, 2):
+            yield from case(f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn))
+    roles = [o.role for o in _default_operands(op, dtype)]
+    if DATA in roles:
+        yield from case(f"{dtype}-constant_operand", _graph(op, _default_type(op, dtype), {}, DATA))
+        yield from case(f"{dtype}-same_operand", _same_operand(op, dtype))
+        yield from case(f"{dtype}-constant_first", _constant_lead(op, dtype))
+    if WEIGHT in roles or BIAS in roles:
+        yield from case(f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None))
+
+
+def _default_type(op: Operator, dtype: str) -> TensorType:
+    return TensorType(op.shapes[0], dtype)
+
+
+def _default_operands(op: Operator, dtype: str) -> tuple[Operand, ...]:
+    x = _default_type(op, dtype)
+    return op.operands(x, choose_parameters(op, x, first))
+
+
+def _class_names(op: Operator, position: int, dtype: str) -> list[str]:
+    """Class names of a parameter over all shapes, other parameters at their defaults."""
+    names: dict[str, None] = {}
+    for shape in op.shapes:
+        x = TensorType(shape, dtype)
+        chosen: dict[str, Any] = {}
+        for parameter in op.parameters[:position]:
+            chosen[parameter.name] = first(parameter.name, parameter.values(x, chosen))
+        names.update(dict.fromkeys(op.parameters[position].values(x, chosen)))
+    return list(names)
+
+
+class _Unavailable(Exception):
+    pass
+
+
+def _graph(
+    op: Operator, x: TensorType, forced: Mapping[str, str], constants: str | None = "weights"
+) -> Graph | None:
+    """One node with the forced classes, everything else at its default.
+
+    constants: "weights": weights and biases are constants; DATA: data operands are constants too;
+    None: nothing is. None is returned where a forced class does not exist for this operand.
+    """
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        if name in forced:
+            if forced[name] not in classes:
+                raise _Unavailable
+            return classes[forced[name]][0]
+        return first(name, classes)
+
+    return _one_node(op, x, pick, constants)
+
+
+def _mixed(op: Operator, dtype: str, turn: int) -> Graph | None:
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        values = list(classes.values())
+        chosen = values[min(turn, len(values) - 1)]
+        return chosen[-1]
+
+    return _one_node(op, TensorType(op.shapes[min(turn, len(op.shapes) - 1)], dtype), pick, "weights")
+
+
+def _one_node(op: Operator, x: TensorType, pick: Any, constants: str | None) -> Graph | None:
+    builder = Builder(seed=1)
+    lead = builder.lead(op, x)
+    try:
+        chosen = choose_parameters(op, x, pick)
+    except _Unavailable:
+        return None
+
+    def supply(operand: Operand, position: int) -> str:
+        make = builder.fresh
+        if constants is None:
+            return builder.input(operand.type, operand.low, operand.high)
+        if constants == DATA:
+            return builder.constant(operand.type, operand.low, operand.high)
+        return make(operand)
+
+    return builder.graph(*builder.apply(op, lead, chosen, supply))
+
+
+def _same_operand(op: Operator, dtype: str) -> Graph | None:
+    """The first operand in every data position it fits."""
+    builder = Builder(seed=1)
+    x = _default_type(op, dtype)
+    lead = builder.lead(op, x)
+    outputs = builder.apply(
+        op,
+        lead,
+        choose_parameters(op, x, first),
+        lambda o, i: lead if o.role == DATA and o.type == x else builder.fresh(o, i),
+    )
+    return builder.graph(*outputs)
+
+
+def _constant_lead(op: Operator, dtype: str) -> Graph | None:
+    """The first operand a constant, the others inputs."""
+    builder = Builder(seed=1)
+    x = _default_type(op, dtype)
+    lead = builder.constant(x, *(op.domain or (-2.0, 2.0)))
+    return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first)))

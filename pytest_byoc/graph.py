@@ -1,0 +1,252 @@
+"""The operator graph: a small frozen value that knows no IR and no operator.
+
+It is what is generated, shrunk, shown, saved and sent to the workers. Every value has a name; a
+node names the values it reads and the values it makes. Node types are stored, so that a saved graph
+can be read by somebody who has none of our type rules.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+FORMAT = "pytest-byoc/graph"
+VERSION = 1
+
+
+class GraphFormatError(ValueError):
+    """Raised for text that is not a graph; the message says what was expected."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (a tuple of ints, `()` for rank 0) and dtype (NumPy's name for it) of one tensor."""
+
+    shape: Tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return "%s[%s]" % (self.dtype, ",".join(str(d) for d in self.shape))
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+
+@dataclass(frozen=True)
+class Source:
+    """A value that no node makes: a graph input, or a constant.
+
+    Its elements are drawn from `seed` between `low` and `high` (seed 0: small round numbers), or,
+    for a constant, given in `data` (nested lists, row-major).
+    """
+
+    name: str
+    type: TensorType
+    low: float = -2.0
+    high: float = 2.0
+    seed: int = 0
+    data: Optional[Any] = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator applied: TVM's operator name, names read, attributes, names and types made."""
+
+    op: str
+    inputs: Tuple[str, ...]
+    attrs: Mapping[str, Any]
+    outputs: Tuple[str, ...]
+    types: Tuple[TensorType, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Inputs and constants, nodes in an order in which they can be computed, and output names."""
+
+    inputs: Tuple[Source, ...]
+    constants: Tuple[Source, ...]
+    nodes: Tuple[Node, ...]
+    outputs: Tuple[str, ...]
+    _types: Dict[str, TensorType] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        types = {s.name: s.type for s in self.inputs + self.constants}
+        for node in self.nodes:
+            for name in node.inputs:
+                if name not in types:
+                    raise GraphFormatError(
+                        "node %r reads %r, which nothing before it makes" % (node.op, name)
+                    )
+            for name, type_ in zip(node.outputs, node.types):
+                if name in types:
+                    raise GraphFormatError("two values are called %r" % name)
+                types[name] = type_
+        for name in self.outputs:
+            if name not in types:
+                raise GraphFormatError("output %r is made by nothing in the graph" % name)
+        object.__setattr__(self, "_types", types)
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def type_of(self, name: str) -> TensorType:
+        return self._types[name]
+
+    @property
+    def operators(self) -> Tuple[str, ...]:
+        """Names of the operators in it, each once, sorted."""
+        return tuple(sorted({n.op for n in self.nodes}))
+
+    def sources(self) -> Iterator[Source]:
+        yield from self.inputs
+        yield from self.constants
+
+    def needed(self) -> Graph:
+        """The same graph without nodes, inputs and constants that no output depends on."""
+        wanted = set(self.outputs)
+        nodes: List[Node] = []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                nodes.append(node)
+                wanted.update(node.inputs)
+        return replace(
+            self,
+            inputs=tuple(s for s in self.inputs if s.name in wanted),
+            constants=tuple(s for s in self.constants if s.name in wanted),
+            nodes=tuple(reversed(nodes)),
+        )
+
+    def to_dict(self) -> Dict[str, Any]:
+        def source(s: Source) -> Dict[str, Any]:
+            out: Dict[str, Any] = {"name": s.name, "dtype": s.type.dtype, "shape": list(s.type.shape)}
+            if s.data is not None:
+                out["data"] = s.data
+            else:
+                out.update(low=s.low, high=s.high, seed=s.seed)
+            return out
+
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "inputs": [source(s) for s in self.inputs],
+            "constants": [source(s) for s in self.constants],
+            "nodes": [
+                {
+                    "op": n.op,
+                    "inputs": list(n.inputs),
+                    "attrs": dict(n.attrs),
+                    "outputs": [
+                        {"name": o, "dtype": t.dtype, "shape": list(t.shape)}
+                        for o, t in zip(n.outputs, n.types)
+                    ],
+                }
+                for n in self.nodes
+            ],
+            "outputs": list(self.outputs),
+        }
+
+    def to_json(self, indent: Optional[int] = None) -> str:
+        return json.dumps(self.to_dict(), indent=indent, sort_keys=False)
+
+    @staticmethod
+    def from_dict(obj: Any) -> Graph:
+        """Reads what `to_dict` wrote. Raises GraphFormatError for anything else."""
+        if not isinstance(obj, dict) or obj.get("format") != FORMAT:
+            found = obj.get("format") if isinstance(obj, dict) else type(obj).__name__
+            raise GraphFormatError(
+                'expected an object with "format": "%s", found %r' % (FORMAT, found)
+            )
+        if obj.get("version") != VERSION:
+            raise GraphFormatError(
+                "expected version %d of the graph format, found %r" % (VERSION, obj.get("version"))
+            )
+        try:
+            return Graph(
+                inputs=tuple(_source(s) for s in obj["inputs"]),
+                constants=tuple(_source(s) for s in obj["constants"]),
+                nodes=tuple(_node(n) for n in obj["nodes"]),
+                outputs=tuple(_string(o) for o in obj["outputs"]),
+            )
+        except GraphFormatError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            raise GraphFormatError("malformed graph: %s: %s" % (type(e).__name__, e)) from e
+
+    @staticmethod
+    def from_json(text: str) -> Graph:
+        """Reads what `to_json` wrote. Raises GraphFormatError for anything else."""
+        try:
+            obj = json.loads(text)
+        except ValueError as e:
+            raise GraphFormatError("expected JSON (%s)" % e) from e
+        return Graph.from_dict(obj)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise GraphFormatError("expected a name, found %r" % (value,))
+    return value
+
+
+def _type(obj: Mapping[str, Any]) -> TensorType:
+    shape = tuple(obj["shape"])
+    if not all(isinstance(d, int) and d >= 0 for d in shape):
+        raise GraphFormatError("a shape must be a list of non-negative ints, found %r" % (shape,))
+    return TensorType(shape, _string(obj["dtype"]))
+
+
+def _source(obj: Mapping[str, Any]) -> Source:
+    return Source(
+        _string(obj["name"]),
+        _type(obj),
+        float(obj.get("low", -2.0)),
+        float(obj.get("high", 2.0)),
+        int(obj.get("seed", 0)),
+        obj.get("data"),
+    )
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
+
+
+def _node(obj: Mapping[str, Any]) -> Node:
+    return Node(
+        _string(obj["op"]),
+        tuple(_string(i) for i in obj["inputs"]),
+        {_string(k): _freeze(v) for k, v in obj["attrs"].items()},
+        tuple(_string(o["name"]) for o in obj["outputs"]),
+        tuple(_type(o) for o in obj["outputs"]),
+    )
+
+
+def show(graph: Graph) -> str:
+    """The graph as text, one line a value, in the style of TVM's text format."""
+    lines = ["inputs:"]
+    lines += [
+        "  %%%s: %s in [%g, %g], seed %d" % (s.name, s.type, s.low, s.high, s.seed)
+        for s in graph.inputs
+    ]
+    if graph.constants:
+        lines.append("constants:")
+        for s in graph.constants:
+            how = "given" if s.data is not None else "in [%g, %g], seed %d" % (s.low, s.high, s.seed)
+            lines.append("  %%%s: %s %s" % (s.name, s.type, how))
+    lines.append("nodes:")
+    for n in graph.nodes:
+        made = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
+        args = ["%" + i for i in n.inputs]
+        args += ["%s=%s" % (k, json.dumps(v)) for k, v in n.attrs.items()]
+        lines.append("  %s = %s(%s)" % (made, n.op, ", ".join(args)))
+    lines.append("outputs: " + ", ".join("%" + o for o in graph.outputs))
+    return "\n".join(lines)

@@ -1,0 +1,300 @@
+"""ONNX's own node tests: which of them a target can be judged by, and the verdict on each.
+
+The tests come with the `onnx` package of the workers' interpreter. The reference worker imports them
+with TVM's ONNX frontend (`survey`), which takes half a minute for Relay and is therefore kept in a
+folder. Those made of operators that have records are put through target, reference and loader like
+any graph, held to ONNX's tolerance in place of our error bound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reference_kernels import Bounded, exact
+
+from .evidence import Evidence, JobReport
+from .examine import Examiner, decide
+from .generation import data
+from .generation.systematic import default_case
+from .graph import Graph, Node, Source, TensorType
+from .operators import OPERATORS
+from .outcome import ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from .worker.client import Worker
+from .worker.onnx_nodes import STAGE
+from .worker.protocol import Decoder
+
+#: ONNX's tolerance for its node tests (onnx.backend.test.loader).
+RTOL, ATOL = 1e-3, 1e-7
+#: Processes that import tests at once.
+IMPORTERS = min(4, os.cpu_count() or 1)
+#: Of the files in the folder; to be raised when their meaning changes.
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class NodeTest:
+    """One of ONNX's node tests.
+
+    onnx: ONNX operators of the model. operators: what the IR makes of it. bound: how many of its
+    inputs were made constants, because TVM does not import them otherwise. reason: why it is not run
+    (None: it is).
+    """
+
+    name: str
+    onnx: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    bound: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """tests: all of them by name, those with a `reason` are not run. version: of `onnx`.
+    not_checked: why there are none at all."""
+
+    tests: dict[str, NodeTest]
+    version: str | None
+    folder: Path
+    not_checked: str | None = None
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of those that are run, sorted."""
+        return [name for name, test in self.tests.items() if test.reason is None]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why the others are not."""
+        return {name: test.reason for name, test in self.tests.items() if test.reason is not None}
+
+
+def survey(examiner: Examiner, folder: Path) -> Survey:
+    """What ONNX's node tests are to this examiner's TVM. The first time it takes a while; what was
+    found is kept in `folder` and read from there afterwards."""
+    version, records = _describe(examiner)
+    if version is None:
+        python = examiner.declaration.python
+        reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx"
+        return Survey({}, None, folder, reason)
+    known = sorted({operator for operators in records.values() for operator in operators})
+    key = json.dumps([_FORMAT, examiner.declaration.python, examiner.ir, examiner.versions, version, known])
+    folder = folder / hashlib.sha256(key.encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    index = folder / "survey.json"
+    with _alone(folder):
+        if not index.is_file():
+            found = _import_all(examiner, known, folder)
+            part = index.with_suffix(".part")
+            part.write_text(json.dumps([asdict(test) for test in found]))
+            part.replace(index)
+    selected = {o for name in examiner.settings.operators or records for o in records.get(name, ())}
+    tests = [_read_test(entry) for entry in json.loads(index.read_text())]
+    return Survey({t.name: _select(t, set(known), selected) for t in tests}, version, folder)
+
+
+def _read_test(entry: dict[str, Any]) -> NodeTest:
+    return NodeTest(**{**entry, "onnx": tuple(entry["onnx"]), "operators": tuple(entry["operators"])})
+
+
+def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
+    """The test, with the reason for which it is not run."""
+    if test.reason is not None:
+        return test
+    for wanted, reason in ((known, "operator {} has no record"), (selected, "operator {} is not selected")):
+        missing = [o for o in test.operators if o not in wanted]
+        if missing:
+            return replace(test, reason=reason.format(", ".join(missing)))
+    return test
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Other processes of the same session (pytest-xdist) wait rather than do the same work."""
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+# --- the reference worker's part -----------------------------------------------------------------
+
+
+def _describe(examiner: Examiner) -> tuple[str | None, dict[str, list[str]]]:
+    """Version of the workers' onnx, and the IR operators each record is lowered to."""
+    graphs = {}
+    for name, op in OPERATORS.items():
+        if examiner.ir in op.irs():
+            graph = default_case(name, op.dtypes[0]).graph
+            graphs[name] = {"graph": graph.to_dict(), "constants": data.constants(graph)}
+    report = examiner.ask_reference({"kind": "onnx-describe", "graphs": graphs})
+    facts = {key: value for key in ("onnx", "records") for _, value in report.facts(key)}
+    if len(facts) < 2:
+        raise RuntimeError(f"the reference worker cannot lower the records: {_why(report)}")
+    return facts["onnx"], facts["records"]
+
+
+def _import_all(examiner: Examiner, known: list[str], folder: Path) -> list[NodeTest]:
+    workers = [examiner.another_reference() for _ in range(IMPORTERS)]
+    job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "of": len(workers)}
+    try:
+        with ThreadPoolExecutor(len(workers)) as pool:
+            parts = pool.map(lambda i: import_part(workers[i], {**job, "part": i}), range(len(workers)))
+            return sorted((t for part in parts for t in part), key=lambda t: t.name)
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
+    """Has tests imported by one worker; one that takes its process down is noted and left out of the
+    next attempt. Raises RuntimeError when the worker gets nowhere."""
+    found: dict[str, NodeTest] = {}
+    while True:
+        worker.submit({**job, "skip": sorted(found)})
+        report = worker.collect()
+        before = len(found)
+        for _, value in report.facts("test"):
+            test = NodeTest(
+                value["name"], tuple(value.get("onnx", ())), tuple(value.get("operators", ())),
+                value.get("bound", 0), value.get("reason"),
+            )
+            found[test.name] = test
+        if report.died is None and not any(report.raised()):
+            return list(found.values())
+        assert report.end is not None
+        name = report.end["stage"][len(STAGE) :] if report.end["stage"].startswith(STAGE) else None
+        if report.died and name and name not in found:
+            how = "hangs" if report.died == "hung" else f"takes the process down: {report.died}"
+            found[name] = NodeTest(name, reason=f"the import {how}")
+        if len(found) == before:
+            raise RuntimeError(f"ONNX's node tests cannot be read: {_why(report)}")
+
+
+def _why(report: JobReport) -> str:
+    for message in report.raised():
+        return f"{message['raised']['type']}: {message['raised']['message']}"
+    return f"the process {report.died}. It printed:\n{(report.end or {}).get('printed', '')}"
+
+
+# --- one test ------------------------------------------------------------------------------------
+
+
+class OnnxEvidence(Evidence):
+    """The graph of an ONNX test has one node, which stands for the whole model."""
+
+    def offloaded(self) -> tuple[bool, ...]:
+        return (any(region["calls"] for region in self.regions),)
+
+
+def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
+    """The verdict on one of the candidates of a survey. Its graph has the inputs and outputs of the
+    model, and one node `onnx.<operator>`: it is there to be shown, and cannot be lowered."""
+    content = next(Decoder().feed((found.folder / name).read_bytes()))
+    graph = interface(found.tests[name], content["inputs"], content["outputs"])
+    # The same inputs twice: ONNX has one set. Under `rerun` the second run must be right as well.
+    job = {"module": content["module"], "inputs": [content["inputs"]] * 2, "constants": {}}
+    expected = [tolerated(array) for array in content["outputs"].values()]
+    evidence = examiner.gather(graph, job, lambda: [expected, expected])
+    return judge(OnnxEvidence(**vars(evidence)))
+
+
+def interface(
+    test: NodeTest, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]
+) -> Graph:
+    """The model as a graph of one node."""
+    sources = tuple(Source(n, _type(a), data=a.tolist()) for n, a in inputs.items())
+    # Names may be shared between inputs and outputs in TVM's naming; in a graph they may not.
+    names = tuple(f"{n}_out" if n in inputs else n for n in outputs)
+    node = Node(
+        "onnx." + "+".join(test.onnx), tuple(inputs), {"test": test.name}, names,
+        tuple(_type(a) for a in outputs.values()),
+    )
+    return Graph(sources, (), (node,), names)
+
+
+def _type(array: np.ndarray) -> TensorType:
+    return TensorType(tuple(array.shape), str(array.dtype))
+
+
+def tolerated(array: np.ndarray) -> Bounded:
+    """ONNX's expected output with ONNX's tolerance. Integers and booleans are exact."""
+    bounded = exact(array)
+    if not bounded.is_float:
+        return bounded
+    magnitude = np.where(np.isfinite(bounded.value), np.abs(bounded.value), 0.0)
+    error = ATOL + RTOL * magnitude
+    # Evidence doubles the bound of float64.
+    return replace(bounded, error=error / 2 if bounded.dtype == "float64" else error)
+
+
+def judge(evidence: OnnxEvidence) -> Verdict:
+    """The truth table of `outcome`. Where target and LLVM are wrong and agree, TVM's importer or its
+    build is: reference-wrong."""
+    fault = _retyped(evidence)
+    verdict = decide(evidence)
+    if verdict.failed:
+        notes = (*verdict.notes, *([f"{fault}; the target is held to LLVM's output"] if fault else []))
+        return replace(verdict, notes=notes)
+    if verdict.outcome == ORACLE_SUSPECT or fault:
+        return replace(verdict, outcome=REFERENCE_WRONG, notes=(*verdict.notes, *([fault] if fault else [])))
+    return verdict
+
+
+def _retyped(evidence: OnnxEvidence) -> str | None:
+    """Where LLVM's outputs have other types than ONNX's, the import changed the model: then LLVM's
+    outputs become what is expected, and what is wrong is returned in words."""
+    outputs = evidence.reference_outputs(0)
+    graph = evidence.graph
+    if outputs is None:
+        return None
+    types = [_type(array) for array in outputs]
+    wanted = [graph.type_of(name) for name in graph.outputs]
+    if types == wanted:
+        return None
+    names = (graph.outputs + tuple(f"extra_{i}" for i in range(len(types))))[: len(types)]
+    evidence.graph = replace(
+        graph, nodes=(replace(graph.nodes[0], outputs=names, types=tuple(types)),), outputs=names
+    )
+    evidence.expected = [[tolerated(array) for array in outputs]] * 2
+    return f"imported by TVM and built by LLVM it gives {_list(types)}, ONNX expects {_list(wanted)}"
+
+
+def _list(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def describe(verdict: Verdict, target: str, command: str) -> str:
+    """A failing verdict as text; `command` repeats it."""
+    node = verdict.graph.nodes[0]
+    finding = verdict.findings[0]
+    lines = [
+        f"{verdict.outcome} in stage {finding.stage}, check {finding.check} (target {target})",
+        f"ONNX's node test {node.attrs['test']} ({node.op})",
+        "",
+        finding.message,
+    ]
+    lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
+    if verdict.outcome == WRONG_RESULT and finding.stage == "compare":
+        lines.append(f"ONNX's tolerance: {ATOL:g} + {RTOL:g} * |expected|; integers exactly")
+    printed = str(finding.details.get("printed") or "").strip()
+    if printed:
+        lines += ["", "the process printed (its last lines):"]
+        lines += ["  | " + line for line in printed.splitlines()[-15:]]
+    lines += ["", "inputs:"]
+    lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
+    lines += [f"note: {note}" for note in verdict.notes]
+    lines += ["", f"repeat: {command}"]
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+"""Elementwise operators: unary ones, and binary ones with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..graph import TensorType
+from .record import (
+    DATA,
+    FLOATS,
+    LEAD,
+    NUMBERS,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    broadcast,
+    call,
+    same_type,
+)
+
+#: Ranks 0 to 5; sizes that are no multiple of a vector; dims that all differ; size 1; batch above 1.
+SHAPES = ((2, 3, 5), (), (1,), (7,), (3, 5), (1, 1), (2, 3, 4, 5), (1, 2, 1, 3, 2), (2, 67))
+
+_IEEE = "IEEE 754: correctly rounded, 1/2 ulp"
+_EXACT = "exact"
+
+
+def _unary(
+    name: str,
+    accuracy: str,
+    relax: Optional[str] = None,
+    dtypes: Tuple[str, ...] = FLOATS,
+    domain: Optional[Tuple[float, float]] = None,
+    parameters: Tuple[Parameter, ...] = (),
+) -> Operator:
+    return Operator(
+        name=name,
+        infer=same_type,
+        shapes=SHAPES,
+        accuracy=accuracy,
+        dtypes=dtypes,
+        domain=domain,
+        parameters=parameters,
+        relay=call(name),
+        relax=call(relax or name),
+    )
+
+
+def _lower_clip_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.clip(args[0], a_min=attrs["a_min"], a_max=attrs["a_max"])
+
+
+def _lower_clip_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.clip(args[0], min=attrs["a_min"], max=attrs["a_max"])
+
+
+def _clip_low(x: TensorType, chosen: Attrs) -> Classes:
+    if x.dtype.startswith("int"):
+        return {"negative": (-1,), "zero": (0,)}
+    return {"zero": (0.0,), "negative": (-1.3, -0.5)}
+
+
+def _clip_high(x: TensorType, chosen: Attrs) -> Classes:
+    if x.dtype.startswith("int"):
+        return {"plain": (1,), "six": (6,)}
+    return {"six": (6.0,), "odd": (0.7, 1.1)}
+
+
+def _other_shape(x: TensorType, chosen: Attrs) -> Classes:
+    """Shapes of the second operand of a broadcasting operator, by the way they broadcast."""
+    s = x.shape
+    ones = tuple(1 for _ in s)
+    tail = ones[2:]
+    classes: Dict[str, Sequence[Any]] = {
+        "same": [s],
+        "scalar": [()] if s else [],
+        "one": [(1,)] if s else [],
+        "trailing": [s[1:], s[-1:]] if len(s) > 1 else [],
+        "leading_ones": [ones[:-1] + s[-1:]] if len(s) > 1 else [],
+        # What a bias looks like: (1, C, 1, 1), or the same without its leading 1.
+        "channel": [(1, s[1]) + tail, (s[1],) + tail] if len(s) > 2 else [],
+        "inner_one": [s[:-1] + (1,)] if len(s) > 1 else [],
+        "all_ones": [ones] if len(s) > 1 else [],
+        "more_dims": [(2,) + s, (2, 1) + s] if len(s) < 4 else [],
+    }
+    # A dimension of 1 in the first operand that the second one widens.
+    if 1 in s:
+        classes["widened"] = [tuple(3 if d == 1 else d for d in s)]
+    return classes
+
+
+def _binary_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    other = Operand(DATA, TensorType(tuple(chosen["other_shape"]), x.dtype))
+    lead = Operand(LEAD, x)
+    return (other, lead) if chosen["order"] == "second" else (lead, other)
+
+
+def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    a, b = types
+    if a.dtype != b.dtype:
+        raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
+    return (TensorType(broadcast(a.shape, b.shape), a.dtype),)
+
+
+def _binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Operator:
+    return Operator(
+        name=name,
+        infer=_binary_infer,
+        shapes=SHAPES,
+        accuracy=accuracy,
+        dtypes=dtypes,
+        operands=_binary_operands,
+        parameters=(
+            Parameter("other_shape", _other_shape, attribute=False),
+            Parameter("order", {"first": ("first",), "second": ("second",)}, attribute=False),
+        ),
+        relay=call(name),
+        relax=call(name),
+    )
+
+
+def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    # A divisor made afresh stays away from zero; one taken from the graph need not.
+    operands = _binary_operands(x, chosen)
+    if operands[1].role == DATA:
+        return (operands[0], Operand(DATA, operands[1].type, 0.5, 3.0))
+    return operands
+
+
+_DIVIDE = _binary("divide", _IEEE, FLOATS)
+
+OPERATORS: Tuple[Operator, ...] = (
+    _unary("nn.relu", _EXACT, dtypes=NUMBERS),
+    _unary(
+        "nn.leaky_relu",
+        _IEEE,
+        relax="nn.leakyrelu",
+        parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.3, 0.013)}),),
+    ),
+    Operator(
+        name="clip",
+        infer=same_type,
+        shapes=SHAPES,
+        accuracy="exact, bounds rounded to the dtype",
+        dtypes=NUMBERS,
+        parameters=(Parameter("a_min", _clip_low), Parameter("a_max", _clip_high)),
+        relay=_lower_clip_relay,
+        relax=_lower_clip_relax,
+    ),
+    _unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 4 ulp"),
+    _unary("tanh", "quotient of exponentials: 4 ulp of 1.0"),
+    _unary("exp", "2 ulp"),
+    _unary("log", "2 ulp", domain=(0.25, 4.0)),
+    _unary("sqrt", _IEEE, domain=(0.0, 4.0)),
+    _unary("abs", _EXACT, dtypes=NUMBERS),
+    _unary("negative", _EXACT, dtypes=NUMBERS),
+    _unary("floor", _EXACT),
+    _unary("ceil", _EXACT),
+    _binary("add", _IEEE),
+    _binary("subtract", _IEEE),
+    _binary("multiply", _IEEE),
+    Operator(**{**_DIVIDE.__dict__, "operands": _divide_operands}),
+    _binary("maximum", _EXACT),
+    _binary("minimum", _EXACT),
+)

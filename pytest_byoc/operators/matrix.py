@@ -1,0 +1,163 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+from ..graph import TensorType
+from .record import (
+    DATA,
+    LEAD,
+    NUMBERS,
+    WEIGHT,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    broadcast,
+)
+
+_ACCURACY = "dot product of K: gamma(K), Higham, ASNA 2nd ed., (3.5)"
+_FLAG = {"no": (False,), "yes": (True,)}
+
+
+def _swap(shape: Sequence[int], flag: bool) -> Tuple[int, ...]:
+    """The shape with its last two dimensions exchanged if `flag`."""
+    s = tuple(shape)
+    return s[:-2] + (s[-1], s[-2]) if flag else s
+
+
+def _swap_relax(ns: Any, x: Any, rank: int, flag: bool) -> Any:
+    return ns.permute_dims(x, list(range(rank - 2)) + [rank - 1, rank - 2]) if flag else x
+
+
+def _same_dtype(types: Sequence[TensorType], op: str) -> None:
+    if types[0].dtype != types[1].dtype:
+        raise TypeRuleError("%s of %s and %s" % (op, types[0].dtype, types[1].dtype))
+
+
+# --- nn.dense --------------------------------------------------------------------------------
+
+
+def _dense_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    weight = TensorType((chosen["units"], x.shape[-1]), x.dtype)
+    return Operand(LEAD, x), Operand(WEIGHT, weight, -1.0, 1.0)
+
+
+def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x, w = types
+    _same_dtype(types, "nn.dense")
+    if x.rank != 2 or w.rank != 2 or x.shape[1] != w.shape[1] or w.shape[0] != attrs["units"]:
+        raise TypeRuleError("nn.dense of %s and %s with %d units" % (x, w, attrs["units"]))
+    return (TensorType((x.shape[0], w.shape[0]), x.dtype),)
+
+
+def _dense_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.dense(args[0], args[1], units=attrs["units"])
+
+
+def _dense_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.matmul(args[0], ns.permute_dims(args[1], [1, 0]))
+
+
+# --- nn.matmul and nn.batch_matmul -----------------------------------------------------------
+
+
+def _other(x: TensorType, chosen: Attrs, batch: Tuple[int, ...]) -> TensorType:
+    """The second operand: `columns` of them, as long as the first operand's rows."""
+    inner = _swap(x.shape, chosen["transpose_a"])[-1]
+    shape = _swap((inner, chosen["columns"]), chosen["transpose_b"])
+    return TensorType(batch + shape, x.dtype)
+
+
+def _matmul_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    return Operand(LEAD, x), Operand(WEIGHT, _other(x, chosen, ()), -1.0, 1.0)
+
+
+def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    return Operand(LEAD, x), Operand(DATA, _other(x, chosen, (chosen["batch"],)))
+
+
+def _batch(x: TensorType, chosen: Attrs) -> Classes:
+    n = x.shape[0]
+    return {"same": (n,), "broadcast": (1,) if n > 1 else (3,)}
+
+
+def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    a, b = types
+    _same_dtype(types, "a matrix product")
+    if a.rank < 2 or a.rank != b.rank:
+        raise TypeRuleError("a matrix product of %s and %s" % (a, b))
+    p, q = _swap(a.shape, attrs["transpose_a"]), _swap(b.shape, attrs["transpose_b"])
+    if p[-1] != q[-2]:
+        raise TypeRuleError("a matrix product of %s and %s, transposed as asked" % (a, b))
+    return (TensorType(broadcast(p[:-2], q[:-2]) + (p[-2], q[-1]), a.dtype),)
+
+
+def _matmul_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.matmul(args[0], args[1], **attrs)
+
+
+def _batch_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.batch_matmul(args[0], args[1], **attrs)
+
+
+def _matmul_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    a = _swap_relax(ns, args[0], types[0].rank, attrs["transpose_a"])
+    b = _swap_relax(ns, args[1], types[1].rank, attrs["transpose_b"])
+    return ns.matmul(a, b)
+
+
+_COLUMNS = Parameter("columns", {"plain": (6, 3, 17), "one": (1,)}, attribute=False)
+_MATRICES = ((3, 8), (1, 5), (4, 1), (2, 67), (17, 6))
+
+OPERATORS: Tuple[Operator, ...] = (
+    Operator(
+        name="nn.dense",
+        infer=_dense_infer,
+        shapes=_MATRICES,
+        accuracy=_ACCURACY,
+        accepts=lambda x: x.rank == 2 and x.size > 0,
+        operands=_dense_operands,
+        dtypes=NUMBERS,
+        parameters=(Parameter("units", {"plain": (6, 3, 17), "one": (1,)}),),
+        relay=_dense_relay,
+        relax=_dense_relax,
+    ),
+    Operator(
+        name="nn.matmul",
+        infer=_matmul_infer,
+        shapes=_MATRICES,
+        accuracy=_ACCURACY,
+        accepts=lambda x: x.rank == 2 and x.size > 0,
+        operands=_matmul_operands,
+        dtypes=NUMBERS,
+        parameters=(
+            Parameter("transpose_a", _FLAG),
+            Parameter("transpose_b", _FLAG),
+            _COLUMNS,
+        ),
+        relay=_matmul_relay,
+        relax=_matmul_relax,
+    ),
+    Operator(
+        name="nn.batch_matmul",
+        infer=_matmul_infer,
+        shapes=((2, 3, 8), (1, 4, 5), (3, 1, 7), (2, 5, 1), (4, 2, 33)),
+        accuracy=_ACCURACY,
+        accepts=lambda x: x.rank == 3 and x.size > 0,
+        operands=_batch_operands,
+        dtypes=NUMBERS,
+        parameters=(
+            Parameter("transpose_a", _FLAG),
+            # Relay's default.
+            Parameter("transpose_b", {"yes": (True,), "no": (False,)}),
+            Parameter("batch", _batch, attribute=False),
+            _COLUMNS,
+        ),
+        relay=_batch_relay,
+        relax=_matmul_relax,
+    ),
+)

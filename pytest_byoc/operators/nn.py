@@ -1,0 +1,182 @@
+"""Bias, softmax, padding, flattening."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+from ..graph import TensorType
+from .record import (
+    BIAS,
+    LEAD,
+    NUMBERS,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    call,
+    normalize_axis,
+    same_type,
+)
+
+SHAPES = ((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (1, 2, 1, 3, 2))
+
+
+# --- nn.bias_add -----------------------------------------------------------------------------
+
+
+def _bias_axis(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    return {
+        "channel": (1,) if r > 1 else (),
+        "last": (-1,),
+        "first": (0,),
+        "negative": tuple(-i for i in range(2, r + 1)),
+        "other": tuple(range(2, r)),
+    }
+
+
+def _bias_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    return Operand(LEAD, x), Operand(BIAS, TensorType((x.shape[chosen["axis"]],), x.dtype))
+
+
+def _bias_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x, bias = types
+    axis = normalize_axis(attrs["axis"], x.rank)
+    if bias.shape != (x.shape[axis],) or bias.dtype != x.dtype:
+        raise TypeRuleError("nn.bias_add of %s and %s along axis %d" % (x, bias, attrs["axis"]))
+    return (x,)
+
+
+def _bias_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    x, bias = types
+    after = x.rank - 1 - normalize_axis(attrs["axis"], x.rank)
+    return ns.add(args[0], ns.reshape(args[1], bias.shape + (1,) * after) if after else args[1])
+
+
+# --- nn.softmax, nn.log_softmax --------------------------------------------------------------
+
+
+def _softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    return {
+        "last": (-1, r - 1),
+        "first": (0,) if r > 1 else (),
+        "inner": tuple(range(1, r - 1)),
+        "negative": tuple(-i for i in range(2, r + 1)),
+    }
+
+
+def _log_softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
+    return {"last": (-1, 1)}
+
+
+# --- nn.batch_flatten ------------------------------------------------------------------------
+
+
+def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    if x.rank < 1:
+        raise TypeRuleError("nn.batch_flatten of a scalar")
+    return (TensorType((x.shape[0], TensorType(x.shape[1:], x.dtype).size), x.dtype),)
+
+
+def _flatten_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.reshape(args[0], _flatten_infer(types, attrs)[0].shape)
+
+
+# --- nn.pad ----------------------------------------------------------------------------------
+
+
+def _pad_width(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    none = ((0, 0),)
+    return {
+        "symmetric": (((1, 1),) * r, none * (r - 1) + ((2, 2),)),
+        "none": (none * r,),
+        "asymmetric": (
+            none * (r - 1) + ((1, 2),),
+            ((3, 0),) + none * (r - 1),
+            tuple((i, r - i) for i in range(r)),
+        ),
+        "spatial": (none * (r - 2) + ((1, 2), (2, 1)),) if r > 2 else (),
+    }
+
+
+def _pad_value(x: TensorType, chosen: Attrs) -> Classes:
+    if x.dtype.startswith("int"):
+        return {"zero": (0,), "other": (3, -2)}
+    # Representable in every float type: Relay rounds the value to float32 first.
+    return {"zero": (0.0,), "other": (1.5, -2.0)}
+
+
+def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    if len(attrs["pad_width"]) != x.rank:
+        raise TypeRuleError("pad_width %s for rank %d" % (attrs["pad_width"], x.rank))
+    shape = tuple(d + a + b for d, (a, b) in zip(x.shape, attrs["pad_width"]))
+    return (TensorType(shape, x.dtype),)
+
+
+def _pad_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    width = [w for pair in attrs["pad_width"] for w in pair]
+    return ns.nn.pad(args[0], width, "constant", float(attrs["pad_value"]))
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    Operator(
+        name="nn.bias_add",
+        infer=_bias_infer,
+        shapes=SHAPES,
+        accuracy="IEEE 754: correctly rounded, 1/2 ulp",
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        operands=_bias_operands,
+        parameters=(Parameter("axis", _bias_axis),),
+        dtypes=NUMBERS,
+        relay=call("nn.bias_add"),
+        relax=_bias_relax,
+    ),
+    Operator(
+        name="nn.softmax",
+        infer=same_type,
+        shapes=SHAPES,
+        accuracy="factors of exp and of the sum: see reference_kernels/nn.py",
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        parameters=(Parameter("axis", _softmax_axis),),
+        relay=call("nn.softmax"),
+        relax=call("nn.softmax"),
+    ),
+    # TVM 0.9 compiles it for rank 2 and the last axis alone.
+    Operator(
+        name="nn.log_softmax",
+        infer=same_type,
+        shapes=((3, 5), (1, 7), (4, 1), (2, 67)),
+        accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",
+        accepts=lambda x: x.rank == 2 and x.size > 0,
+        parameters=(Parameter("axis", _log_softmax_axis),),
+        relay=call("nn.log_softmax"),
+        relax=call("nn.log_softmax"),
+    ),
+    Operator(
+        name="nn.batch_flatten",
+        infer=_flatten_infer,
+        shapes=SHAPES,
+        accuracy="exact",
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        dtypes=NUMBERS,
+        relay=call("nn.batch_flatten"),
+        relax=_flatten_relax,
+    ),
+    Operator(
+        name="nn.pad",
+        infer=_pad_infer,
+        shapes=SHAPES,
+        accuracy="exact",
+        accepts=lambda x: x.rank > 0,
+        parameters=(Parameter("pad_width", _pad_width), Parameter("pad_value", _pad_value)),
+        dtypes=NUMBERS,
+        relay=call("nn.pad"),
+        relax=_pad_relax,
+    ),
+)

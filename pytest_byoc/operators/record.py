@@ -1,0 +1,146 @@
+"""What is known of one TVM operator, as data.
+
+Everything else is read from these records: the systematic cases, the random graphs, the lowering to
+Relay and Relax, the table of `--byoc-list-operators`. Workers import them too, so they need nothing
+beyond the standard library and run on Python 3.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ..graph import TensorType
+
+Attrs = Mapping[str, Any]
+#: Values of a parameter by their class. Coverage counts classes; the first value of the first
+#: class is the default, and what shrinking tends to.
+Classes = Mapping[str, Sequence[Any]]
+#: Builds the operator's expression: (namespace, operand expressions, attributes, operand types).
+#: The namespace is `tvm.relay` or `tvm.relax.op`.
+Lowering = Callable[[Any, List[Any], Attrs, Sequence[TensorType]], Any]
+
+FLOATS = ("float32", "float64", "float16")
+NUMBERS = FLOATS + ("int32",)
+
+
+class TypeRuleError(ValueError):
+    """Raised by a type rule for operands or attributes the operator does not take."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Something to choose when the operator is applied: an attribute, or a property of an operand.
+
+    `classes` gives the values by class; where they depend on the first operand's type or on the
+    parameters before this one, it is a function of (type, chosen so far). A class without values is
+    left out for that operand. With `attribute=False` the value shapes operands only and is not
+    handed to TVM.
+    """
+
+    name: str
+    classes: Union[Classes, Callable[[TensorType, Attrs], Classes]]
+    attribute: bool = True
+
+    def values(self, x: TensorType, chosen: Attrs) -> Dict[str, Sequence[Any]]:
+        classes = self.classes(x, chosen) if callable(self.classes) else self.classes
+        return {k: v for k, v in classes.items() if len(v)}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand the operator takes once its parameters are chosen.
+
+    role: "lead" (the operand the choice started from; exactly one), "data" (any value of that
+    type), "weight" or "bias" (usually constant). low, high: the range its elements are drawn from
+    when it is made afresh, where the record's own does not suit.
+    """
+
+    role: str
+    type: TensorType
+    low: float = -2.0
+    high: float = 2.0
+
+
+LEAD = "lead"
+DATA = "data"
+WEIGHT = "weight"
+BIAS = "bias"
+
+
+def only_lead(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    """Operands of a unary operator."""
+    return (Operand(LEAD, x),)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator.
+
+    name: TVM's (Relay's, where the two differ). infer: the type rule, from operand types and
+    attributes to output types; raises TypeRuleError. shapes: of the first operand in the systematic
+    cases, the first being the default; their ranks must be among those `accepts` takes. accepts:
+    whether a tensor of that type can be the first operand. operands: all operands, from the first
+    one's type and the chosen parameters. domain: the range of values the operator is made for
+    (None: any). relay, relax: the lowering, None where that IR lacks the operator. tuple_result:
+    TVM returns a tuple, be it of one tensor. accuracy: where the error bound comes from, for the docs.
+    """
+
+    name: str
+    infer: Callable[[Sequence[TensorType], Attrs], Tuple[TensorType, ...]]
+    shapes: Tuple[Tuple[int, ...], ...]
+    accuracy: str
+    accepts: Callable[[TensorType], bool] = lambda x: True
+    operands: Callable[[TensorType, Attrs], Tuple[Operand, ...]] = only_lead
+    parameters: Tuple[Parameter, ...] = ()
+    dtypes: Tuple[str, ...] = FLOATS
+    domain: Optional[Tuple[float, float]] = None
+    relay: Optional[Lowering] = None
+    relax: Optional[Lowering] = None
+    tuple_result: bool = False
+
+    def irs(self) -> Tuple[str, ...]:
+        return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
+
+    def attrs(self, chosen: Attrs) -> Dict[str, Any]:
+        """The attributes among the chosen parameters."""
+        return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
+
+    def takes(self, x: TensorType) -> bool:
+        return x.dtype in self.dtypes and self.accepts(x)
+
+
+def call(path: str) -> Lowering:
+    """A lowering that passes operands by position and attributes by name: `call("nn.relu")`."""
+
+    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        f = ns
+        for part in path.split("."):
+            f = getattr(f, part)
+        return f(*args, **attrs)
+
+    return lower
+
+
+def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    """Type rule: one output, of the type of the first operand."""
+    return (types[0],)
+
+
+def broadcast(a: Sequence[int], b: Sequence[int]) -> Tuple[int, ...]:
+    """NumPy's broadcasting rule. Raises TypeRuleError."""
+    out: List[int] = []
+    for i in range(1, max(len(a), len(b)) + 1):
+        p = a[-i] if i <= len(a) else 1
+        q = b[-i] if i <= len(b) else 1
+        if p != q and 1 not in (p, q):
+            raise TypeRuleError("shapes %s and %s do not broadcast" % (tuple(a), tuple(b)))
+        out.append(q if p == 1 else p)
+    return tuple(reversed(out))
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """A non-negative axis. Raises TypeRuleError when it is out of range."""
+    if not -rank <= axis < rank:
+        raise TypeRuleError("axis %d is out of range for rank %d" % (axis, rank))
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,106 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+from ..graph import TensorType
+from .record import (
+    FLOATS,
+    NUMBERS,
+    Attrs,
+    Classes,
+    Lowering,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    normalize_axis,
+)
+
+
+def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
+    """The axes reduced, in order. `exclude` stands for all axes but those named.
+
+    Raises TypeRuleError where an axis is out of range or named twice, or none is left.
+    """
+    if attrs["axis"] is None:
+        return tuple(range(rank))
+    named = [normalize_axis(a, rank) for a in attrs["axis"]]
+    if len(set(named)) != len(named):
+        raise TypeRuleError("axis %s names an axis twice" % (attrs["axis"],))
+    axes = tuple(a for a in range(rank) if (a in named) != attrs["exclude"])
+    if not axes:
+        raise TypeRuleError("axis %s leaves nothing to reduce" % (attrs["axis"],))
+    return axes
+
+
+def _axis(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    return {
+        "last": ((r - 1,),),
+        "all": (None,),
+        "negative": tuple((-1 - i,) for i in range(r)),
+        "other": tuple((i,) for i in range(r - 1)),
+        "several": tuple((i, j) for i in range(r) for j in range(i + 1, r) if r > 2),
+        "several_negative": ((-1, -2),) if r > 2 else (),
+        "every": (tuple(range(r)),),
+    }
+
+
+def _exclude(x: TensorType, chosen: Attrs) -> Classes:
+    some_left = chosen["axis"] is not None and len(chosen["axis"]) < x.rank
+    return {"no": (False,), "yes": (True,) if some_left else ()}
+
+
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    axes = reduced_axes(x.rank, attrs)
+    if attrs["keepdims"]:
+        return (TensorType(tuple(1 if i in axes else d for i, d in enumerate(x.shape)), x.dtype),)
+    return (TensorType(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype),)
+
+
+def _relay(name: str) -> Lowering:
+    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        return getattr(ns, name)(args[0], **attrs)
+
+    return lower
+
+
+def _relax(name: str) -> Lowering:
+    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        axis = attrs["axis"]
+        if attrs["exclude"]:
+            axis = reduced_axes(types[0].rank, attrs)
+        return getattr(ns, name)(
+            args[0], axis=None if axis is None else list(axis), keepdims=attrs["keepdims"]
+        )
+
+    return lower
+
+
+def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
+    return Operator(
+        name=name,
+        infer=_infer,
+        shapes=((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (1, 2, 1, 3, 2)),
+        accuracy=accuracy,
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        parameters=(
+            Parameter("axis", _axis),
+            Parameter("keepdims", {"no": (False,), "yes": (True,)}),
+            Parameter("exclude", _exclude),
+        ),
+        dtypes=dtypes,
+        relay=_relay(name),
+        relax=_relax(name),
+    )
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    _reduction("sum", "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2", NUMBERS),
+    _reduction("mean", "sum of n: gamma(n), and 3 roundings of the division", FLOATS),
+    _reduction("max", "exact", NUMBERS),
+    _reduction("min", "exact", NUMBERS),
+    _reduction("prod", "product of n: gamma(n), Higham, ASNA 2nd ed., lemma 3.1", FLOATS),
+)

@@ -1,0 +1,374 @@
+"""Operators that move elements, and cast."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..graph import TensorType
+from . import reshaping
+from .record import (
+    DATA,
+    LEAD,
+    NUMBERS,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    broadcast,
+    call,
+    normalize_axis,
+)
+
+SHAPES = ((2, 3, 4), (7,), (1,), (6, 5), (4, 1), (2, 3, 4, 5), (1, 2, 1, 6, 2))
+_EXACT = "exact"
+
+
+def _some(x: TensorType) -> bool:
+    return x.rank > 0 and x.size > 0
+
+
+def _axes_classes(rank: int, negative_from: int = 1) -> Classes:
+    return {
+        "first": (0,),
+        "last": (rank - 1,) if rank > 1 else (),
+        "inner": tuple(range(1, rank - 1)),
+        "negative": tuple(-i for i in range(negative_from, rank + 1)),
+    }
+
+
+# --- transpose -------------------------------------------------------------------------------
+
+
+def _permutation(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    every = tuple(range(r))
+    return {
+        "reversed": (None,),
+        "identity": (every,),
+        "last_two": (every[:-2] + (r - 1, r - 2),) if r > 1 else (),
+        "rotated": (every[1:] + every[:1], every[-1:] + every[:-1]) if r > 2 else (),
+        "channels_last": ((0,) + every[2:] + (1,),) if r > 3 else (),
+        "negative": (tuple(range(-1, -r - 1, -1)), tuple(range(-r, 0))) if r > 1 else (),
+    }
+
+
+def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    if attrs["axes"] is None:
+        return (TensorType(x.shape[::-1], x.dtype),)
+    axes = [normalize_axis(a, x.rank) for a in attrs["axes"]]
+    if sorted(axes) != list(range(x.rank)):
+        raise TypeRuleError("axes %s do not permute rank %d" % (attrs["axes"], x.rank))
+    return (TensorType(tuple(x.shape[a] for a in axes), x.dtype),)
+
+
+# --- concatenate -----------------------------------------------------------------------------
+
+
+def _joined(x: TensorType, chosen: Attrs) -> Classes:
+    """Lengths of the other operands along the axis."""
+    n = x.shape[chosen["axis"]]
+    return {
+        "same": ((n,),),
+        "same_thrice": ((n, n),),
+        "uneven": ((n + 1,), (2 * n + 1,)),
+        "uneven_three": ((1, n + 2),),
+        "alone": ((),),
+    }
+
+
+def _concatenate_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    axis = normalize_axis(chosen["axis"], x.rank)
+    others = tuple(
+        Operand(DATA, TensorType(x.shape[:axis] + (n,) + x.shape[axis + 1 :], x.dtype))
+        for n in chosen["others"]
+    )
+    lead = Operand(LEAD, x)
+    return others + (lead,) if chosen["place"] == "last" else (lead,) + others
+
+
+def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    axis = normalize_axis(attrs["axis"], x.rank)
+    around = x.shape[:axis], x.shape[axis + 1 :], x.dtype
+    for t in types[1:]:
+        if (t.shape[:axis], t.shape[axis + 1 :], t.dtype) != around:
+            raise TypeRuleError("%s and %s cannot be joined along axis %d" % (x, t, axis))
+    length = sum(t.shape[axis] for t in types)
+    return (TensorType(x.shape[:axis] + (length,) + x.shape[axis + 1 :], x.dtype),)
+
+
+def _concatenate_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.concatenate(args, axis=attrs["axis"])
+
+
+def _concatenate_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.concat(args, axis=attrs["axis"])
+
+
+# --- split -----------------------------------------------------------------------------------
+
+
+def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
+    """Axes that can be split. One section is left out: Relax makes no tuple of it, Relay does."""
+    classes = _axes_classes(x.rank)
+    return {k: tuple(a for a in v if x.shape[a] > 1) for k, v in classes.items()}
+
+
+def _sections(x: TensorType, chosen: Attrs) -> Classes:
+    n = x.shape[chosen["axis"]]
+    return {
+        "halves": (2,) if n % 2 == 0 else (),
+        "sections": tuple(k for k in range(3, n + 1) if n % k == 0 and k <= 6),
+        "index": tuple((i,) for i in range(1, n)),
+        "indices": tuple((i, j) for i in range(1, n) for j in range(i + 1, n)),
+    }
+
+
+def _split_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x, where = types[0], attrs["indices_or_sections"]
+    axis = normalize_axis(attrs["axis"], x.rank)
+    n = x.shape[axis]
+    if isinstance(where, int):
+        if where < 1 or n % where:
+            raise TypeRuleError("%d elements in %d sections" % (n, where))
+        where = tuple(range(n // where, n, n // where))
+    edges = (0,) + tuple(where) + (n,)
+    if any(a >= b for a, b in zip(edges, edges[1:])):
+        raise TypeRuleError("%d elements split at %s" % (n, where))
+    return tuple(
+        TensorType(x.shape[:axis] + (b - a,) + x.shape[axis + 1 :], x.dtype)
+        for a, b in zip(edges, edges[1:])
+    )
+
+
+def _split(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    where = attrs["indices_or_sections"]
+    where = where if isinstance(where, int) else list(where)
+    return ns.split(args[0], where, axis=attrs["axis"])
+
+
+# --- squeeze, expand_dims --------------------------------------------------------------------
+
+
+def _squeezed(x: TensorType, chosen: Attrs) -> Classes:
+    ones = tuple(i for i, d in enumerate(x.shape) if d == 1)
+    return {
+        "all": (None,),
+        "one": tuple((i,) for i in ones),
+        "negative": tuple((i - x.rank,) for i in ones),
+        "several": (ones, ones[::-1]) if len(ones) > 1 else (),
+    }
+
+
+def _squeeze_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    if attrs["axis"] is None:
+        return (TensorType(tuple(d for d in x.shape if d != 1), x.dtype),)
+    axes = [normalize_axis(a, x.rank) for a in attrs["axis"]]
+    if any(x.shape[a] != 1 for a in axes) or len(set(axes)) != len(axes):
+        raise TypeRuleError("axes %s of %s cannot be squeezed" % (attrs["axis"], x))
+    return (TensorType(tuple(d for i, d in enumerate(x.shape) if i not in axes), x.dtype),)
+
+
+def _new_axis(x: TensorType, chosen: Attrs) -> Classes:
+    return _axes_classes(x.rank + 1)
+
+
+def _expand_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    axis = normalize_axis(attrs["axis"], x.rank + 1)
+    return (TensorType(x.shape[:axis] + (1,) * attrs["num_newaxis"] + x.shape[axis:], x.dtype),)
+
+
+def _expand_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    if attrs["num_newaxis"] == 1:
+        return ns.expand_dims(args[0], attrs["axis"])
+    axis = normalize_axis(attrs["axis"], types[0].rank + 1)
+    return ns.expand_dims(args[0], list(range(axis, axis + attrs["num_newaxis"])))
+
+
+# --- strided_slice ---------------------------------------------------------------------------
+
+
+def _sliced_axes(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    return {
+        "unnamed": (None,),
+        "all": (tuple(range(r)),),
+        "one": tuple((i,) for i in range(r)) if r > 1 else (),
+        "several": tuple((i, j) for i in range(r) for j in range(i + 1, r)) if r > 2 else (),
+    }
+
+
+def _dims(x: TensorType, chosen: Attrs) -> Tuple[int, ...]:
+    axes = range(x.rank) if chosen["axes"] is None else chosen["axes"]
+    return tuple(x.shape[a] for a in axes)
+
+
+def _slice_strides(x: TensorType, chosen: Attrs) -> Classes:
+    n = len(_dims(x, chosen))
+    return {
+        "unit": ((1,) * n,),
+        "strided": ((2,) * n, (1,) * (n - 1) + (3,)),
+        "negative": ((-1,) * n, (1,) * (n - 1) + (-2,)),
+    }
+
+
+def _slice_begin(x: TensorType, chosen: Attrs) -> Classes:
+    """Every begin lies within the tensor, so that no slice is empty."""
+    dims, strides = _dims(x, chosen), chosen["strides"]
+    start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
+    inside = tuple(d // 2 for d in dims)
+    return {
+        "edge": (start,),
+        "inside": (inside,) if inside != start else (),
+        "negative": (tuple(b - d for b, d in zip(inside, dims)), tuple(-d for d in dims)),
+    }
+
+
+def _slice_end(x: TensorType, chosen: Attrs) -> Classes:
+    """Ends after the begin in the direction of the stride."""
+    triples = list(zip(_dims(x, chosen), chosen["begin"], chosen["strides"]))
+    begins = [b + d if b < 0 else b for d, b, s in triples]
+    whole = tuple(d if s > 0 else -d - 1 for d, _, s in triples)
+    inner = tuple(
+        (d - 1 if d - 1 > b else d) if s > 0 else (0 if b > 0 else -d - 1)
+        for (d, _, s), b in zip(triples, begins)
+    )
+    negative = tuple(
+        (-1 if d - 1 > b else d) if s > 0 else (-d if b > 0 else -d - 1)
+        for (d, _, s), b in zip(triples, begins)
+    )
+    return {
+        "edge": (whole,),
+        "inside": (inner,) if inner != whole else (),
+        "negative": (negative,) if negative not in (whole, inner) else (),
+        "beyond": (tuple(d + 3 if s > 0 else -d - 4 for d, _, s in triples),),
+    }
+
+
+def _slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x = types[0]
+    axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
+    shape = list(x.shape)
+    for axis, begin, end, stride in zip(axes, attrs["begin"], attrs["end"], attrs["strides"]):
+        axis = normalize_axis(axis, x.rank)
+        shape[axis] = len(range(*slice(begin, end, stride).indices(x.shape[axis])))
+        if not shape[axis]:
+            raise TypeRuleError("the slice of axis %d is empty" % axis)
+    return (TensorType(tuple(shape), x.dtype),)
+
+
+def _slice_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    axes = attrs["axes"] if attrs["axes"] is not None else range(types[0].rank)
+    return ns.strided_slice(
+        args[0], list(axes), list(attrs["begin"]), list(attrs["end"]), list(attrs["strides"])
+    )
+
+
+# --- broadcast_to, cast ----------------------------------------------------------------------
+
+
+def _wider(x: TensorType, chosen: Attrs) -> Classes:
+    s = x.shape
+    return {
+        "same": (s,),
+        "more_dims": ((2,) + s, (3, 1) + s),
+        "widened": (tuple(3 if d == 1 else d for d in s),) if 1 in s else (),
+    }
+
+
+def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    shape = tuple(attrs["shape"])
+    if broadcast(types[0].shape, shape) != shape:
+        raise TypeRuleError("%s does not broadcast to %s" % (types[0], shape))
+    return (TensorType(shape, types[0].dtype),)
+
+
+def _cast_to(x: TensorType, chosen: Attrs) -> Classes:
+    # Not float64 to float16: the LLVM code of TVM 0.16 (Relay) calls the conversion routine with
+    # the wrong convention and returns garbage.
+    kinds: Dict[str, Dict[str, Sequence[Any]]] = {
+        "float32": {"wider": ("float64",), "narrower": ("float16",), "integer": ("int32",)},
+        "float64": {"narrower": ("float32",), "integer": ("int32",)},
+        "float16": {"wider": ("float32", "float64"), "integer": ("int32",)},
+        "int32": {"float": ("float32", "float64", "float16")},
+    }
+    return {**kinds[x.dtype], "same": (x.dtype,)}
+
+
+def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    return (TensorType(types[0].shape, attrs["dtype"]),)
+
+
+def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: Any) -> Operator:
+    fields = {
+        "accuracy": _EXACT,
+        "accepts": _some,
+        "relay": call(name),
+        "shapes": SHAPES,
+        **more,
+    }
+    return Operator(
+        name=name,
+        infer=infer,
+        parameters=parameters,
+        dtypes=NUMBERS,
+        relax=relax,
+        **fields,
+    )
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    _moving("reshape", reshaping.infer, reshaping.relax, Parameter("newshape", reshaping.newshapes)),
+    _moving("transpose", _transpose_infer, call("permute_dims"), Parameter("axes", _permutation)),
+    _moving(
+        "concatenate",
+        _concatenate_infer,
+        _concatenate_relax,
+        Parameter("axis", lambda x, chosen: _axes_classes(x.rank)),
+        Parameter("others", _joined, attribute=False),
+        Parameter("place", {"first": ("first",), "last": ("last",)}, attribute=False),
+        operands=_concatenate_operands,
+        relay=_concatenate_relay,
+    ),
+    _moving(
+        "split",
+        _split_infer,
+        _split,
+        Parameter("axis", _split_axis),
+        Parameter("indices_or_sections", _sections),
+        relay=_split,
+        accepts=lambda x: any(d > 1 for d in x.shape) and x.size > 0,
+        shapes=tuple(s for s in SHAPES if s != (1,)),
+        tuple_result=True,
+    ),
+    _moving("squeeze", _squeeze_infer, call("squeeze"), Parameter("axis", _squeezed)),
+    _moving(
+        "expand_dims",
+        _expand_infer,
+        _expand_relax,
+        Parameter("axis", _new_axis),
+        Parameter("num_newaxis", {"one": (1,), "several": (2, 3)}),
+    ),
+    _moving(
+        "strided_slice",
+        _slice_infer,
+        _slice_relax,
+        Parameter("axes", _sliced_axes),
+        Parameter("strides", _slice_strides),
+        Parameter("begin", _slice_begin),
+        Parameter("end", _slice_end),
+    ),
+    _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),
+    _moving(
+        "cast",
+        _cast_infer,
+        call("astype"),
+        Parameter("dtype", _cast_to),
+        accuracy="correctly rounded; to an integer towards zero",
+    ),
+)

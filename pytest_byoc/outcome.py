@@ -1,0 +1,80 @@
+"""The verdict on one example, and the truth table that decides it.
+
+Each element of each output is judged twice, target and LLVM against the same bound:
+
+    target    LLVM      outcome
+    inside    inside    pass
+    outside   inside    wrong-result: the target
+    inside    outside   reference-wrong: a bug of TVM's; does not fail the target
+    outside   outside   if they agree, oracle-suspect: our kernel or bound is in doubt, reported as
+                        our own error; otherwise wrong-result
+
+A stage that fails for the target and for LLVM alike is reference-wrong too. Nothing offloaded is
+not-offloaded, never pass; a graph most of whose elements cannot be judged is inconclusive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .checks.base import Finding
+from .graph import Graph
+
+PASS = "pass"
+WRONG_RESULT = "wrong-result"
+CRASH = "crash"
+HANG = "hang"
+ERROR = "error"
+NOT_OFFLOADED = "not-offloaded"
+INCONCLUSIVE = "inconclusive"
+REFERENCE_WRONG = "reference-wrong"
+ORACLE_SUSPECT = "oracle-suspect"
+
+#: Every outcome an example can end in, in the order of the summary.
+OUTCOMES = (
+    PASS,
+    WRONG_RESULT,
+    CRASH,
+    HANG,
+    ERROR,
+    NOT_OFFLOADED,
+    INCONCLUSIVE,
+    REFERENCE_WRONG,
+    ORACLE_SUSPECT,
+)
+#: Those that fail the target.
+FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One example, judged. findings: what is held against the target, causes first; empty unless the
+    outcome is a failure. offloaded: for each node of the graph, whether the target runs it. notes:
+    what was found out beside, for the report. evidence: everything seen (arrays, printed text …).
+    """
+
+    graph: Graph
+    outcome: str
+    findings: tuple[Finding, ...] = ()
+    offloaded: tuple[bool, ...] = ()
+    regions: int = 0
+    notes: tuple[str, ...] = ()
+    evidence: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in FAILURES
+
+    @property
+    def identity(self) -> str:
+        """Stays the same while a counterexample shrinks: check, outcome, stage, kind."""
+        return self.findings[0].identity if self.findings else self.outcome
+
+
+class ConformanceFailure(AssertionError):
+    """Raised by a test whose graph the target gets wrong. `verdict` holds the whole story."""
+
+    def __init__(self, message: str, verdict: Verdict) -> None:
+        super().__init__(message)
+        self.verdict = verdict

@@ -1,0 +1,117 @@
+"""pytest's hooks and options, and the fixtures; everything else is elsewhere.
+
+Without --byoc-target this module is all that is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .outcome import Verdict
+    from .session import TargetSession
+
+_OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
+    # name, metavar, default of the ini value, help
+    ("ir", "IR", None, "IR to test: relay or relax (default: what the workers' TVM has)"),
+    ("python", "PATH", None, "interpreter that holds TVM and the vendor's code (default: this one)"),
+    ("operators", "NAMES", None, "operators to generate, separated by commas (default: all)"),
+    ("max-examples", "N", "8", "random graphs per operator (default: 8)"),
+    ("max-nodes", "N", "5", "operators per random graph (default: 5)"),
+    ("timeout", "SECONDS", "30", "limit for each stage of an example (default: 30)"),
+    ("report", "PATH", None, "write report.json into this folder (or to this .json file)"),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("byoc", "conformance of TVM codegens (pytest-byoc)")
+    group.addoption(
+        "--byoc-target",
+        action="append",
+        metavar="TARGET",
+        help="target to test: a known name, module:attribute or path/to/file.py:attribute (repeatable)",
+    )
+    parser.addini("byoc_target", "targets available to tests, as --byoc-target", "linelist")
+    for name, metavar, default, text in _OPTIONS:
+        group.addoption(f"--byoc-{name}", metavar=metavar, help=text)
+        parser.addini(f"byoc_{name.replace('-', '_')}", text, default=default)
+    group.addoption(
+        "--byoc-replay",
+        action="append",
+        type=Path,
+        metavar="PATH",
+        help="check a saved graph, or those in a folder, and nothing else (repeatable)",
+    )
+    group.addoption("--byoc-list-targets", action="store_true", help="list the known targets and exit")
+    group.addoption(
+        "--byoc-list-operators", action="store_true", help="list the operators and exit"
+    )
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    if config.option.byoc_list_operators or config.option.byoc_list_targets:
+        from .report import listing
+
+        return listing.run(config)
+    return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.option.byoc_target
+    targets = given or config.getini("byoc_target")
+    if config.option.byoc_replay and not targets:
+        raise pytest.UsageError("--byoc-replay needs --byoc-target")
+    if not targets:
+        return
+    from .active import ActivePlugin
+
+    active = ActivePlugin(config, targets)
+    config.pluginmanager.register(active, "pytest-byoc-active")
+    # The installed suite runs where the command line names a target and no path.
+    if given and config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = active.suite()
+
+
+def _active(request: pytest.FixtureRequest) -> Any:
+    return request.config.pluginmanager.get_plugin("pytest-byoc-active")
+
+
+@pytest.fixture(scope="session")
+def byoc_target(request: pytest.FixtureRequest) -> TargetSession:
+    """The target of the session (`TargetSession`); tests are repeated for each target given.
+
+    Skips without --byoc-target.
+    """
+    active = _active(request)
+    if active is None:
+        pytest.skip("needs --byoc-target")
+    session: TargetSession = active.sessions[getattr(request, "param", 0)]
+    return session
+
+
+@pytest.fixture(scope="session")
+def byoc_check(byoc_target: TargetSession) -> Any:
+    """A function that takes a graph and checks it on the target: raises ConformanceFailure where the
+    target fails, otherwise returns the verdict. A test all of whose graphs were not offloaded (or
+    inconclusive) is reported as skipped, not as passed."""
+
+    def check(graph: Any) -> Verdict:
+        # Shrinking is left to Hypothesis, or not asked for.
+        return byoc_target.check(graph, shrink=False)
+
+    return check
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    active = item.config.pluginmanager.get_plugin("pytest-byoc-active")
+    if active is not None and call.when == "call":
+        active.finish_report(item, call, report)
+    return report

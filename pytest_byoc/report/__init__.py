@@ -1,0 +1,1 @@
+"""Reports: terminal, JSON, and the bundle written for each failure."""

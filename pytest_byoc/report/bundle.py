@@ -1,0 +1,257 @@
+"""The folder written for each failure: all that somebody without pytest-byoc needs to work on it.
+
+graph.json     the graph, in the format of `graph.Graph.to_json`
+failure.txt    the failure in words, and why a file below is missing
+data.npz       arrays, none of them pickled; see `arrays` for their names
+graph.onnx     the graph as an ONNX model, where ONNX can express it; constants are initializers
+reproduce.py   stands alone: builds the graph with plain TVM calls, imports the vendor's code, makes the
+               same checks, and ends with a status that is 0 only if all hold
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from reference_kernels import Bounded
+
+from ..evidence import Evidence, compare
+from ..graph import Graph
+from ..outcome import Verdict
+from . import to_onnx
+from .source import literal, source
+
+TEMPLATES = Path(__file__).with_name("templates")
+#: The package that holds this module.
+_PACKAGE = Path(__file__).resolve().parents[1]
+_TITLES = {"relay": "Relay", "relax": "Relax"}
+#: Settings of a target that stand beside its code and are repeated in reproduce.py.
+_OPTIONS = ("libraries", "runtime_libraries", "export_options")
+#: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
+_LINES, _WIDTH = 8, 100
+
+
+def write(
+    folder: Path,
+    verdict: Verdict,
+    text: str,
+    declaration: Mapping[str, Any],
+    ir: str,
+    executors: Sequence[str],
+    opt_level: int,
+    timeout: float,
+    versions: Mapping[str, str],
+) -> list[str]:
+    """Writes the bundle; names of the files written.
+
+    declaration: {"name", "reference" (module:attribute, path/to/file.py:attribute, or None for a name
+    TVM knows), "python", "libraries", "sys_path", "options"}. What a file can't be made of is said in
+    failure.txt; only a folder that can't be written to raises (OSError).
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = verdict.graph
+    (folder / "graph.json").write_text(graph.to_json(indent=1), encoding="utf-8")
+    _write_text(folder / "failure.txt", text)
+    written = ["graph.json", "failure.txt"]
+    notes: list[str] = []
+    evidence: Evidence | None = verdict.evidence
+
+    def attempt(name: str, make: Any) -> None:
+        try:
+            make(folder / name)
+            written.append(name)
+        except OSError:
+            raise
+        except Exception as e:  # nothing here may cost the user the failure itself
+            (folder / name).unlink(missing_ok=True)
+            kind = "" if isinstance(e, (to_onnx.NotExpressible, _Missing)) else type(e).__name__ + ": "
+            notes.append(f"There is no {name}: {kind}{e}")
+
+    def save_arrays(path: Path) -> None:
+        if evidence is None:
+            raise _Missing("nothing was kept of the examination.")
+        np.savez_compressed(path, allow_pickle=False, **arrays(evidence))
+
+    def save_onnx(path: Path) -> None:
+        if evidence is None:
+            raise _Missing("nothing was kept of the examination.")
+        to_onnx.save(graph, evidence.constants, path)
+
+    def save_script(path: Path) -> None:
+        if "data.npz" not in written:
+            raise _Missing("it would need data.npz.")
+        assert evidence is not None
+        script = reproduce(
+            graph, text, declaration, ir, executors, opt_level, timeout, versions,
+            evidence.deterministic, path,
+        )
+        _write_text(path, script)
+
+    attempt("data.npz", save_arrays)
+    attempt("reproduce.py", save_script)
+    attempt("graph.onnx", save_onnx)
+    if notes:
+        _write_text(folder / "failure.txt", text.rstrip("\n") + "\n\n" + "\n".join(notes))
+    return written
+
+
+class _Missing(ValueError):
+    """Raised where what a file is made of is not there; the message is a sentence."""
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8", errors="replace")
+
+
+# --- data.npz ------------------------------------------------------------------------------------
+
+
+def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
+    """Every array of an example, by name. SET is A or B (two sets of inputs), N the position of an
+    output in the graph, EXECUTOR one of the target's.
+
+    SET.INPUT                  an input
+    constant.NAME              a constant
+    expected.SET.N             the value: float64, int64 or bool
+    bound.SET.N                the absolute error allowed, that of a float64 output doubled already
+    ambiguous.SET.N            where a correct implementation may return something else altogether
+    judged.SET.N               the elements to compare: neither ambiguous nor with a vacuous bound, nor
+                               such that TVM's own LLVM build is outside its bound there
+    target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
+    target.EXECUTOR.A_again.N  in its third run, with the first inputs
+    loaded.EXECUTOR.A.N        after export and load in a fresh process
+    llvm.SET.N                 what TVM's own LLVM build returned
+    """
+    found: dict[str, Any] = {"constant." + name: a for name, a in evidence.constants.items()}
+    for which, label in enumerate("AB"[: len(evidence.inputs)]):
+        found.update({f"{label}.{name}": a for name, a in evidence.inputs[which].items()})
+        reference = evidence.reference_outputs(which) or []
+        for i, bounded in enumerate(evidence.expected[which]):
+            judged = compare(bounded.value, bounded).judged
+            if i < len(reference):
+                found[f"llvm.{label}.{i}"] = reference[i]
+                if reference[i].shape == bounded.shape:
+                    judged &= ~compare(reference[i], bounded).outside
+            found[f"expected.{label}.{i}"] = bounded.value
+            found[f"bound.{label}.{i}"] = _bound(bounded)
+            found[f"ambiguous.{label}.{i}"] = bounded.ambiguous
+            found[f"judged.{label}.{i}"] = judged
+    for report, fact, prefix, label in (
+        (evidence.target, "rerun_other", "target", "B"),
+        (evidence.target, "rerun_first", "target", "A_again"),
+        (evidence.loader, "reloaded", "loaded", "A"),
+    ):
+        for executor, outputs in report.facts(fact):
+            found.update({f"{prefix}.{executor}.{label}.{i}": a for i, a in enumerate(outputs)})
+    for executor, value in evidence.target.facts("outputs"):
+        label = "AB"[value["set"]]
+        found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
+    # NumPy makes scalars of arrays of rank 0.
+    made = {k: np.asarray(a) for k, a in found.items()}
+    return {k: a for k, a in made.items() if a.dtype.kind != "O"}
+
+
+def _bound(bounded: Bounded) -> np.ndarray:
+    """As `evidence.compare` applies it."""
+    return bounded.error * 2 if bounded.dtype == "float64" else bounded.error
+
+
+# --- reproduce.py --------------------------------------------------------------------------------
+
+
+def reproduce(
+    graph: Graph,
+    text: str,
+    declaration: Mapping[str, Any],
+    ir: str,
+    executors: Sequence[str],
+    opt_level: int,
+    timeout: float,
+    versions: Mapping[str, str],
+    deterministic: bool,
+    path: Path,
+) -> str:
+    """The script's text. Raises source.SourceError for a graph the IR has no words for."""
+    options = declaration.get("options") or {}
+    outputs = []
+    for name in graph.outputs:
+        type_ = graph.type_of(name)
+        outputs.append((name, type_.dtype, type_.shape))
+    said = ", ".join("%s %s" % item for item in versions.items())
+    head = [line for line in text.splitlines() if line.strip()]
+    shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in head[:_LINES]]
+    if shown != head:
+        shown.append("(All of it is in failure.txt.)")
+    values = {
+        "heading": _docstring(
+            f"Reproduces a failure of the target {declaration['name']} ({_TITLES[ir]}), without pytest-byoc."
+        ),
+        "failure": _docstring("\n".join(shown)),
+        "versions": _docstring(f"Seen with {said}.") if said else "",
+        "command": _docstring(f"{declaration.get('python') or 'python'} {path.name}"),
+        "executors": literal(list(executors)),
+        "opt_level": literal(opt_level),
+        "timeout": literal(timeout),
+        "deterministic": literal(deterministic),
+        "outputs": literal(outputs),
+        "inputs": literal([s.name for s in graph.inputs]),
+        "sys_path": literal(list(declaration.get("sys_path") or [])),
+        "libraries": literal(list(declaration.get("libraries") or [])),
+        "options": literal({k: options[k] for k in _OPTIONS if k in options}),
+        "ir": ir,
+        "graph": _indented(source(graph, ir)),
+        "target": _target_source(declaration, ir),
+        "tvm": (TEMPLATES / f"{ir}.py.txt").read_text(encoding="utf-8"),
+    }
+    template = (TEMPLATES / "reproduce.py.txt").read_text(encoding="utf-8")
+    return Template(template).substitute(values).replace("\n\n\n", "\n\n")
+
+
+def _docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''")
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join("    " + line if line else "" for line in lines)
+
+
+def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
+    """Lines that return the vendor's partition function, or the object that has one."""
+    reference = declaration.get("reference")
+    if not reference:
+        template = (TEMPLATES / f"target_{ir}.py.txt").read_text(encoding="utf-8")
+        return Template(template).substitute(name=literal(declaration["name"])).rstrip("\n")
+    where, _, attribute = str(reference).rpartition(":")
+    lines = []
+    if where.endswith(".py") or os.sep in where:
+        where, folder = _import_name(where)
+        lines.append("sys.path.insert(0, %r)" % folder)
+    if where.split(".")[0] == _PACKAGE.name:
+        lines += ["# This target is installed with pytest-byoc; nothing else of it is used."]
+        lines += ["sys.path.append(%r)" % str(_PACKAGE.parent)]
+    else:
+        own = _PACKAGE.name
+        lines += [
+            "# It may derive from this class, which holds nothing but defaults.",
+            "if importlib.util.find_spec(%r) is None:" % own,
+            "    sys.modules[%r] = sys.modules[%r] = stand_in = type(sys)(%r)" % (own, own + ".target", own),
+            '    stand_in.Target, stand_in.__path__ = type("Target", (), {}), []',
+        ]
+    lines.append("return importlib.import_module(%r).%s" % (where, attribute))
+    return _indented(lines)
+
+
+def _import_name(path: str) -> tuple[str, str]:
+    """Import name of a file or package, and the folder it is imported from, above all its packages."""
+    folder, base = os.path.split(os.path.abspath(path))
+    is_package = base == "__init__.py" or os.path.isdir(path)
+    parts = [base] if os.path.isdir(path) else [] if is_package else [os.path.splitext(base)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    return ".".join(parts), folder

@@ -1,0 +1,29 @@
+"""report.json: everything recorded, with a versioned schema (docs/report.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..recorder import SCHEMA, TargetRecord
+
+
+def build(records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """One target's record at the top level; of several, the first, all of them under `targets`."""
+    head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings)}
+    dicts = [r.as_dict() for r in records]
+    report = {**head, **(dicts[0] if dicts else {})}
+    if len(dicts) > 1:
+        report["targets"] = dicts
+    return report
+
+
+def write(path: Path, report: Mapping[str, Any]) -> None:
+    """Writes the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(json.dumps(report, indent=1))
+    os.replace(temporary, path)

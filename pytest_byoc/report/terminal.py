@@ -1,0 +1,99 @@
+"""The summary at the end of a session, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
+from ..recorder import TargetRecord
+
+_TITLES = {"relay": "Relay", "relax": "Relax"}
+
+
+def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lines, each with the markup for pytest's terminal writer."""
+    plain: dict[str, Any] = {}
+    versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
+    yield f"target {record.target}, {_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
+    yield "", plain
+    yield from _table(record)
+    yield "", plain
+    counts = ", ".join(f"{record.outcomes[o]} {o}" for o in OUTCOMES if record.outcomes[o])
+    yield f"{record.graphs} graphs: {counts or 'none examined'}", plain
+    if record.graphs:
+        yield (
+            f"{record.regions} subgraphs; "
+            f"{record.offload_share():.0%} of the operators generated were offloaded",
+            plain,
+        )
+    yield from _not_offloaded(record)
+    if record.onnx:
+        yield from _onnx(record)
+    for outcome, title in (
+        (REFERENCE_WRONG, "TVM's own LLVM build is wrong or fails (not held against the target)"),
+        (ORACLE_SUSPECT, "pytest-byoc's own oracle is in doubt here (not held against the target)"),
+    ):
+        notes = record.notes.get(outcome, [])
+        if notes:
+            yield "", plain
+            yield f"{title}: {len(notes)}", {"yellow": True}
+            for note in notes[:5]:
+                yield f"  {note[:220]}", plain
+            if len(notes) > 5:
+                yield f"  … and {len(notes) - 5} more (see report.json)", plain
+    if record.not_checked:
+        yield "", plain
+        yield "not checked:", plain
+        for text in record.not_checked:
+            yield f"  {text}", plain
+    if record.failures:
+        yield "", plain
+        yield f"{len(record.failures)} failures, each listed once:", {"red": True, "bold": True}
+        for f in record.failures.values():
+            times = f" ({f.count} graphs)" if f.count > 1 else ""
+            what = f"{f.outcome} in {f.stage}, check {f.check}: {', '.join(f.operators)}{times}"
+            yield f"  {what}", {"red": True}
+            yield f"    {f.message.splitlines()[0][:200]}", plain
+            yield f"    {f.command}", plain
+
+
+def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    head = ("operator", "dtype", "generated", "offloaded", "passed", "failed", "inconclusive")
+    rows = [
+        (op, dtype, *(str(cell[k]) for k in head[2:]))
+        for (op, dtype), cell in sorted(record.cells.items())
+        if cell["offloaded"] or cell["failed"]
+    ]
+    if not rows:
+        yield "no operator was offloaded", {"yellow": True}
+        return
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+
+    def line(row: tuple[str, ...]) -> str:
+        left = [row[i].ljust(widths[i]) for i in (0, 1)]
+        return "  ".join(left + [row[i].rjust(widths[i]) for i in range(2, len(head))])
+
+    yield line(head), {"bold": True}
+    for row in rows:
+        yield line(row), {"red": True} if row[5] != "0" else {}
+
+
+def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    never: dict[str, list[str]] = {}
+    for (op, dtype), cell in sorted(record.cells.items()):
+        if not cell["offloaded"] and not cell["failed"]:
+            never.setdefault(op, []).append(dtype)
+    if never:
+        yield "never offloaded, so not judged:", {}
+        words = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items()]
+        for i in range(0, len(words), 4):
+            yield "  " + ", ".join(words[i : i + 4]), {}
+
+
+def _onnx(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    counts: dict[str, int] = {}
+    for result in record.onnx.values():
+        counts[result.split(":")[0]] = counts.get(result.split(":")[0], 0) + 1
+    words = ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
+    yield f"ONNX node tests: {words} (reasons in report.json)", {}

@@ -1,0 +1,362 @@
+"""A graph as an ONNX model, operator by operator; constants become initializers.
+
+What each operator becomes stands in `MAPPING`. A graph with an operator that is not in it, or whose
+attributes ONNX has no words for, raises NotExpressible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, Node, TensorType
+from ..operators.record import normalize_axis
+from ..operators.reduction import reduced_axes
+
+#: Opset 19 is the first whose AveragePool has dilations; IR version 9 came with it.
+OPSET = 19
+IR_VERSION = 9
+
+
+class NotExpressible(ValueError):
+    """Raised for what ONNX can't express; the message is a sentence."""
+
+
+class _Writer:
+    """Collects ONNX nodes and initializers while one operator after the other is written."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Any] = []
+        self.initializers: list[Any] = []
+        self._made = 0
+
+    def name(self) -> str:
+        self._made += 1
+        return "_%d" % self._made
+
+    def constant(self, array: np.ndarray, name: str | None = None) -> str:
+        from onnx import numpy_helper
+
+        name = name or self.name()
+        self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        return name
+
+    def ints(self, values: Sequence[int]) -> str:
+        return self.constant(np.array(list(values), np.int64))
+
+    def add(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str] | None = None, **attrs: Any
+    ) -> str:
+        """One ONNX node; the name of its first output."""
+        from onnx import helper
+
+        outputs = list(outputs or [self.name()])
+        self.nodes.append(helper.make_node(op, list(inputs), outputs, **attrs))
+        return outputs[0]
+
+    def transpose(self, x: str, order: Sequence[int], outputs: Sequence[str] | None = None) -> str:
+        return self.add("Transpose", [x], outputs, perm=[int(i) for i in order])
+
+
+class _Context:
+    """One node of the graph being written. x: type of its first operand."""
+
+    def __init__(self, writer: _Writer, node: Node) -> None:
+        self.writer, self.node, self.attrs = writer, node, node.attrs
+        self.types = [writer.graph.type_of(i) for i in node.inputs]
+
+    @property
+    def x(self) -> TensorType:
+        return self.types[0]
+
+    @property
+    def out(self) -> TensorType:
+        return self.node.types[0]
+
+    def result(self, op: str, inputs: Sequence[str], **attrs: Any) -> None:
+        """The ONNX node that makes the graph node's outputs."""
+        self.writer.add(op, inputs, self.node.outputs, **attrs)
+
+
+Write = Callable[[_Context], None]
+
+
+def _same(op: str, **names: str) -> Write:
+    """The same operands; attributes by ONNX's name (TVM's name, ONNX's name)."""
+
+    def write(c: _Context) -> None:
+        c.result(op, c.node.inputs, **{onnx: c.attrs[tvm] for tvm, onnx in names.items()})
+
+    return write
+
+
+def _leaky_relu(c: _Context) -> None:
+    if c.x.dtype == "float64":  # LeakyRelu's alpha is a float32
+        slope = c.writer.constant(np.array(c.attrs["alpha"], c.x.dtype))
+        c.result("PRelu", [c.node.inputs[0], slope])
+    else:
+        c.result("LeakyRelu", c.node.inputs, alpha=c.attrs["alpha"])
+
+
+def _clip(c: _Context) -> None:
+    bounds = [c.writer.constant(np.array(c.attrs[k], c.x.dtype)) for k in ("a_min", "a_max")]
+    c.result("Clip", [c.node.inputs[0], *bounds])
+
+
+# --- images: ONNX knows NCHW and OIHW alone ------------------------------------------------------
+
+
+def _channels_first(c: _Context, layout: str) -> str:
+    x = c.node.inputs[0]
+    if layout == "NCHW":
+        return x
+    return c.writer.transpose(x, [layout.index(a) for a in "NCHW"])
+
+
+def _image(c: _Context, layout: str, op: str, inputs: Sequence[str], **attrs: Any) -> None:
+    """`op` on NCHW, brought back to the layout."""
+    if layout == "NCHW":
+        c.result(op, inputs, **attrs)
+    else:
+        y = c.writer.add(op, inputs, **attrs)
+        c.writer.transpose(y, ["NCHW".index(a) for a in layout], c.node.outputs)
+
+
+def _conv2d(c: _Context) -> None:
+    a = c.attrs
+    if a.get("out_layout") or a.get("out_dtype"):
+        raise NotExpressible("nn.conv2d with out_layout or out_dtype has no ONNX operator.")
+    weight, layout = c.node.inputs[1], a["kernel_layout"]
+    if layout != "OIHW":
+        weight = c.writer.transpose(weight, [layout.index(d) for d in "OIHW"])
+    _image(
+        c, a["data_layout"], "Conv", [_channels_first(c, a["data_layout"]), weight],
+        kernel_shape=list(a["kernel_size"]), pads=list(a["padding"]), strides=list(a["strides"]),
+        dilations=list(a["dilation"]), group=a["groups"],
+    )
+
+
+def _pool(op: str) -> Write:
+    def write(c: _Context) -> None:
+        a = c.attrs
+        x, pads = _channels_first(c, a["layout"]), list(a["padding"])
+        if a.get("count_include_pad"):
+            # Padding that counts becomes part of the image: whether what ceil_mode adds beyond it
+            # counts too is something evaluators of ONNX's count_include_pad disagree on.
+            around = c.writer.ints([0, 0, *pads[:2], 0, 0, *pads[2:]])
+            x = c.writer.add("Pad", [x, around, c.writer.constant(np.array(0, c.x.dtype))])
+            pads = [0, 0, 0, 0]
+        _image(
+            c, a["layout"], op, [x],
+            kernel_shape=list(a["pool_size"]), pads=pads, strides=list(a["strides"]),
+            dilations=list(a["dilation"]), ceil_mode=int(a["ceil_mode"]),
+        )
+
+    return write
+
+
+def _global_pool(op: str) -> Write:
+    def write(c: _Context) -> None:
+        _image(c, c.attrs["layout"], op, [_channels_first(c, c.attrs["layout"])])
+
+    return write
+
+
+# --- matrices, bias ------------------------------------------------------------------------------
+
+
+def _dense(c: _Context) -> None:
+    c.result("Gemm", c.node.inputs, transB=1)
+
+
+def _matmul(c: _Context) -> None:
+    operands = []
+    for name, type_, flag in zip(c.node.inputs, c.types, ("transpose_a", "transpose_b")):
+        order = list(range(type_.rank))
+        order[-2:] = [order[-1], order[-2]]
+        operands.append(c.writer.transpose(name, order) if c.attrs[flag] else name)
+    c.result("MatMul", operands)
+
+
+def _bias_add(c: _Context) -> None:
+    after = c.x.rank - 1 - normalize_axis(c.attrs["axis"], c.x.rank)
+    shape = c.writer.ints(c.types[1].shape + (1,) * after)
+    bias = c.writer.add("Reshape", [c.node.inputs[1], shape])
+    c.result("Add", [c.node.inputs[0], bias])
+
+
+def _pad(c: _Context) -> None:
+    pads = [w[0] for w in c.attrs["pad_width"]] + [w[1] for w in c.attrs["pad_width"]]
+    value = c.writer.constant(np.array(c.attrs["pad_value"], c.x.dtype))
+    c.result("Pad", [c.node.inputs[0], c.writer.ints(pads), value], mode="constant")
+
+
+def _flatten(c: _Context) -> None:
+    c.result("Flatten", c.node.inputs, axis=1)
+
+
+# --- reductions, shapes --------------------------------------------------------------------------
+
+
+def _reduce(op: str) -> Write:
+    def write(c: _Context) -> None:
+        axes = c.writer.ints(reduced_axes(c.x.rank, c.attrs))
+        c.result(op, [c.node.inputs[0], axes], keepdims=int(c.attrs["keepdims"]))
+
+    return write
+
+
+def _with_shape(op: str) -> Write:
+    """The output's shape as second operand."""
+
+    def write(c: _Context) -> None:
+        c.result(op, [c.node.inputs[0], c.writer.ints(c.out.shape)])
+
+    return write
+
+
+def _transpose(c: _Context) -> None:
+    axes = c.attrs["axes"]
+    order = range(c.x.rank)[::-1] if axes is None else [normalize_axis(a, c.x.rank) for a in axes]
+    c.writer.transpose(c.node.inputs[0], order, c.node.outputs)
+
+
+def _split(c: _Context) -> None:
+    axis = normalize_axis(c.attrs["axis"], c.x.rank)
+    sizes = c.writer.ints([t.shape[axis] for t in c.node.types])
+    c.result("Split", [c.node.inputs[0], sizes], axis=axis)
+
+
+def _squeeze(c: _Context) -> None:
+    axes = c.attrs["axis"]
+    axes = [i for i, d in enumerate(c.x.shape) if d == 1] if axes is None else axes
+    if not axes:  # without axes Squeeze takes all it finds, which is none
+        c.result("Identity", c.node.inputs)
+        return
+    c.result("Squeeze", [c.node.inputs[0], c.writer.ints(axes)])
+
+
+def _expand_dims(c: _Context) -> None:
+    axis = normalize_axis(c.attrs["axis"], c.x.rank + 1)
+    axes = range(axis, axis + c.attrs["num_newaxis"])
+    c.result("Unsqueeze", [c.node.inputs[0], c.writer.ints(axes)])
+
+
+def _slice(c: _Context) -> None:
+    a = c.attrs
+    axes = range(c.x.rank) if a["axes"] is None else a["axes"]
+    parts = [c.writer.ints(v) for v in (a["begin"], a["end"], axes, a["strides"])]
+    c.result("Slice", [c.node.inputs[0], *parts])
+
+
+def _cast(c: _Context) -> None:
+    c.result("Cast", c.node.inputs, to=_element_type(c.attrs["dtype"]))
+
+
+#: TVM's operator name to what writes it.
+MAPPING: Mapping[str, Write] = {
+    "nn.relu": _same("Relu"),
+    "nn.leaky_relu": _leaky_relu,
+    "clip": _clip,
+    "sigmoid": _same("Sigmoid"),
+    "tanh": _same("Tanh"),
+    "exp": _same("Exp"),
+    "log": _same("Log"),
+    "sqrt": _same("Sqrt"),
+    "abs": _same("Abs"),
+    "negative": _same("Neg"),
+    "floor": _same("Floor"),
+    "ceil": _same("Ceil"),
+    "add": _same("Add"),
+    "subtract": _same("Sub"),
+    "multiply": _same("Mul"),
+    "divide": _same("Div"),
+    "maximum": _same("Max"),
+    "minimum": _same("Min"),
+    "nn.conv2d": _conv2d,
+    "nn.dense": _dense,
+    "nn.matmul": _matmul,
+    "nn.batch_matmul": _matmul,
+    "nn.max_pool2d": _pool("MaxPool"),
+    "nn.avg_pool2d": _pool("AveragePool"),
+    "nn.global_avg_pool2d": _global_pool("GlobalAveragePool"),
+    "nn.global_max_pool2d": _global_pool("GlobalMaxPool"),
+    "nn.bias_add": _bias_add,
+    "nn.softmax": _same("Softmax", axis="axis"),
+    "nn.log_softmax": _same("LogSoftmax", axis="axis"),
+    "nn.batch_flatten": _flatten,
+    "nn.pad": _pad,
+    "sum": _reduce("ReduceSum"),
+    "mean": _reduce("ReduceMean"),
+    "max": _reduce("ReduceMax"),
+    "min": _reduce("ReduceMin"),
+    "prod": _reduce("ReduceProd"),
+    "reshape": _with_shape("Reshape"),
+    "transpose": _transpose,
+    "concatenate": _same("Concat", axis="axis"),
+    "split": _split,
+    "squeeze": _squeeze,
+    "expand_dims": _expand_dims,
+    "strided_slice": _slice,
+    "broadcast_to": _with_shape("Expand"),
+    "cast": _cast,
+}
+
+
+def _element_type(dtype: str) -> int:
+    from onnx import helper
+
+    try:
+        return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    except (TypeError, ValueError, KeyError):
+        raise NotExpressible("ONNX has no tensors of %s here." % dtype) from None
+
+
+def to_model(graph: Graph, constants: Mapping[str, np.ndarray]) -> Any:
+    """The graph as a checked `onnx.ModelProto`. Outputs have the graph's names, but for one that is
+    an input, a constant or returned twice: those are called `output_` and their position.
+
+    Raises NotExpressible, or ImportError where there is no onnx.
+    """
+    import onnx
+    from onnx import helper
+
+    def info(name: str, t: TensorType) -> Any:
+        return helper.make_tensor_value_info(name, _element_type(t.dtype), list(t.shape))
+
+    writer = _Writer(graph)
+    for s in graph.constants:
+        writer.constant(np.asarray(constants[s.name]), s.name)
+    for node in graph.nodes:
+        if node.op not in MAPPING:
+            raise NotExpressible("There is no ONNX operator for %s here." % node.op)
+        try:
+            MAPPING[node.op](_Context(writer, node))
+        except KeyError as e:
+            raise NotExpressible("%s has no attribute %s." % (node.op, e)) from None
+    outputs = []
+    unusable = {s.name for s in graph.sources()}
+    for i, name in enumerate(graph.outputs):
+        shown = name
+        if name in unusable:
+            shown = writer.add("Identity", [name], ["output_%d" % i])
+        unusable.add(name)
+        outputs.append(info(shown, graph.type_of(name)))
+    inputs = [info(s.name, s.type) for s in graph.inputs]
+    proto = helper.make_graph(writer.nodes, "pytest_byoc", inputs, outputs, writer.initializers)
+    model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", OPSET)])
+    model.ir_version = IR_VERSION
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as e:  # its exceptions have no common base that every version exports
+        raise NotExpressible("ONNX's checker rejects the model: %s" % str(e).strip()) from None
+    return model
+
+
+def save(graph: Graph, constants: Mapping[str, np.ndarray], path: Path) -> None:
+    """Writes the model. Raises as `to_model` does."""
+    path.write_bytes(to_model(graph, constants).SerializeToString())

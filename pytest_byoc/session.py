@@ -1,0 +1,168 @@
+"""What tests talk to: one target of the session, its verdicts recorded, its failures shrunk and saved."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from .examine import Examiner
+from .generation.reduce import reduce
+from .generation.structures import Vocabulary, vocabulary
+from .generation.systematic import default_case
+from .graph import Graph, show
+from .operators import OPERATORS
+from .outcome import ConformanceFailure, Verdict
+from .recorder import TargetRecord
+from .report import bundle
+from .settings import Settings, TargetDeclaration
+
+IR_TITLES = {"relay": "Relay", "relax": "Relax"}
+
+
+class TargetSession:
+    """One target. `check` is what conformance tests and a vendor's own tests call."""
+
+    def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
+        self.settings = settings
+        self.declaration = declaration
+        self.examiner = Examiner(settings, declaration)
+        self.record = TargetRecord(declaration.name, "", {})
+        #: Called with each verdict; the plugin listens.
+        self._counted: set[tuple[str, Graph]] = set()
+        self.listener: Callable[[Verdict], None] = lambda verdict: None
+
+    @property
+    def ir(self) -> str:
+        return self.examiner.ir
+
+    def open(self) -> None:
+        """Starts the workers. Raises WorkerError when one can't be had."""
+        self.examiner.open()
+        self.record.target = self.examiner.name
+        self.record.ir = self.examiner.ir
+        self.record.versions = self.examiner.versions
+        self.record.not_checked = list(self.examiner.not_checked)
+
+    def close(self) -> None:
+        self.examiner.close()
+
+    # --- checking ----------------------------------------------------------------------------
+
+    def examine(self, graph: Graph, case: str) -> Verdict:
+        """The verdict on a graph, counted. Raises nothing for a failing target."""
+        verdict = self.examiner.examine(graph)
+        if (case, graph) not in self._counted:
+            self._counted.add((case, graph))
+            self.record.add(verdict, case)
+        self.listener(verdict)
+        return verdict
+
+    def vocabulary(self) -> Vocabulary:
+        """Operators to build structures from, by what the target claims of each one's default case.
+
+        Raises structures.Unavailable when there are too few.
+        """
+        claimed = set()
+        for name in self.settings.operators:
+            op = OPERATORS[name]
+            if self.ir not in op.irs() or "float32" not in op.dtypes:
+                continue
+            if any(self.examiner.claims(default_case(name, "float32").graph)):
+                claimed.add(name)
+        return vocabulary(frozenset(claimed), self.ir)
+
+    def check(self, graph: Graph, case: str = "", shrink: bool = True) -> Verdict:
+        """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
+        the graph, saving a bundle and listing the failure."""
+        verdict = self.examine(graph, case)
+        if verdict.failed:
+            self.fail(verdict, case, shrink)
+        return verdict
+
+    def fail(self, verdict: Verdict, case: str, shrink: bool = True) -> None:
+        """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
+        original = verdict
+        if shrink:
+            identity = verdict.identity
+
+            def fails(graph: Graph) -> bool:
+                tried = self.examiner.examine(graph)
+                return tried.failed and tried.identity == identity
+
+            verdict = self.examiner.examine(reduce(verdict.graph, fails, self.ir))
+        failure, new = self.record.fail(verdict, case)
+        if new:
+            folder = self.settings.failures / f"{self._slug()}-{failure.id}"
+            failure.graph = str(folder / "graph.json")
+            failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
+            text = self.describe(verdict, original, failure.command, folder)
+            bundle.write(
+                folder, verdict, text,
+                declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
+                ir=self.ir,
+                executors=self.examiner.executors,
+                opt_level=self.examiner.opt_level,
+                timeout=self.settings.timeout,
+                versions=self.examiner.versions,
+            )
+        else:
+            folder = Path(failure.graph).parent
+            text = self.describe(verdict, original, failure.command, folder)
+            text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
+        raise ConformanceFailure(text, verdict)
+
+    def _slug(self) -> str:
+        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.record.target)
+        return f"{name}-{self.ir}"
+
+    def command(self, *extra: str) -> str:
+        """The pytest command for this target, with further options."""
+        d = self.declaration
+        parts = ["pytest", f"--byoc-target={shlex.quote(d.given)}", f"--byoc-ir={self.ir}"]
+        if d.python_given:
+            parts.append(f"--byoc-python={shlex.quote(d.python_given)}")
+        return " ".join([*parts, *extra])
+
+    # --- words -------------------------------------------------------------------------------
+
+    def describe(self, verdict: Verdict, original: Verdict, command: str, folder: Path) -> str:
+        """The failure as text: what, the graph, where it is saved, how to repeat it."""
+        finding = verdict.findings[0]
+        lines = [
+            f"{verdict.outcome} in stage {finding.stage}, check {finding.check} "
+            f"(target {self.record.target}, {IR_TITLES[self.ir]})",
+            "",
+            finding.message,
+        ]
+        lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
+        frame = _vendor_frame(finding.details.get("exception"))
+        if frame:
+            lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
+            lines.append(f"  {frame['text']}")
+        printed = str(finding.details.get("printed") or "").strip()
+        if printed:
+            lines += ["", "the process printed (its last lines):"]
+            lines += ["  | " + line for line in printed.splitlines()[-15:]]
+        n, before = len(verdict.graph.nodes), len(original.graph.nodes)
+        shrunk = f", shrunk from {before}" if before != n else ""
+        lines += ["", f"graph ({n} operator{'s' if n != 1 else ''}{shrunk}):"]
+        lines += ["  " + line for line in show(verdict.graph).splitlines()]
+        taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
+        lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({verdict.regions} subgraphs)")
+        lines += [f"note: {note}" for note in verdict.notes]
+        alone = f"{shlex.quote(self.declaration.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
+        lines += ["", f"saved in: {folder}", f"repeat:   {command}", f"or, without pytest-byoc: {alone}"]
+        return "\n".join(lines)
+
+
+def _declared(d: TargetDeclaration) -> dict[str, object]:
+    return {"ir": d.ir, "python": d.python, "libraries": d.libraries, "sys_path": d.sys_path}
+
+
+def _vendor_frame(exception: dict[str, object] | None) -> dict[str, object] | None:
+    """The innermost frame that is neither ours nor TVM's."""
+    frames = (exception or {}).get("frames") or []
+    assert isinstance(frames, list)
+    theirs = [f for f in frames if not f["ours"] and not f["tvm"]]
+    return theirs[-1] if theirs else None

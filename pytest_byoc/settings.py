@@ -1,0 +1,231 @@
+"""One resolved Settings: command line over ini over pyproject.toml over defaults."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .operators import OPERATORS
+from .target import EXAMPLES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+IRS = ("relay", "relax")
+#: Address space an example may take beyond what its worker has after importing TVM.
+MEMORY_BYTES = 4 << 30
+
+
+class SettingsError(ValueError):
+    """Raised for a setting that can't be used; the message names the remedy."""
+
+
+@dataclass(frozen=True)
+class TargetDeclaration:
+    """A target as the host knows it: a name, a reference only the worker resolves, its options."""
+
+    given: str
+    name: str
+    reference: str | None
+    ir: str | None
+    python: str
+    python_given: str | None = None
+    libraries: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    sys_path: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    def for_worker(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "reference": self.reference,
+            "options": self.options,
+            "names": self.names,
+        }
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the options decide."""
+
+    targets: tuple[TargetDeclaration, ...]
+    operators: tuple[str, ...]
+    max_examples: int
+    max_nodes: int
+    timeout: float
+    memory_bytes: int
+    report: Path | None
+    replay: tuple[Path, ...]
+    failures: Path
+
+
+def _positive(name: str, value: str, kind: type) -> Any:
+    try:
+        number = kind(value)
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise SettingsError(f"{name} must be a positive {kind.__name__}, found {value!r}")
+    return number
+
+
+def select_operators(given: Iterable[str]) -> tuple[str, ...]:
+    """Operator names of a comma-separated list or of several. Raises SettingsError for unknown ones."""
+    names = [n.strip() for item in given for n in item.split(",") if n.strip()]
+    unknown = [n for n in names if n not in OPERATORS]
+    if unknown:
+        raise SettingsError(
+            f"unknown operator {', '.join(unknown)}; known are: {', '.join(sorted(OPERATORS))}"
+        )
+    return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
+
+
+def read_tables(root: Path) -> dict[str, dict[str, Any]]:
+    """The tables [tool.pytest-byoc.targets.NAME] of the project's pyproject.toml."""
+    path = root / "pyproject.toml"
+    if not path.is_file():
+        return {}
+    try:
+        content = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as e:
+        raise SettingsError(f"{path} is not valid TOML: {e}") from None
+    tables = content.get("tool", {}).get("pytest-byoc", {}).get("targets", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise SettingsError(f"{path}: [tool.pytest-byoc.targets] must hold one table per target")
+    return tables
+
+
+def entry_points() -> dict[str, str]:
+    """Targets other packages offer: name to module:attribute."""
+    return {e.name: e.value for e in metadata.entry_points(group="pytest_byoc.targets")}
+
+
+def known_names(root: Path) -> dict[str, str]:
+    """Every target name the host knows, with where it comes from."""
+    names = dict.fromkeys(EXAMPLES, "installed with pytest-byoc")
+    names.update({n: f"entry point {v}" for n, v in entry_points().items()})
+    names.update(dict.fromkeys(read_tables(root), "pyproject.toml"))
+    return names
+
+
+def find_python(given: str | None, root: Path) -> str:
+    """The workers' interpreter: a path (relative ones to the project's root) or a command's name."""
+    if not given:
+        return sys.executable
+    path = Path(given).expanduser()
+    if os.sep in given:
+        path = path if path.is_absolute() else root / path
+        if not (path.is_file() and os.access(path, os.X_OK)):
+            raise SettingsError(f"--byoc-python: {path} is not an executable file")
+        return str(path)
+    found = shutil.which(given)
+    if found is None:
+        raise SettingsError(f"--byoc-python: there is no command {given!r}")
+    return found
+
+
+def declare(
+    given: str, root: Path, ir: str | None, python: str | None, invocation: Path
+) -> TargetDeclaration:
+    """The declaration of a target given by name, module:attribute or path/to/file.py:attribute."""
+    tables = read_tables(root)
+    table: dict[str, Any] = dict(tables.get(given, {}))
+    table = {k.replace("-", "_"): v for k, v in table.items()}
+    names = [f"{n} ({where})" for n, where in known_names(root).items()]
+    sys_path = [str(invocation)] + ([str(root)] if root != invocation else [])
+    python_given = python
+    python = find_python(python or table.get("python"), root)
+    table.pop("python", None)
+    reference = table.pop("partition", None)
+    libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
+    table["runtime_libraries"] = [_library(p, root) for p in _list(table.pop("runtime_libraries", []))]
+    if not table["runtime_libraries"]:
+        del table["runtime_libraries"]
+    if libraries:
+        table["libraries"] = libraries
+    if ir is None and isinstance(table.get("ir"), str):
+        ir = table["ir"]
+    if ir is not None and ir not in IRS:
+        raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
+    if given not in tables:
+        points = entry_points()
+        if given in points:
+            reference = points[given]
+        elif given in EXAMPLES:
+            reference = EXAMPLES[given]
+        elif ":" in given:
+            reference = _absolute(given, invocation)
+    elif reference is not None:
+        reference = _absolute(reference, root)
+    name = given.rpartition(":")[2] if ":" in given else given
+    return TargetDeclaration(
+        given, name, reference, ir, python, python_given, libraries, table, sys_path, names
+    )
+
+
+def option(config: pytest.Config, name: str) -> str | None:
+    """An option from the command line, or else from the ini file."""
+    value = config.getoption(f"--byoc-{name}")
+    if value is None:
+        value = config.getini(f"byoc_{name.replace('-', '_')}")
+    return str(value) if value not in (None, "") else None
+
+
+def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
+    """The settings of a session. Raises SettingsError."""
+    root, invocation = config.rootpath, config.invocation_params.dir
+    ir = option(config, "ir")
+    if ir is not None and ir not in IRS:
+        raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
+    python = option(config, "python")
+    report = option(config, "report")
+    path = (invocation / report) if report else None
+    if path is not None and path.suffix != ".json":
+        path = path / "report.json"
+    return Settings(
+        targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
+        operators=select_operators([option(config, "operators") or ""]),
+        max_examples=_positive("--byoc-max-examples", option(config, "max-examples") or "8", int),
+        max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or "5", int),
+        timeout=_positive("--byoc-timeout", option(config, "timeout") or "30", float),
+        memory_bytes=MEMORY_BYTES,
+        report=path,
+        replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
+        failures=(path.parent if path else invocation) / "byoc-failures",
+    )
+
+
+def _list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _library(path: str, root: Path) -> str:
+    """Library paths are relative to the project's root; a bare name is left to the dynamic loader."""
+    return str(root / path) if os.sep in path else path
+
+
+def _absolute(reference: str, folder: Path) -> str:
+    where, _, attribute = reference.rpartition(":")
+    if where.endswith(".py") or os.sep in where:
+        return f"{(folder / Path(where).expanduser()).resolve()}:{attribute}"
+    return reference
+
+
+def as_mapping(settings: Settings) -> Mapping[str, Any]:
+    """For the report: what decided the run."""
+    return {
+        "operators": list(settings.operators),
+        "max_examples": settings.max_examples,
+        "max_nodes": settings.max_nodes,
+        "timeout": settings.timeout,
+    }

@@ -1,0 +1,165 @@
+"""What a vendor declares about a target, and how a reference to it is resolved.
+
+Resolving happens in the target worker (Python 3.8, NumPy, TVM): the host only passes the reference
+on and never imports what it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from .worker.server import Failure
+
+#: Targets installed with this package, by name.
+EXAMPLES = {"example_c": "pytest_byoc.examples.example_c:target"}
+
+
+class Target:
+    """A target, to be subclassed where a function or a table in pyproject.toml can't say it.
+
+    Any object with a `partition` will do; the other attributes default to the values here.
+    """
+
+    #: Shown in reports.
+    name: Optional[str] = None
+    #: "relay", "relax" or a tuple of both; None: whichever the worker's TVM has.
+    ir: Union[str, Sequence[str], None] = None
+    #: Shared libraries loaded (RTLD_GLOBAL) before anything is partitioned, and by the loader.
+    libraries: Sequence[str] = ()
+    #: Shared libraries loaded by the loader alone: what a deployment has beside TVM's runtime.
+    runtime_libraries: Sequence[str] = ()
+    #: Keyword arguments of `export_library`: cc, options, addons …
+    export_options: Mapping[str, Any] = {}
+    #: Of the PassContext in which the partitioned module is built.
+    opt_level: int = 3
+    #: Whether the same inputs give the same bits every time.
+    deterministic: bool = True
+
+    def partition(self, mod: Any) -> Any:
+        """Takes an IRModule and returns it partitioned for the target (not yet built)."""
+        raise NotImplementedError
+
+
+class ResolvedTarget:
+    """A target with everything filled in; `partition` is the vendor's code."""
+
+    def __init__(self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.partition = partition
+        known = {k for k in vars(Target) if not k.startswith("_")} - {"name", "partition"}
+        self.irs = _as_tuple(options.get("ir"))
+        self.libraries = _as_tuple(options.get("libraries"))
+        self.runtime_libraries = _as_tuple(options.get("runtime_libraries"))
+        self.export_options: Dict[str, Any] = dict(options.get("export_options") or {})
+        self.opt_level = int(options.get("opt_level", Target.opt_level))
+        self.deterministic = bool(options.get("deterministic", Target.deterministic))
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise Failure(
+                "target %s: unknown setting %s; known are %s"
+                % (name, ", ".join(unknown), ", ".join(sorted(known)))
+            )
+        bad = [ir for ir in self.irs if ir not in ("relay", "relax")]
+        if bad:
+            raise Failure("target %s: ir must be relay or relax, found %r" % (name, bad[0]))
+
+
+def _as_tuple(value: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _package_name(path: str) -> Tuple[str, str]:
+    """Import name of a file, and the folder it is imported from: above all its packages."""
+    folder, base = os.path.split(os.path.abspath(path))
+    parts = [] if base == "__init__.py" else [os.path.splitext(base)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        parts.insert(0, package)
+    return ".".join(parts), folder
+
+
+def import_reference(reference: str) -> Any:
+    """The object `module:attribute` or `path/to/file.py:attribute` names.
+
+    Raises Failure for a reference of another form, a missing file, module or attribute; what the
+    vendor's code raises while being imported passes through.
+    """
+    where, _, attribute = reference.rpartition(":")
+    if not where or not attribute:
+        raise Failure("%r is not of the form module:attribute or path/to/file.py:attribute" % reference)
+    if where.endswith(".py") or os.sep in where:
+        path = os.path.join(where, "__init__.py") if os.path.isdir(where) else where
+        if not os.path.isfile(path):
+            raise Failure("there is no file %s (given as target %s)" % (where, reference))
+        name, folder = _package_name(path)
+        sys.path.insert(0, folder)
+    else:
+        name = where
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise Failure(
+                "there is no module %s (given as target %s) on the worker's path" % (name, reference)
+            )
+    module = importlib.import_module(name)
+    target = module
+    for part in attribute.split("."):
+        if not hasattr(target, part):
+            public = [n for n in vars(module) if not n.startswith("_")]
+            raise Failure(
+                "module %s has no attribute %s; it has %s" % (name, attribute, ", ".join(sorted(public)))
+            )
+        target = getattr(target, part)
+    return target
+
+
+def _from_object(name: str, found: Any, overrides: Mapping[str, Any]) -> ResolvedTarget:
+    if isinstance(found, type):
+        found = found()
+    options = {
+        k: getattr(found, k)
+        for k in vars(Target)
+        if not k.startswith("_") and k not in ("name", "partition") and hasattr(found, k)
+    }
+    options.update(overrides)
+    # A string has a method of that name too.
+    if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
+        return ResolvedTarget(getattr(found, "name", None) or name, found.partition, options)
+    if callable(found):
+        return ResolvedTarget(name, found, options)
+    raise Failure(
+        "target %s is a %s; expected a partition function, or an object with a method partition(mod)"
+        % (name, type(found).__name__)
+    )
+
+
+def resolve(declaration: Mapping[str, Any], irs: List[Any]) -> ResolvedTarget:
+    """The target a declaration means. Runs in the worker.
+
+    declaration: {"name", "reference" (module:attribute, or None), "options" (of a table), "names"
+    (targets the host knows)}. irs: the IR modules to look in for a name TVM knows itself.
+    Raises Failure when there is no such target; it lists those there are.
+    """
+    name = declaration["name"]
+    options = declaration.get("options") or {}
+    if declaration.get("reference"):
+        return _from_object(name, import_reference(declaration["reference"]), options)
+    for ir in irs:
+        partition = ir.known_partition(name)
+        if partition is not None:
+            return ResolvedTarget(name, partition, dict({"ir": ir.NAME}, **options))
+    known = list(declaration.get("names", []))
+    for ir in irs:
+        known += ["%s (known to this TVM, %s)" % (n, ir.NAME) for n in ir.known_targets()]
+    raise Failure(
+        "there is no target called %r. Known are:\n  %s\nor give module:attribute, or "
+        "path/to/file.py:attribute." % (name, "\n  ".join(known))
+    )

@@ -1,0 +1,39 @@
+"""Starts a worker: `python .../pytest_byoc/worker/__main__.py FD`.
+
+Run by path, by an interpreter that need not have pytest-byoc installed. The package is registered
+by hand, so that nothing else of the host's site-packages becomes importable here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+
+def _register_package() -> None:
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    spec = importlib.util.spec_from_file_location(
+        "pytest_byoc", os.path.join(root, "__init__.py"), submodule_search_locations=[root]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["pytest_byoc"] = module
+    spec.loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    # Python put this script's folder first; its modules are not meant as top-level ones.
+    del sys.path[0]
+    _register_package()
+    try:
+        import numpy  # noqa: F401
+    except ImportError as e:
+        sys.exit(
+            "%s: a worker needs NumPy and TVM in %s: install the extra pytest-byoc[relay] or "
+            "pytest-byoc[relax] there, or point --byoc-python at another interpreter"
+            % (e, sys.executable)
+        )
+    from pytest_byoc.worker.server import serve
+
+    serve(int(sys.argv[1]))

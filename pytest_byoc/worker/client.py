@@ -1,0 +1,185 @@
+"""The host's end of a worker: start it, give it jobs, collect what it says."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..evidence import JobReport
+from .protocol import Decoder, ProtocolError, encode
+
+#: Seconds a worker may take to import TVM and the vendor's code.
+START_TIMEOUT = 120.0
+_MAIN = Path(__file__).with_name("__main__.py")
+
+
+class WorkerError(Exception):
+    """A worker that can't be had. `frames`: of the exception in it, if one was raised there."""
+
+    def __init__(self, message: str, kind: str | None = None, frames: list[dict[str, Any]] | None = None):
+        super().__init__(message)
+        self.kind = kind
+        self.frames = frames or []
+
+    def vendor_frame(self) -> dict[str, Any] | None:
+        """The innermost frame that is neither ours nor TVM's nor the import system's."""
+        theirs = [
+            f for f in self.frames
+            if not f["ours"] and not f["tvm"] and "importlib" not in f["file"] and "<frozen" not in f["file"]
+        ]
+        return theirs[-1] if theirs else None
+
+
+class Worker:
+    """One worker process. Started by `start`; started anew after it died."""
+
+    def __init__(self, python: str, config: Mapping[str, Any], timeout: float) -> None:
+        self._python = python
+        self._config = dict(config)
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._decoder = Decoder()
+        self._pending: list[Any] = []
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
+        self._deadline = 0.0
+        self._unanswered = False
+        self.description: dict[str, Any] = {}
+
+    # --- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Launches the process without waiting for it; `ready` waits."""
+        host, theirs = socket.socketpair()
+        env = dict(os.environ)
+        # One thread each: children forked from a parent with thread pools can hang.
+        env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
+        env.pop("PYTHONPATH", None)
+        if os.environ.get("PYTHONPATH"):
+            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        env.update(self._config.get("env", {}))
+        self._output.seek(0)
+        self._output.truncate()
+        try:
+            self._process = subprocess.Popen(
+                [self._python, str(_MAIN), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as e:
+            host.close()
+            raise WorkerError(
+                f"the worker's interpreter {self._python} cannot be started: {e.strerror}"
+            ) from None
+        finally:
+            theirs.close()
+        self._socket = host
+        self._decoder = Decoder()
+        self._pending = []
+        host.sendall(encode(self._config))
+
+    def ready(self) -> dict[str, Any]:
+        """Waits until the worker is prepared; its description. Raises WorkerError."""
+        self._deadline = time.monotonic() + START_TIMEOUT
+        message = self._receive()
+        if message is None:
+            hung = self._process is not None and self._process.poll() is None
+            self.stop()
+            how = f"did not get ready in {START_TIMEOUT:.0f} s" if hung else self._exit_in_words()
+            raise WorkerError(
+                f"the {self._config['role']} worker ({self._python}) {how} while importing TVM and the "
+                f"target.{self._said()}"
+            )
+        if "failed" in message:
+            failed = message["failed"]
+            self.stop()
+            raise WorkerError(failed["message"], failed["type"], failed["frames"])
+        self.description = message["ready"]
+        return self.description
+
+    def stop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+            self._process.wait()
+
+    def _exit_in_words(self) -> str:
+        assert self._process is not None
+        code = self._process.returncode
+        return f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+
+    def _said(self) -> str:
+        self._output.seek(0)
+        text = self._output.read()[-3000:].decode(errors="replace").strip()
+        return f" It printed:\n{text}" if text else ""
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def submit(self, job: Mapping[str, Any]) -> None:
+        """Hands over a job; `collect` brings the report. Jobs of several workers run at once."""
+        if self._process is None or self._process.poll() is not None or self._socket is None:
+            self.start()
+            self.ready()
+        assert self._socket is not None
+        # The worker ends a stage that hangs; this is for a worker that hangs itself.
+        self._deadline = time.monotonic() + self._timeout * 12 + 30
+        self._socket.sendall(encode({"job": job, "timeout": self._timeout}))
+
+    def collect(self) -> JobReport:
+        """The report on the job submitted last."""
+        report = JobReport()
+        while True:
+            message = self._receive()
+            if message is None:
+                hung = self._process is not None and self._process.poll() is None
+                self.stop()
+                report.end = {
+                    "stage": "start", "hung": hung, "signal": None if hung else "lost", "status": None,
+                    "garbage": False, "printed": self._said(), "cpu_seconds": 0.0, "peak_kib": 0,
+                }
+                return report
+            if "end" in message:
+                report.end = message["end"]
+                return report
+            report.messages.append(message)
+
+    def _receive(self) -> Any:
+        """The next message; None when the worker is gone or its time is up."""
+        assert self._socket is not None
+        while not self._pending:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                return None
+            ready, _, _ = select.select([self._socket], [], [], min(left, 1.0))
+            if not ready:
+                continue
+            try:
+                data = self._socket.recv(1 << 20)
+                if not data:
+                    assert self._process is not None
+                    try:
+                        self._process.wait(5)
+                    except subprocess.TimeoutExpired:
+                        pass
+                    return None
+                self._pending.extend(self._decoder.feed(data))
+            except (OSError, ProtocolError):
+                return None
+        return self._pending.pop(0)

@@ -1,0 +1,290 @@
+"""Relax: apache-tvm 0.25 and later. Offers what `relay` offers."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import platform
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...graph import Graph
+from ...operators import OPERATORS
+from ..server import Failure, NotAModule
+
+NAME = "relax"
+REMEDY = (
+    "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
+    "or point --byoc-python at an interpreter that has such a TVM"
+)
+
+
+def check_available() -> None:
+    """Raises Failure, with the remedy, where this interpreter has no Relax we serve."""
+    try:
+        import tvm
+    except ImportError as e:
+        raise Failure("TVM cannot be imported (%s). %s." % (e, REMEDY)) from None
+    version = tuple(int(p) for p in tvm.__version__.split(".")[:2])
+    if version < (0, 25):
+        raise Failure("TVM %s is too old for Relax. %s." % (tvm.__version__, REMEDY))
+    try:
+        from tvm import relax  # noqa: F401
+    except ImportError as e:
+        raise Failure(
+            "TVM %s does not import Relax (%s). %s." % (tvm.__version__, e, REMEDY)
+        ) from None
+
+
+def versions() -> Dict[str, str]:
+    import tvm
+
+    return {"tvm": tvm.__version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+def executors() -> Tuple[List[str], List[str]]:
+    """Executors this TVM has, and what is left unchecked, in words."""
+    return ["vm"], []
+
+
+# --- names TVM knows -------------------------------------------------------------------------
+
+
+def known_targets() -> List[str]:
+    """Names NAME for which this TVM has a `relax.ext.NAME`."""
+    from tvm_ffi.registry import list_global_func_names
+
+    prefix = "relax.ext."
+    found = {n[len(prefix) :] for n in list_global_func_names() if n.startswith(prefix)}
+    return sorted(n for n in found if "." not in n)
+
+
+def _import_contributed_patterns() -> None:
+    """Patterns are registered by importing their module."""
+    for package in ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda"):
+        try:
+            root = importlib.import_module(package)
+        except ImportError:
+            continue
+        for module in pkgutil.iter_modules(root.__path__):
+            try:
+                importlib.import_module(package + "." + module.name)
+            except Exception:  # a backend whose SDK is missing registers nothing
+                continue
+
+
+def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
+    """The partition function of a name TVM knows: its own, or one made from its patterns."""
+    import tvm
+    from tvm import relax
+
+    if tvm.get_global_func("relax.ext." + name, allow_missing=True) is None:
+        return None
+    _import_contributed_patterns()
+    for package in ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda"):
+        try:
+            module = importlib.import_module(package + "." + name)
+        except ImportError:
+            continue
+        if hasattr(module, "partition_for_" + name):
+            return getattr(module, "partition_for_" + name)
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    def partition(mod: Any) -> Any:
+        patterns = get_patterns_with_prefix(name)
+        if not patterns:
+            raise RuntimeError(
+                "relax.ext.%s is registered, but no pattern with the prefix %r is" % (name, name)
+            )
+        mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(mod)
+        return relax.transform.MergeCompositeFunctions()(mod)
+
+    return partition
+
+
+# --- lowering and partitioning ---------------------------------------------------------------
+
+
+def _signature(op_name: str, types: Sequence[Any]) -> str:
+    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
+
+
+def _tensor_type() -> Any:
+    from tvm import relax
+
+    # Renamed between 0.25 and 0.27.
+    return getattr(relax, "TensorStructInfo", None) or relax.TensorType
+
+
+def _type_of(expr: Any) -> Any:
+    return expr.struct_info if hasattr(expr, "struct_info") else expr.ty
+
+
+def _fields(type_: Any) -> List[Any]:
+    return list(type_.fields) if hasattr(type_, "fields") else [type_]
+
+
+def _type(t: Any) -> str:
+    shape = getattr(t, "shape", None)
+    if shape is None:
+        return str(t)
+    # A dimension prints as T.int64(2); a symbolic one has no value.
+    dims = [str(getattr(d, "value", d)) for d in shape]
+    return "%s[%s]" % (t.dtype, ",".join(dims))
+
+
+def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by."""
+    from tvm import relax
+
+    builder = relax.BlockBuilder()
+    tensor = _tensor_type()
+    values: Dict[str, Any] = {}
+    for s in graph.inputs:
+        values[s.name] = relax.Var(s.name, tensor(s.type.shape, s.type.dtype))
+    for s in graph.constants:
+        values[s.name] = relax.const(constants[s.name], s.type.dtype)
+    signatures = []
+    with builder.function("main", [values[s.name] for s in graph.inputs]):
+        with builder.dataflow():
+            for node in graph.nodes:
+                lowering = OPERATORS[node.op].relax
+                if lowering is None:
+                    raise Failure("operator %s has no lowering to Relax" % node.op)
+                types = [graph.type_of(i) for i in node.inputs]
+                call = lowering(relax.op, [values[i] for i in node.inputs], node.attrs, types)
+                signatures.append(_signature(call.op.name, node.types))
+                result = builder.emit(call)
+                if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
+                    values[node.outputs[0]] = result
+                else:
+                    for i, name in enumerate(node.outputs):
+                        values[name] = builder.emit(relax.TupleGetItem(result, i))
+            outputs = [values[o] for o in graph.outputs]
+            body = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+        builder.emit_func_output(body)
+    return builder.get(), signatures
+
+
+def output_types(module: Any) -> List[str]:
+    """Types of main's outputs as TVM infers them, written like TensorType."""
+    return [_type(t) for t in _fields(_return_type(module["main"]))]
+
+
+def _return_type(function: Any) -> Any:
+    return function.ret_struct_info if hasattr(function, "ret_struct_info") else function.ret_ty
+
+
+def _has(attrs: Any, key: str) -> bool:
+    # DictAttrs iterate over nothing: `in` would not find the key.
+    return attrs is not None and key in list(attrs.keys())
+
+
+def check_partitioned(module: Any) -> Any:
+    """The IRModule a partition function returned. Raises NotAModule for anything else."""
+    import tvm
+
+    if not isinstance(module, tvm.IRModule):
+        raise NotAModule(
+            "the partition function returned %s, expected a tvm.IRModule" % type(module).__name__
+        )
+    return module
+
+
+def partition_facts(module: Any) -> Dict[str, Any]:
+    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs."""
+    import tvm
+    from tvm import relax
+
+    regions = []
+    host_calls = 0
+    # A region with several composites holds them as local functions; a region that FuseOpsByPattern
+    # annotated itself may call other functions of the module, which have no Codegen attribute.
+    for gv, function in module.functions.items():
+        if not isinstance(function, relax.Function):
+            continue
+        attrs = function.attrs
+        compiler = attrs["Codegen"] if _has(attrs, "Codegen") else None
+        if compiler is None and _has(attrs, "Composite"):
+            continue  # counted with its caller
+        calls: List[str] = []
+        composites: List[str] = []
+
+        def visit(e: Any, calls: List[str] = calls, composites: List[str] = composites) -> None:
+            if isinstance(e, relax.Function) and _has(e.attrs, "Composite"):
+                composites.append(str(e.attrs["Composite"]))
+            if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+                calls.append(_signature(e.op.name, [_type(t) for t in _fields(_type_of(e))]))
+
+        relax.analysis.post_order_visit(function, visit)
+        if compiler is None:
+            host_calls += len(calls)
+            continue
+        if _has(attrs, "Composite"):
+            composites.append(str(attrs["Composite"]))
+        regions.append(
+            {
+                "symbol": gv.name_hint,
+                "compiler": str(compiler),
+                "composites": sorted(set(composites)),
+                "calls": calls,
+                "inputs": len(function.params),
+                "outputs": len(_fields(_return_type(function))),
+            }
+        )
+    return {"regions": regions, "host_calls": host_calls}
+
+
+# --- building and running --------------------------------------------------------------------
+
+
+def build(module: Any, executor: str, opt_level: int) -> Executable:
+    """Runs the codegen of the regions, if any, and compiles for the host's LLVM target."""
+    import tvm
+    from tvm import relax
+
+    with tvm.transform.PassContext(opt_level=opt_level):
+        module = relax.transform.RunCodegen()(module)
+        return Executable(tvm.compile(module, target="llvm"))
+
+
+def load(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote."""
+    import tvm
+
+    return Executable(tvm.runtime.load_module(path))
+
+
+def _holds_source(module: Any) -> bool:
+    return module.kind in ("c", "cc", "cpp") or any(_holds_source(m) for m in module.imports)
+
+
+class Executable:
+    """A compiled module."""
+
+    def __init__(self, executable: Any) -> None:
+        self._executable = executable
+        self._vm: Any = None
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were."""
+        import tvm
+        from tvm.runtime import vm as runtime_vm
+
+        if self._vm is None:
+            self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu())
+        arrays = {name: tvm.runtime.tensor(value) for name, value in inputs.items()}
+        result = self._vm["main"](*arrays.values())
+        fields = [result] if hasattr(result, "numpy") else list(result)
+        outputs = [f.numpy() for f in fields]
+        modified = [n for n, a in arrays.items() if a.numpy().tobytes() != inputs[n].tobytes()]
+        return outputs, modified
+
+    def needs_export(self) -> bool:
+        """Whether it holds C source, which runs only once it is compiled into a library."""
+        return _holds_source(self._executable.mod)
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        """Writes a shared library, `options` being passed to `export_library`."""
+        self._executable.export_library(path, **options)

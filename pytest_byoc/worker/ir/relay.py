@@ -1,0 +1,341 @@
+"""Relay: TVM 0.9 to 0.19.
+
+An IR file offers: NAME, versions(), check_available(), executors(), known_targets(),
+known_partition(name), lower(), partition_facts(), build(), load(), and Executable objects with
+run(), export().
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...graph import Graph
+from ...operators import OPERATORS
+from ..server import Failure, NotAModule
+
+NAME = "relay"
+REMEDY = (
+    "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
+    "or point --byoc-python at an interpreter that has such a TVM"
+)
+
+#: What an output buffer is filled with before a run. As float32 3.4e38; as an int a large number.
+POISON_BYTE = 0x7F
+
+
+def check_available() -> None:
+    """Raises Failure, with the remedy, where this interpreter has no Relay."""
+    try:
+        import tvm
+    except ImportError as e:
+        raise Failure("TVM cannot be imported (%s). %s." % (e, REMEDY)) from None
+    try:
+        from tvm import relay  # noqa: F401
+    except ImportError as e:
+        raise Failure(
+            "TVM %s does not import Relay (%s). %s." % (tvm.__version__, e, REMEDY)
+        ) from None
+
+
+def versions() -> Dict[str, str]:
+    import tvm
+
+    return {"tvm": tvm.__version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+def executors() -> Tuple[List[str], List[str]]:
+    """Executors this TVM has, and what is left unchecked, in words."""
+    missing = []
+    names = ["graph"]
+    try:
+        from tvm.relay import vm  # noqa: F401
+        from tvm.runtime.vm import VirtualMachine  # noqa: F401
+
+        names.append("vm")
+    except ImportError:
+        missing.append("executor vm: this TVM has none")
+    return names, missing
+
+
+def host_target() -> str:
+    """The LLVM target of this machine. A vendor's TVM may default to another."""
+    return "llvm -mtriple=%s-linux-gnu" % platform.machine()
+
+
+# --- names TVM knows -------------------------------------------------------------------------
+
+
+def known_targets() -> List[str]:
+    """Names NAME for which this TVM has a `relay.ext.NAME`."""
+    from tvm._ffi.registry import list_global_func_names
+
+    prefix = "relay.ext."
+    found = {n[len(prefix) :] for n in list_global_func_names() if n.startswith(prefix)}
+    # relay.ext.NAME.constant_updater and the like belong to NAME.
+    return sorted(n for n in found if "." not in n)
+
+
+def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
+    """The partition function of a name TVM knows: its own, or one made from its pattern table."""
+    import tvm
+    from tvm import relay
+
+    if tvm.get_global_func("relay.ext." + name, allow_missing=True) is None:
+        return None
+    for module in (name.replace("-", ""), name.replace("-", "_"), name):
+        try:
+            contrib = importlib.import_module("tvm.relay.op.contrib." + module)
+        except ImportError:
+            continue
+        for attribute in ("partition_for_" + name.replace("-", "_"), "partition_for_" + module):
+            if hasattr(contrib, attribute):
+                return getattr(contrib, attribute)
+        break
+    table = relay.op.contrib.get_pattern_table(name)
+
+    def partition(mod: Any) -> Any:
+        passes = [relay.transform.InferType()]
+        if table is not None:
+            passes.append(relay.transform.MergeComposite(table))
+        passes += [
+            relay.transform.AnnotateTarget(name),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
+        return tvm.transform.Sequential(passes)(mod)
+
+    return partition
+
+
+# --- lowering and partitioning ---------------------------------------------------------------
+
+
+def _signature(op_name: str, types: Sequence[Any]) -> str:
+    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
+
+
+def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by."""
+    import tvm
+    from tvm import relay
+
+    values: Dict[str, Any] = {}
+    params = []
+    for s in graph.inputs:
+        values[s.name] = relay.var(s.name, shape=s.type.shape, dtype=s.type.dtype)
+        params.append(values[s.name])
+    for s in graph.constants:
+        values[s.name] = relay.const(tvm.nd.array(constants[s.name]))
+    signatures = []
+    for node in graph.nodes:
+        lowering = OPERATORS[node.op].relay
+        if lowering is None:
+            raise Failure("operator %s has no lowering to Relay" % node.op)
+        types = [graph.type_of(i) for i in node.inputs]
+        result = lowering(relay, [values[i] for i in node.inputs], node.attrs, types)
+        if isinstance(result, relay.expr.TupleWrapper):
+            result = result.astuple()
+        signatures.append(_signature(result.op.name, node.types))
+        if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
+            values[node.outputs[0]] = result
+        else:
+            for i, name in enumerate(node.outputs):
+                values[name] = relay.TupleGetItem(result, i)
+    outputs = [values[o] for o in graph.outputs]
+    body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
+    module = tvm.IRModule.from_expr(relay.Function(params, body))
+    return relay.transform.InferType()(module), signatures
+
+
+def output_types(module: Any) -> List[str]:
+    """Types of main's outputs as TVM infers them, written like TensorType."""
+    import tvm
+
+    return [_type(t) for t in _fields(module["main"].checked_type.ret_type, tvm.ir.TupleType)]
+
+
+def _fields(type_: Any, tuple_type: Any) -> List[Any]:
+    return list(type_.fields) if isinstance(type_, tuple_type) else [type_]
+
+
+def _type(t: Any) -> str:
+    if not hasattr(t, "shape"):
+        return str(t)
+    return "%s[%s]" % (t.dtype, ",".join(str(d) for d in t.shape))
+
+
+def _has(attrs: Any, key: str) -> bool:
+    # DictAttrs iterate over nothing: `in` would not find the key.
+    return attrs is not None and key in list(attrs.keys())
+
+
+def check_partitioned(module: Any) -> Any:
+    """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
+    import tvm
+
+    # Some partition functions return (module, configuration).
+    if isinstance(module, tuple) and module and isinstance(module[0], tvm.IRModule):
+        module = module[0]
+    if not isinstance(module, tvm.IRModule):
+        raise NotAModule(
+            "the partition function returned %s, expected a tvm.IRModule" % type(module).__name__
+        )
+    return module
+
+
+def partition_facts(module: Any) -> Dict[str, Any]:
+    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs."""
+    import tvm
+    from tvm import relay
+
+    module = relay.transform.InferType()(module)
+    regions = []
+    host_calls = 0
+    for gv, function in module.functions.items():
+        if not isinstance(function, relay.Function):
+            continue
+        attrs = function.attrs
+        compiler = attrs["Compiler"] if _has(attrs, "Compiler") else None
+        calls: List[str] = []
+        composites: List[str] = []
+
+        def visit(e: Any, calls: List[str] = calls, composites: List[str] = composites) -> None:
+            if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+                types = _fields(e.checked_type, tvm.ir.TupleType)
+                calls.append(_signature(e.op.name, [_type(t) for t in types]))
+            elif isinstance(e, relay.Function) and _has(e.attrs, "Composite"):
+                composites.append(str(e.attrs["Composite"]))
+
+        relay.analysis.post_order_visit(function.body, visit)
+        if compiler is None:
+            host_calls += len(calls)
+            continue
+        returned = _fields(function.ret_type, tvm.ir.TupleType)
+        regions.append(
+            {
+                "symbol": gv.name_hint,
+                "compiler": str(compiler),
+                "composites": composites,
+                "calls": calls,
+                "inputs": len(function.params),
+                "outputs": len(returned),
+            }
+        )
+    return {"regions": regions, "host_calls": host_calls}
+
+
+# --- building and running --------------------------------------------------------------------
+
+
+def build(module: Any, executor: str, opt_level: int) -> Executable:
+    """Compiles for the host's LLVM target and an executor of `executors()`."""
+    import tvm
+    from tvm import relay
+
+    with tvm.transform.PassContext(opt_level=opt_level):
+        if executor == "graph":
+            return GraphExecutable(relay.build(module, target=host_target()))
+        return VMExecutable(relay.vm.compile(module, target=host_target()))
+
+
+def load(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote."""
+    import tvm
+
+    library = tvm.runtime.load_module(path)
+    return GraphExecutable(library) if executor == "graph" else VMExecutable(library)
+
+
+class Executable:
+    """A compiled module."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were."""
+        raise NotImplementedError
+
+    def needs_export(self) -> bool:
+        """Whether it holds C source, which runs only once it is compiled into a library."""
+        raise NotImplementedError
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        """Writes a shared library, `options` being passed to `export_library`."""
+        raise NotImplementedError
+
+
+def _holds_source(module: Any) -> bool:
+    return module.type_key in ("c", "cc", "cpp") or any(
+        _holds_source(m) for m in module.imported_modules
+    )
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+class GraphExecutable(Executable):
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._module: Any = None
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        import tvm
+        from tvm.contrib import graph_executor
+
+        if self._module is None:
+            self._module = graph_executor.GraphModule(self._library["default"](tvm.cpu()))
+        g = self._module
+        # Output buffers first: an output may be an input.
+        for i in range(g.get_num_outputs()):
+            out = g.get_output(i)
+            raw = np.full(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize, POISON_BYTE, np.uint8)
+            out.copyfrom(raw.view(out.dtype).reshape(out.shape))
+        for name, value in inputs.items():
+            g.set_input(name, value)
+        g.run()
+        outputs = [g.get_output(i).numpy() for i in range(g.get_num_outputs())]
+        modified = []
+        for name, value in inputs.items():
+            after = g.get_input(name)
+            if after is not None and not _same(after.numpy(), value):
+                modified.append(name)
+        return outputs, modified
+
+    def needs_export(self) -> bool:
+        return _holds_source(self._library.module if hasattr(self._library, "module") else self._library)
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        # Relay appends to the caller's list of addons: hand it a copy.
+        self._library.export_library(
+            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )
+
+
+class VMExecutable(Executable):
+    def __init__(self, executable: Any) -> None:
+        self._executable = executable
+        self._vm: Any = None
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        import tvm
+        from tvm.runtime.vm import VirtualMachine
+
+        if self._vm is None:
+            self._vm = VirtualMachine(self._executable, tvm.cpu())
+        arrays = {name: tvm.nd.array(value) for name, value in inputs.items()}
+        result = self._vm.invoke("main", *arrays.values())
+        fields = [result] if isinstance(result, tvm.nd.NDArray) else list(result)
+        outputs = [f.numpy() for f in fields]
+        modified = [n for n, a in arrays.items() if not _same(a.numpy(), inputs[n])]
+        return outputs, modified
+
+    def needs_export(self) -> bool:
+        return _holds_source(self._executable.mod)
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        self._executable.mod.export_library(
+            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )

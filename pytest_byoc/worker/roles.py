@@ -1,0 +1,217 @@
+"""The three roles a worker can have: reference, target, loader."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+from typing import Any, Dict, List, Mapping
+
+from ..checks import CHECKS
+from ..graph import Graph
+from . import onnx_nodes
+from .runs import LoaderRun, ReferenceRun, TargetRun
+from .server import Failure, Reporter, describe_exception
+
+IRS = ("relay", "relax")
+_M_PERTURB = -6
+
+
+def ir_module(name: str) -> Any:
+    return importlib.import_module("pytest_byoc.worker.ir." + name)
+
+
+def _choose_ir(wanted: List[str]) -> Any:
+    """The first IR of `wanted` that this interpreter's TVM has. Raises Failure."""
+    reasons = []
+    for name in wanted:
+        module = ir_module(name)
+        try:
+            module.check_available()
+            return module
+        except Failure as e:
+            reasons.append(str(e))
+    raise Failure("\n".join(reasons))
+
+
+def prepare(config: Mapping[str, Any]) -> Role:
+    """The role a configuration asks for. Raises Failure, or what the vendor's code raises."""
+    wanted = [config["ir"]] if config.get("ir") else list(IRS)
+    if config["role"] == "list":
+        return ListRole()
+    if config["role"] == "target":
+        return TargetRole(config, wanted)
+    if config["role"] == "reference":
+        return ReferenceRole(_choose_ir(wanted))
+    return LoaderRole(ir_module(config["ir"]))
+
+
+def poison_allocations() -> None:
+    """Makes glibc fill what it hands out with 0x7F, so that unwritten outputs don't look right."""
+    try:
+        ctypes.CDLL(None).mallopt(_M_PERTURB, 0x80)
+    except (OSError, AttributeError):  # another C library: the graph executor's poison remains
+        pass
+
+
+def _lowering(ir: Any, job: Mapping[str, Any]) -> Any:
+    """The IR, or a stand-in for it where the job brings its module along."""
+    return onnx_nodes.GivenModule(ir, job["module"]) if "module" in job else ir
+
+
+class Role:
+    """description: what the host is told once. run: does one job, in a forked child."""
+
+    description: Dict[str, Any]
+
+    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        raise NotImplementedError
+
+
+class ListRole(Role):
+    """Says which targets this TVM knows by name, and does no job."""
+
+    def __init__(self) -> None:
+        targets = {}
+        for name in IRS:
+            module = ir_module(name)
+            try:
+                module.check_available()
+            except Failure:
+                continue
+            targets[name] = module.known_targets()
+        if not targets:
+            _choose_ir(list(IRS))
+        self.description = {"targets": targets}
+
+
+class ReferenceRole(Role):
+    def __init__(self, ir: Any) -> None:
+        self._ir = ir
+        names, missing = ir.executors()
+        self.description = {
+            "ir": ir.NAME,
+            "versions": ir.versions(),
+            "executors": names,
+            "not_checked": missing,
+        }
+
+    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        if job["kind"] == "types":
+            self._types(job["graphs"], reporter)
+            return
+        if job["kind"] in onnx_nodes.JOBS:
+            onnx_nodes.JOBS[job["kind"]](self._ir, job, reporter)
+            return
+        run = ReferenceRun(_lowering(self._ir, job), Graph.from_dict(job["graph"]), job, reporter)
+        run.execute(job["executor"])
+
+    def _types(self, graphs: List[Any], reporter: Reporter) -> None:
+        """Lowers many graphs and says which types TVM infers for their outputs."""
+        for entry in graphs:
+            reporter.stage("lower")
+            try:
+                module, _ = self._ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
+                types = self._ir.output_types(module)
+            except Exception as e:
+                types = "%s: %s" % (type(e).__name__, e)
+            reporter.send({"fact": "types", "executor": None, "value": types})
+
+
+class TargetRole(Role):
+    def __init__(self, config: Mapping[str, Any], wanted: List[str]) -> None:
+        from ..target import resolve
+
+        available = []
+        for name in wanted:
+            module = ir_module(name)
+            try:
+                module.check_available()
+                available.append(module)
+            except Failure:
+                continue
+        if not available:
+            _choose_ir(wanted)
+        self.target = resolve(config["target"], available)
+        irs = [ir for ir in available if not self.target.irs or ir.NAME in self.target.irs]
+        if not irs:
+            if config.get("ir"):
+                raise Failure(
+                    "target %s is declared for %s, not for %s"
+                    % (self.target.name, " and ".join(self.target.irs), config["ir"])
+                )
+            _choose_ir([n for n in IRS if n in self.target.irs])
+        self._ir = irs[0]
+        for library in self.target.libraries:
+            try:
+                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+            except OSError as e:
+                raise Failure("library %s does not load: %s" % (library, e)) from None
+        names, missing = self._ir.executors()
+        self.description = {
+            "ir": self._ir.NAME,
+            "versions": self._ir.versions(),
+            "executors": names,
+            "not_checked": missing,
+            "name": self.target.name,
+            "deterministic": self.target.deterministic,
+            "opt_level": self.target.opt_level,
+            "runtime_libraries": [
+                os.path.abspath(p)
+                for p in list(self.target.libraries) + list(self.target.runtime_libraries)
+            ],
+        }
+
+    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        graph = Graph.from_dict(job["graph"])
+        run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
+        if job["kind"] == "claims":
+            run.record("regions", run.regions())
+            return
+        poison_allocations()
+        for check in CHECKS:
+            if check.observe is None:
+                continue
+            run.begin(check.id)
+            try:
+                check.observe(run)
+            except Exception as e:
+                run.failed(e)
+            if run.nothing_offloaded:
+                # Building and running it would judge TVM alone.
+                return
+
+
+class LoaderRole(Role):
+    """Loads exported artifacts. The vendor's Python is not imported here, nor TVM's compiler if the
+    installation has a runtime library of its own."""
+
+    def __init__(self, ir: Any) -> None:
+        import tvm
+
+        self._ir = ir
+        self.description = {"runtime_only": bool(_runtime_only(tvm))}
+
+    def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        poison_allocations()
+        run = LoaderRun(self._ir, job, reporter)
+        for check in CHECKS:
+            if check.reload is None:
+                continue
+            run.begin(check.id)
+            try:
+                check.reload(run)
+            except Exception as e:
+                run.failed(e)
+
+
+def _runtime_only(tvm: Any) -> bool:
+    for path in ("tvm.base", "tvm._ffi.base"):
+        try:
+            return bool(importlib.import_module(path)._RUNTIME_ONLY)
+        except (ImportError, AttributeError):
+            continue
+    return False
+
+
+__all__ = ["describe_exception", "prepare"]

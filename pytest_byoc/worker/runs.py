@@ -1,0 +1,203 @@
+"""What a check's worker half is given: one graph on its way through the stages.
+
+Each artifact (module, partitioned module, executable, outputs) is made once, at the first time a
+check asks for it. A stage that failed is not tried again, and is reported once.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from ..graph import Graph
+from .server import Reporter, describe_exception
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class _Run:
+    def __init__(self, ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
+        self.ir = ir
+        #: Sets of inputs, each {name: array}.
+        self.inputs: List[Arrays] = job["inputs"]
+        self._reporter = reporter
+        self._check = ""
+        self._executor: Optional[str] = None
+        self._reported: List[BaseException] = []
+
+    def begin(self, check: str) -> None:
+        """Names the check whose turn it is."""
+        self._check = check
+        self._executor = None
+
+    def stage(self, name: str) -> None:
+        """Says which stage begins; its time limit starts now."""
+        self._reporter.stage(name)
+
+    def record(self, key: str, value: Any) -> None:
+        """Sends a fact to the check's host half, at once: a later crash can't lose it."""
+        self._reporter.send({"fact": key, "executor": self._executor, "value": value})
+
+    def failed(self, error: BaseException) -> None:
+        """Reports an exception; the same one only once."""
+        if any(error is e for e in self._reported):
+            return
+        self._reported.append(error)
+        self._reporter.send(
+            {
+                "raised": describe_exception(error),
+                "stage": self._reporter.stage_name,
+                "check": self._check,
+                "executor": self._executor,
+            }
+        )
+
+    @contextmanager
+    def using(self, executor: str) -> Iterator[None]:
+        """Inside, facts and failures belong to `executor`; a failure there leaves the others alone."""
+        self._executor = executor
+        try:
+            yield
+        except Exception as e:
+            self.failed(e)
+        finally:
+            self._executor = None
+
+
+class ReferenceRun(_Run):
+    """lower, build with LLVM, run."""
+
+    def __init__(self, ir: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter) -> None:
+        super().__init__(ir, job, reporter)
+        self.graph = graph
+        self._constants: Arrays = job["constants"]
+        self._opt_level = int(job.get("opt_level", 0))
+
+    def execute(self, executor: str) -> None:
+        self._executor = executor
+        self.stage("lower")
+        module, _ = self.ir.lower(self.graph, self._constants)
+        self.record("output_types", self.ir.output_types(module))
+        self.stage("build")
+        executable = self.ir.build(module, executor, self._opt_level)
+        self.stage("run")
+        for i, inputs in enumerate(self.inputs):
+            self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
+
+
+class TargetRun(_Run):
+    """lower, partition, build, run, export: through the vendor's code."""
+
+    def __init__(
+        self, ir: Any, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
+    ) -> None:
+        super().__init__(ir, job, reporter)
+        self.graph = graph
+        self.target = target
+        self.executors: List[str] = job.get("executors") or ir.executors()[0]
+        self._constants: Arrays = job["constants"]
+        self._folder: str = job.get("folder", "")
+        self._made: Dict[Tuple[str, ...], Any] = {}
+        #: Set once the partitioned module is known to hold no region.
+        self.nothing_offloaded = False
+
+    def _once(self, key: Tuple[str, ...], make: Any) -> Any:
+        if key not in self._made:
+            try:
+                self._made[key] = (make(), None)
+            except Exception as e:
+                self._made[key] = (None, e)
+        value, error = self._made[key]
+        if error is not None:
+            raise error
+        return value
+
+    def module(self) -> Any:
+        """The graph as an IRModule."""
+
+        def make() -> Any:
+            self.stage("lower")
+            module, self._signatures = self.ir.lower(self.graph, self._constants)
+            return module
+
+        return self._once(("lower",), make)
+
+    def partitioned(self) -> Any:
+        """The IRModule after the vendor's partition function."""
+
+        def make() -> Any:
+            module = self.module()
+            self.stage("partition")
+            return self.ir.check_partitioned(self.target.partition(module))
+
+        return self._once(("partition",), make)
+
+    def regions(self) -> Dict[str, Any]:
+        """Facts about the offloaded regions, and the signature each node can be found by."""
+        facts = self.ir.partition_facts(self.partitioned())
+        self.nothing_offloaded = not facts["regions"]
+        return dict(facts, nodes=self._signatures)
+
+    def executable(self, executor: str) -> Any:
+        """The partitioned module, built for an executor."""
+
+        def make() -> Any:
+            partitioned = self.partitioned()
+            self.stage("build")
+            return self.ir.build(partitioned, executor, self.target.opt_level)
+
+        return self._once(("build", executor), make)
+
+    def run(self, executor: str, which: int) -> Tuple[List[np.ndarray], List[str]]:
+        """One more run with a set of inputs: outputs, and names of inputs that were modified."""
+        runnable = self.runnable(executor)
+        self.stage("run")
+        return runnable.run(self.inputs[which])
+
+    def runnable(self, executor: str) -> Any:
+        """What is run in this process: the executable itself, or, where it holds C source, the
+        library it was exported to."""
+
+        def make() -> Any:
+            executable = self.executable(executor)
+            if not executable.needs_export():
+                return executable
+            path = self.export(executor)
+            self.stage("load")
+            return self.ir.load(path, executor)
+
+        return self._once(("runnable", executor), make)
+
+    def first_run(self, executor: str) -> Tuple[List[np.ndarray], List[str]]:
+        """The first run with the first inputs, on memory nothing has run in before."""
+        return self._once(("run", executor), lambda: self.run(executor, 0))
+
+    def export(self, executor: str) -> str:
+        """Path of the shared library the executable was written to."""
+
+        def make() -> str:
+            executable = self.executable(executor)
+            self.stage("export")
+            path = os.path.join(self._folder, "artifact_%s.so" % executor)
+            executable.export(path, self.target.export_options)
+            return path
+
+        return self._once(("export", executor), make)
+
+
+class LoaderRun(_Run):
+    """load, run: in a process that has never seen the vendor's compiler."""
+
+    def __init__(self, ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
+        super().__init__(ir, job, reporter)
+        #: Paths of artifacts by executor.
+        self.artifacts: Mapping[str, str] = job["artifacts"]
+
+    def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
+        self.stage("load")
+        executable = self.ir.load(self.artifacts[executor], executor)
+        self.stage("run")
+        return executable.run(self.inputs[which])[0]

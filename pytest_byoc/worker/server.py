@@ -1,0 +1,260 @@
+"""The worker's main loop: import TVM and the vendor's code once, then fork a child for each job.
+
+A fork costs milliseconds where a start costs seconds, and whatever a job does to its process (crash,
+hang, leak, patched globals) ends with the child. The child writes its messages to a pipe; the parent
+passes the whole ones on, measures each stage against its time limit, and says how the child ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from functools import partial
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .protocol import Decoder, ProtocolError, encode
+
+#: How much of what a process printed is kept for the report.
+TAIL = 8192
+
+
+class Failure(Exception):
+    """A failure to be reported to the user as it stands, without a traceback."""
+
+
+class NotAModule(TypeError):
+    """What a partition function returned is no IRModule."""
+
+
+def _die_with_parent() -> None:
+    """Asks the kernel for SIGKILL when the parent dies, so that no worker outlives its session."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    except (OSError, AttributeError):  # not Linux: an orphan ends when its socket closes
+        pass
+
+
+def describe_exception(error: BaseException) -> Dict[str, Any]:
+    """Type, message and frames of an exception, as data. Frames of this package are marked."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    examples = os.path.join(ours, "examples")
+    frames = []
+    for f in traceback.extract_tb(error.__traceback__):
+        path = os.path.abspath(f.filename)
+        frames.append(
+            {
+                "file": f.filename,
+                "line": f.lineno,
+                "function": f.name,
+                "text": f.line,
+                "ours": path.startswith(ours + os.sep) and not path.startswith(examples + os.sep),
+                "tvm": os.sep + "tvm" + os.sep in path or os.sep + "tvm_ffi" + os.sep in path,
+            }
+        )
+    message = str(error)
+    if isinstance(error, (SyntaxError,)):
+        message = "%s (%s, line %s)" % (error.msg, error.filename, error.lineno)
+    return {"type": type(error).__name__, "message": message[-4000:], "frames": frames}
+
+
+class Reporter:
+    """What a job uses to speak to the host."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.stage_name = "start"
+
+    def send(self, message: Dict[str, Any]) -> None:
+        data = memoryview(encode(message))
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def stage(self, name: str) -> None:
+        """Says which stage begins; its time limit starts now."""
+        self.stage_name = name
+        self.send({"stage": name})
+
+
+def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory: int) -> None:
+    """The child's whole life. Never returns."""
+    status = 1
+    try:
+        os.setsid()
+        _die_with_parent()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        if memory:
+            limit = _address_space() + memory
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        reporter = Reporter(result)
+        try:
+            job(reporter)
+            reporter.send({"done": True})
+            status = 0
+        except BaseException as e:  # vendor code may raise anything, SystemExit included
+            reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
+            # Calling exit() is something else than raising an error: the host is told.
+            if isinstance(e, SystemExit):
+                reporter.send({"exited": e.code if isinstance(e.code, int) else 1})
+            else:
+                reporter.send({"done": True})
+            status = 0
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+
+
+def _address_space() -> int:
+    """Bytes of address space in use."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+
+class ForkServer:
+    """Runs jobs in forked children, one at a time."""
+
+    def __init__(self, control: socket.socket, memory: int) -> None:
+        self._control = control
+        self._memory = memory
+
+    def run(self, job: Callable[[Reporter], None], timeout: float) -> None:
+        """Forks, runs `job` with `timeout` seconds for each stage, and sends the `end` message."""
+        result_r, result_w = os.pipe()
+        output_r, output_w = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            os.close(result_r)
+            os.close(output_r)
+            self._control.close()
+            _run_child(job, result_w, output_w, self._memory)
+        os.close(result_w)
+        os.close(output_w)
+        try:
+            end = self._watch(pid, result_r, output_r, timeout)
+        finally:
+            os.close(result_r)
+            os.close(output_r)
+        self._control.sendall(encode({"end": end}))
+
+    def _watch(self, pid: int, result: int, output: int, timeout: float) -> Dict[str, Any]:
+        decoder = Decoder()
+        printed = b""
+        stage = "start"
+        deadline = time.monotonic() + timeout
+        hung = False
+        waited: Optional[Tuple[int, Any]] = None
+        garbage = False
+        open_fds = {result, output}
+        while not hung:
+            ready: List[int] = []
+            if open_fds:
+                ready, _, _ = select.select(list(open_fds), [], [], 0.05 if waited else 0.5)
+            elif waited:
+                break
+            else:  # the child closed its pipes and lives on
+                time.sleep(0.005)
+            for fd in ready:
+                data = os.read(fd, 1 << 16)
+                if not data:
+                    open_fds.discard(fd)
+                elif fd == output:
+                    printed = (printed + data)[-TAIL:]
+                else:
+                    try:
+                        for raw, message in decoder.feed_raw(data):
+                            if "stage" in message and len(message) == 1:
+                                stage = message["stage"]
+                                deadline = time.monotonic() + timeout
+                            self._control.sendall(raw)
+                    except ProtocolError:
+                        garbage = True
+                        open_fds.discard(result)
+            if waited:
+                if not ready:  # a grandchild still holds the pipes; what matters has been read
+                    break
+                continue
+            done, status, usage = os.wait4(pid, os.WNOHANG)
+            if done:
+                waited = (status, usage)
+            elif time.monotonic() > deadline:
+                hung = True
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        if waited is None:
+            _, status, usage = os.wait4(pid, 0)
+            waited = (status, usage)
+        status, usage = waited
+        killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
+        return {
+            "stage": stage,
+            "hung": hung,
+            "signal": _signal_name(killed) if killed else None,
+            "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "garbage": garbage,
+            "printed": printed.decode(errors="replace"),
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "peak_kib": usage.ru_maxrss,
+        }
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return "signal %d" % number
+
+
+def _preload(paths: List[str]) -> None:
+    for path in paths:
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as e:
+            raise Failure("library %s does not load: %s" % (path, e)) from None
+
+
+def serve(fd: int) -> None:
+    """Reads the configuration, prepares the role, then serves jobs until the socket closes."""
+    _die_with_parent()
+    control = socket.socket(fileno=fd)
+    decoder = Decoder()
+
+    def messages() -> Any:
+        while True:
+            data = control.recv(1 << 20)
+            if not data:
+                return
+            yield from decoder.feed(data)
+
+    stream = messages()
+    config = next(stream)
+    try:
+        sys.path[:0] = config.get("sys_path", [])
+        _preload(config.get("libraries", []))
+        from .roles import prepare
+
+        role = prepare(config)
+        control.sendall(encode({"ready": role.description}))
+    except Failure as e:
+        control.sendall(encode({"failed": {"type": None, "message": str(e), "frames": []}}))
+        return
+    except BaseException as e:
+        control.sendall(encode({"failed": describe_exception(e)}))
+        return
+    server = ForkServer(control, int(config.get("memory", 0)))
+    for message in stream:
+        server.run(partial(role.run, message["job"]), message["timeout"])

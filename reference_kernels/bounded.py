@@ -1,0 +1,154 @@
+"""A tensor with a bound on how far a correct implementation may be from it.
+
+Running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", 2nd
+ed., section 3.3): a value computed in float64, and for each element a bound on the absolute error of
+any correct evaluation in the graph's own dtype. Bounds of float64 tensors are doubled by `judge`,
+since there our own value is no more exact than the one it judges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Unit roundoff: half the distance from 1.0 to the next number (IEEE 754).
+UNIT_ROUNDOFF = {
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float32": 2.0**-24,
+    "float64": 2.0**-53,
+}
+#: Largest finite number.
+LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
+#: Smallest normal number. Results below it may lose all relative precision, or be flushed to zero.
+SMALLEST_NORMAL = {
+    "float16": 2.0**-14,
+    "bfloat16": 2.0**-126,
+    "float32": 2.0**-126,
+    "float64": 2.0**-1022,
+}
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """value: float64 for float dtypes, int64 for integers, bool for bool. error: float64, absolute,
+    of the same shape. ambiguous: bool, same shape; where it is set, a correct implementation may
+    return something else altogether and the element is not judged. dtype: of the graph's tensor.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    ambiguous: np.ndarray
+    dtype: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in UNIT_ROUNDOFF
+
+    @property
+    def low(self) -> np.ndarray:
+        return self.value - self.error
+
+    @property
+    def high(self) -> np.ndarray:
+        return self.value + self.error
+
+    def map(self, f) -> Bounded:  # type: ignore[no-untyped-def]
+        """The same movement of elements applied to value, error and ambiguity."""
+        return Bounded(f(self.value), f(self.error), f(self.ambiguous), self.dtype)
+
+
+def exact(array: np.ndarray, dtype: str | None = None) -> Bounded:
+    """A tensor known exactly: an input or a constant."""
+    dtype = dtype or str(array.dtype)
+    if dtype == "bool":
+        value = array.astype(bool)
+    elif dtype in UNIT_ROUNDOFF:
+        value = array.astype(np.float64)
+    else:
+        value = array.astype(np.int64)
+    return Bounded(value, np.zeros(value.shape), np.zeros(value.shape, bool), dtype)
+
+
+def rounded(
+    value: np.ndarray,
+    propagated: np.ndarray | float,
+    ambiguous: np.ndarray | bool,
+    dtype: str,
+    ulps: float = 1.0,
+) -> Bounded:
+    """The result of an operation: the propagated error plus `ulps` roundings to `dtype`.
+
+    ulps counts units of the unit roundoff u relative to the largest magnitude the result can have:
+    error = propagated + ulps * u * (|value| + propagated) + smallest normal number (underflow may be
+    gradual or abrupt; none of it when ulps is 0). Elements whose interval crosses the dtype's largest
+    number are ambiguous; those beyond it altogether are infinite, exactly.
+    """
+    value = np.asarray(value, np.float64)
+    u = UNIT_ROUNDOFF[dtype]
+    unsure = np.broadcast_to(np.asarray(ambiguous, bool), value.shape).copy()
+    with np.errstate(all="ignore"):
+        error = np.broadcast_to(np.asarray(propagated, np.float64), value.shape).copy()
+        if ulps:
+            error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
+        magnitude = np.abs(value)
+        # Infinite already, however its operands were rounded.
+        surely = np.isinf(value) & np.isfinite(np.asarray(propagated, np.float64))
+        # Beyond the largest number by half an ulp rounds to infinity.
+        limit = LARGEST[dtype] * (1 + u)
+        infinite = surely | (magnitude - error > limit)
+        crossing = ~infinite & (magnitude + error > LARGEST[dtype])
+        unknown = np.isnan(error) & ~np.isnan(value)
+    value = np.where(infinite, np.copysign(np.inf, value), value)
+    error = np.where(infinite | np.isnan(value), 0.0, error)
+    unsure |= (crossing & ~infinite) | unknown | np.isinf(error)
+    return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
+
+
+def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:
+    """Higham's gamma(n) = n*u / (1 - n*u); infinite where n*u reaches 1."""
+    with np.errstate(all="ignore"):
+        nu = np.asarray(n, np.float64) * u
+        return np.where(nu < 1, nu / (1 - nu), np.inf)[()]
+
+
+def accumulated(
+    value: np.ndarray,
+    magnitude: np.ndarray,
+    propagated: np.ndarray | float,
+    terms: int,
+    ambiguous: np.ndarray | bool,
+    dtype: str,
+    ulps: float = 0.0,
+) -> Bounded:
+    """A sum of `terms` terms or products in any order, followed by `ulps` roundings.
+
+    magnitude: the sum of the absolute values of the terms, infinite ones left out. Error:
+    gamma(terms) * magnitude, Higham, section 4.2, and for each term what underflow may take away.
+    Where a partial sum may overflow the result is ambiguous.
+    """
+    with np.errstate(all="ignore"):
+        largest = magnitude + propagated
+        error = propagated + gamma(terms, UNIT_ROUNDOFF[dtype]) * largest
+        error = error + terms * SMALLEST_NORMAL[dtype]
+        overflow = largest + error > LARGEST[dtype]
+    return rounded(value, error, ambiguous | overflow, dtype, ulps)
+
+
+def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Bounded:
+    """An exact integer result. Overflow of int32 and int64 is undefined in TVM's LLVM code: ambiguous."""
+    value = np.asarray(value, np.int64)
+    info = np.iinfo(dtype)
+    overflow = (value < info.min) | (value > info.max)
+    flags = np.broadcast_to(np.asarray(ambiguous, bool), value.shape) | overflow
+    return Bounded(value, np.zeros(value.shape), np.asarray(flags), dtype)

@@ -1,0 +1,80 @@
+"""Kernels of matrix products, and the bound that every sum of products shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .bounded import Bounded, accumulated, integer
+from .elementwise import Attrs, Kernel
+
+Contraction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int) -> Bounded:
+    """f(a, b) for an f that sums `terms` products of elements of a and b (bilinear).
+
+    Error: gamma(terms) * f(|a|, |b|), whatever the order of summation (Higham, ASNA, 2nd ed.,
+    section 3.1), and f(|a|, eb) + f(ea, |b| + eb) propagated.
+    """
+    with np.errstate(all="ignore"):
+        value = f(a.value, b.value)
+    ambiguous = _touched(f, a.ambiguous, b.ambiguous, value.shape)
+    if not a.is_float:
+        # Partial sums must not overflow either.
+        largest = integer(f(np.abs(a.value), np.abs(b.value)), ambiguous, a.dtype)
+        return integer(value, largest.ambiguous, a.dtype)
+    (va, ea), (vb, eb) = _finite(a), _finite(b)
+    with np.errstate(all="ignore"):
+        propagated = f(ea, vb + eb) if ea.any() else np.zeros(value.shape)
+        if eb.any():
+            propagated = propagated + f(va, eb)
+        if not np.isfinite(value).all():
+            # Infinity times an interval that may hold zero.
+            open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
+            ambiguous = ambiguous | open_
+        return accumulated(value, f(va, vb), propagated, terms, ambiguous, a.dtype)
+
+
+def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
+    """Magnitude and error, 0 where they are not finite."""
+    magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
+    return magnitude, np.where(np.isfinite(x.error), x.error, 0.0)
+
+
+def _touched(
+    f: Contraction, a: np.ndarray, b: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Which results an ambiguous element takes part in."""
+    if not a.any() and not b.any():
+        return np.zeros(shape, bool)
+    ones_a, ones_b = np.ones(a.shape), np.ones(b.shape)
+    return f(a.astype(np.float64), ones_b) + f(ones_a, b.astype(np.float64)) > 0
+
+
+def _transposed(flag: bool, v: np.ndarray) -> np.ndarray:
+    return np.swapaxes(v, -1, -2) if flag else v
+
+
+def product(transpose_a: bool, transpose_b: bool) -> Contraction:
+    """Matrix product over the last two axes, with NumPy's broadcasting of the others."""
+    return lambda a, b: np.matmul(_transposed(transpose_a, a), _transposed(transpose_b, b))
+
+
+def dense(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    a, b = inputs
+    return contracted(lambda p, q: np.matmul(p, q.T), a, b, a.shape[-1])
+
+
+def matmul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    a, b = inputs
+    f = product(attrs["transpose_a"], attrs["transpose_b"])
+    return contracted(f, a, b, a.shape[-2] if attrs["transpose_a"] else a.shape[-1])
+
+
+KERNELS: dict[str, Kernel] = {
+    "nn.dense": dense,
+    "nn.matmul": matmul,
+    "nn.batch_matmul": matmul,
+}

@@ -1,0 +1,103 @@
+"""Kernels of the remaining operators of neural networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, gamma, rounded
+from .elementwise import Attrs, Kernel, add
+
+#: Roundings granted to exp and log, as in the elementwise kernels.
+_ULPS = 4.0
+
+
+def bias_add(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    x, bias = inputs
+    rank = len(x.shape)
+    shape = [1] * rank
+    shape[attrs["axis"] % rank] = -1
+    return add([x, bias.map(lambda v: v.reshape(shape))], attrs)
+
+
+def batch_flatten(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    return x.map(lambda v: v.reshape(v.shape[0], -1))
+
+
+def pad(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    width = [tuple(w) for w in attrs["pad_width"]]
+    fill = attrs["pad_value"]
+    return Bounded(
+        np.pad(x.value, width, constant_values=fill),
+        np.pad(x.error, width),
+        np.pad(x.ambiguous, width),
+        x.dtype,
+    )
+
+
+class _Exponentials:
+    """exp(x - max) along an axis, and how far each of them and their sum may be off, as factors.
+
+    With D the distance of an element from the maximum: the subtraction is rounded by u * D, exp
+    adds _ULPS roundings, the operand's own error e acts as exp(e): a factor within exp(+-t),
+    t = e + u * D + _ULPS * u. (The maximum's own error cancels, but for the D it is rounded with.)
+    The sum is off by the mean of these factors, weighted with the elements, and by gamma(n).
+    """
+
+    def __init__(self, x: Bounded, axis: int) -> None:
+        u, n = UNIT_ROUNDOFF[x.dtype], x.shape[axis]
+        along: dict[str, Any] = {"axis": axis, "keepdims": True}
+        error = np.where(np.isfinite(x.error), x.error, 0.0)
+        self.ambiguous = np.any(x.ambiguous, **along)
+        with np.errstate(all="ignore"):
+            self.maximum = np.max(x.value, **along)
+            self.shifted = x.value - self.maximum
+            self.values = np.exp(self.shifted)
+            self.total = np.sum(self.values, **along)
+            self.weights = self.values / self.total
+            distance = np.abs(self.shifted) + error + np.max(error, **along)
+            # exp(-inf) is 0 whatever the rounding.
+            t = np.where(np.isinf(distance), 0.0, error + u * distance + (_ULPS + 1) * u)
+            #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
+            self.each = t
+            summing = gamma(n, u) + n * SMALLEST_NORMAL[x.dtype]
+            self.up = np.log1p(np.sum(self.weights * np.expm1(t), **along)) + summing
+            self.down = -np.log1p(np.sum(self.weights * np.expm1(-t), **along)) + summing
+
+
+def softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    e = _Exponentials(x, attrs["axis"])
+    with np.errstate(all="ignore"):
+        factor = np.maximum(np.expm1(e.each + e.down), -np.expm1(-e.each - e.up))
+        propagated = np.where(e.weights > 0, e.weights * factor, 0.0) + SMALLEST_NORMAL[x.dtype]
+    return rounded(e.weights, propagated, e.ambiguous, x.dtype, 3.0)
+
+
+def log_softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """x - max - log(sum), or x - (max + log(sum)): the roundings of either."""
+    (x,) = inputs
+    u = UNIT_ROUNDOFF[x.dtype]
+    e = _Exponentials(x, attrs["axis"])
+    with np.errstate(all="ignore"):
+        log_total = np.log(e.total)
+        y = e.shifted - log_total
+        error = np.where(np.isfinite(x.error), x.error, 0.0)
+        propagated = error + np.maximum(e.up, e.down)
+        propagated = propagated + u * (np.abs(e.shifted) + np.abs(e.maximum))
+        propagated = propagated + (_ULPS + 1) * u * (log_total + propagated)
+        propagated = np.where(np.isinf(y), 0.0, propagated)
+    return rounded(y, propagated, e.ambiguous, x.dtype, 1.0)
+
+
+KERNELS: dict[str, Kernel] = {
+    "nn.bias_add": bias_add,
+    "nn.batch_flatten": batch_flatten,
+    "nn.pad": pad,
+    "nn.softmax": softmax,
+    "nn.log_softmax": log_softmax,
+}

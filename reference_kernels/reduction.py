@@ -1,0 +1,115 @@
+"""Kernels of reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma, integer, rounded
+from .elementwise import Attrs, Kernel
+
+
+def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    """The axes reduced, non-negative. `exclude` stands for all axes but those named."""
+    if attrs["axis"] is None:
+        return tuple(range(rank))
+    named = {a % rank for a in attrs["axis"]}
+    return tuple(a for a in range(rank) if (a in named) != bool(attrs.get("exclude")))
+
+
+def summed(
+    x: Bounded, axes: tuple[int, ...], keepdims: bool, divisor: float = 1.0, ulps: float = 0.0
+) -> Bounded:
+    """The sum over `axes`, divided by `divisor`, with `ulps` roundings for the division."""
+
+    def reduce(v: np.ndarray) -> Any:
+        return np.sum(v, axis=axes, keepdims=keepdims)
+
+    terms = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=keepdims)
+    if not x.is_float:
+        # Partial sums must not overflow either.
+        largest = integer(reduce(np.abs(x.value)), ambiguous, x.dtype)
+        return integer(reduce(x.value), largest.ambiguous, x.dtype)
+    magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
+    with np.errstate(all="ignore"):
+        total = accumulated(
+            reduce(x.value), reduce(magnitude), reduce(x.error), terms, ambiguous, x.dtype
+        )
+        if divisor == 1.0:
+            return total
+        error = np.where(total.ambiguous, 0.0, total.error) / divisor
+        return rounded(total.value / divisor, error, total.ambiguous, x.dtype, ulps)
+
+
+def sum_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    return summed(x, axes_of(attrs, len(x.shape)), attrs["keepdims"])
+
+
+def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """Division by the count, or multiplication by its rounded reciprocal: three roundings."""
+    (x,) = inputs
+    axes = axes_of(attrs, len(x.shape))
+    count = float(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return summed(x, axes, attrs["keepdims"], count, 3.0)
+
+
+def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Bounded:
+    """max or min over `axes`: exact; the ends of the intervals map to the result's. NaN: ambiguous."""
+    f = np.max if largest else np.min
+    y = f(x.value, axis=axes, keepdims=keepdims)
+    unknown = np.any(x.ambiguous | np.isnan(x.value), axis=axes, keepdims=keepdims)
+    if not x.is_float:
+        return integer(y, unknown, x.dtype)
+    with np.errstate(all="ignore"):
+        up = f(x.high, axis=axes, keepdims=keepdims) - y
+        down = y - f(x.low, axis=axes, keepdims=keepdims)
+    # Of infinities only those known exactly are left: they move nothing.
+    spread = np.where(np.isinf(y), 0.0, np.maximum(up, down))
+    return rounded(y, spread, unknown, x.dtype, 0.0)
+
+
+def max_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    return chosen(x, axes_of(attrs, len(x.shape)), attrs["keepdims"], True)
+
+
+def min_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    return chosen(x, axes_of(attrs, len(x.shape)), attrs["keepdims"], False)
+
+
+def prod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """Product in any order: gamma(n) * prod(|x| + e), and prod(|x| + e) - prod(|x|) propagated.
+
+    A partial product that underflows is multiplied by what is left, at most prod(max(1, |x| + e));
+    where that overflows, a partial product may: ambiguous.
+    """
+    (x,) = inputs
+    axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
+
+    def reduce(v: np.ndarray) -> Any:
+        return np.prod(v, axis=axes, keepdims=keep)
+
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
+    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=keep)
+    with np.errstate(all="ignore"):
+        magnitude, error = np.abs(x.value), np.where(x.ambiguous, 0.0, x.error)
+        largest, most = reduce(magnitude + error), reduce(np.maximum(1.0, magnitude + error))
+        moved = largest - reduce(magnitude)
+        # The subtraction above is itself rounded, in float64.
+        moved = np.where(np.any(error > 0, axis=axes, keepdims=keep), moved + n * 2**-51 * largest, 0)
+        bound = moved + gamma(n, u) * largest + n * tiny * most
+        infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
+        bound = np.where(infinite & (moved == 0), 0.0, bound)
+        overflow = most * (1 + gamma(n, u)) > LARGEST[x.dtype]
+        # Infinity times an interval around zero is NaN for some of it.
+        ambiguous = ambiguous | (overflow & ~infinite) | (infinite & (moved != 0))
+        return rounded(reduce(x.value), bound, ambiguous, x.dtype, 0.0)
+
+
+KERNELS: dict[str, Kernel] = {"sum": sum_, "mean": mean, "max": max_, "min": min_, "prod": prod}

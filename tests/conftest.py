@@ -1,0 +1,67 @@
+"""Shared by the project's own tests."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc.settings import MEMORY_BYTES, Settings, TargetDeclaration, declare
+from pytest_byoc.worker.client import Worker
+
+pytest_plugins = ["pytester"]
+
+#: The interpreter that holds TVM; the environments of tox set it.
+PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@functools.cache
+def available_ir() -> str | None:
+    """The IR that the tests' TVM has; None without a TVM."""
+    code = (
+        "import tvm\n"
+        "v = tuple(int(p) for p in tvm.__version__.split('.')[:2])\n"
+        "print('relax' if v >= (0, 25) else 'relay')"
+    )
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@pytest.fixture(scope="session")
+def ir() -> str:
+    """The IR under test. Tests that need TVM use it; without TVM they are skipped, except where
+    BYOC_TEST_IR says which one must be there."""
+    found = available_ir()
+    wanted = os.environ.get("BYOC_TEST_IR")
+    if wanted and found != wanted:
+        pytest.fail(f"BYOC_TEST_IR is {wanted}, but {PYTHON} has {found or 'no TVM'}")
+    if found is None:
+        pytest.skip(f"{PYTHON} has no TVM")
+    return found
+
+
+def make_settings(tmp: Path, timeout: float = 30.0) -> Settings:
+    return Settings(
+        targets=(), operators=(), max_examples=1, max_nodes=5, timeout=timeout,
+        memory_bytes=1 << 30, report=None, replay=(), failures=tmp / "failures",
+    )
+
+
+def declaration(reference: str, ir: str | None) -> TargetDeclaration:
+    """A target run by the tests' interpreter."""
+    return declare(reference, Path.cwd(), ir, PYTHON, Path.cwd())
+
+
+@pytest.fixture(scope="session")
+def reference_worker(ir: str) -> Iterator[Worker]:
+    worker = Worker(PYTHON, {"role": "reference", "ir": ir, "memory": MEMORY_BYTES}, 60.0)
+    worker.start()
+    worker.ready()
+    yield worker
+    worker.stop()

@@ -1,0 +1,218 @@
+"""Operators evaluated plainly, to compare the reference kernels to. Shares no code with them.
+
+`plain` evaluates an operator in the arrays' own dtype, one rounding after the other, summing in a
+given order. In float64 it says what the value is; in float32 and float16, how far a correct
+implementation may stray.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pytest_byoc.graph import TensorType
+from pytest_byoc.operators import OPERATORS
+
+Sum = Callable[[np.ndarray], np.ndarray]
+
+
+def forwards(terms: np.ndarray) -> np.ndarray:
+    """Sum over the last axis, first to last."""
+    total = terms[..., 0]
+    for i in range(1, terms.shape[-1]):
+        total = total + terms[..., i]
+    return total
+
+
+def backwards(terms: np.ndarray) -> np.ndarray:
+    return forwards(terms[..., ::-1])
+
+
+def by_halves(terms: np.ndarray) -> np.ndarray:
+    n = terms.shape[-1]
+    return terms[..., 0] if n == 1 else by_halves(terms[..., : n // 2]) + by_halves(terms[..., n // 2 :])
+
+
+ORDERS = {"forwards": forwards, "backwards": backwards, "by_halves": by_halves}
+
+
+def gathered(x: np.ndarray, a: dict[str, Any], size: Any, out: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Patches of x [N, C, H, W] as [N, C, OH, OW, taps], and whether a tap is in the image."""
+    rows, columns = (
+        np.arange(o)[:, None] * s - p + np.arange(k) * d
+        for o, s, p, k, d in zip(out, a["strides"], a["padding"][:2], size, a["dilation"])
+    )
+    h, w = x.shape[2:]
+    inside = ((rows >= 0) & (rows < h))[:, None, :, None] & ((columns >= 0) & (columns < w))[:, None]
+    patches = x[:, :, rows.clip(0, h - 1)[:, None, :, None], columns.clip(0, w - 1)[:, None]]
+    taps = (*out, len(rows[0]) * len(columns[0]))
+    return patches.reshape(x.shape[:2] + taps), inside.reshape(taps)
+
+
+def padded_count(x: np.ndarray, a: dict[str, Any], out: Any) -> np.ndarray:
+    """How many taps of each window are in the image or its padding, one window at a time."""
+    top, left, bottom, right = a["padding"]
+    count = np.zeros(out)
+    for i, j in itertools.product(*map(range, out)):
+        for p, q in itertools.product(*map(range, a["pool_size"])):
+            row = i * a["strides"][0] - top + p * a["dilation"][0]
+            column = j * a["strides"][1] - left + q * a["dilation"][1]
+            count[i, j] += row < x.shape[2] + bottom and column < x.shape[3] + right
+    return count
+
+
+def images(x: np.ndarray, layout: str, back: bool = False) -> np.ndarray:
+    if layout == "NCHW":
+        return x
+    return x.transpose(0, 2, 3, 1) if back else x.transpose(0, 3, 1, 2)
+
+
+def plain_conv(x: np.ndarray, w: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
+    x = images(x, a["data_layout"])
+    w = np.einsum(w, ["OIHW".index(c) for c in a["kernel_layout"]], [0, 1, 2, 3])
+    patches, inside = gathered(x, a, w.shape[2:], images(np.empty(out), a["data_layout"]).shape[2:])
+    per_group = w.shape[0] // a["groups"]
+    maps = []
+    for o in range(w.shape[0]):
+        first = o // per_group * w.shape[1]
+        channels = patches[:, first : first + w.shape[1]] * inside
+        terms = channels * w[o].reshape(w.shape[1], 1, 1, -1)
+        maps.append(add(np.concatenate([terms[:, c] for c in range(w.shape[1])], axis=-1)))
+    return images(np.stack(maps, axis=1).astype(x.dtype), a["data_layout"], back=True)
+
+
+def plain_pool(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
+    x = images(x, a["layout"])
+    sizes = images(np.empty(out), a["layout"]).shape[2:]
+    patches, inside = gathered(x, a, a["pool_size"], sizes)
+    if name == "nn.max_pool2d":
+        y = np.where(inside, patches, -np.inf).max(axis=-1)
+    else:
+        count = padded_count(x, a, sizes) if a["count_include_pad"] else inside.sum(axis=-1)
+        y = add(np.where(inside, patches, x.dtype.type(0))) / count.astype(x.dtype)
+    return images(y.astype(x.dtype), a["layout"], back=True)
+
+
+def plain_reduction(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
+    axes = set(range(x.ndim)) if a["axis"] is None else {i % x.ndim for i in a["axis"]}
+    axes = set(range(x.ndim)) - axes if a["exclude"] else axes
+    kept = [i for i in range(x.ndim) if i not in axes]
+    terms = x.transpose(kept + sorted(axes)).reshape([x.shape[i] for i in kept] + [-1])
+    if name == "prod":
+        y = terms[..., 0]
+        for i in range(1, terms.shape[-1]):
+            y = y * terms[..., i]
+    elif name in ("max", "min"):
+        y = getattr(np, name)(terms, axis=-1)
+    else:
+        y = add(terms)
+        y = y / x.dtype.type(terms.shape[-1]) if name == "mean" else y
+    return y.reshape(out)
+
+
+def plain_softmax(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
+    x = np.moveaxis(x, a["axis"], -1)
+    shifted = x - x.max(axis=-1, keepdims=True)
+    total = add(np.exp(shifted))[..., None]
+    y = np.exp(shifted) / total if name == "nn.softmax" else shifted - np.log(total)
+    return np.moveaxis(y, -1, a["axis"])
+
+
+def plain_product(x: np.ndarray, w: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
+    x = np.swapaxes(x, -1, -2) if a.get("transpose_a") else x
+    w = w if a.get("transpose_b", True) else np.swapaxes(w, -1, -2)
+    return add(x[..., :, None, :] * w[..., None, :, :])
+
+
+def plain_slice(x: np.ndarray, a: dict[str, Any]) -> np.ndarray:
+    axes = range(x.ndim) if a["axes"] is None else a["axes"]
+    for axis, b, e, s in zip(axes, a["begin"], a["end"], a["strides"]):
+        n = x.shape[axis]
+        low, high = (0, n) if s > 0 else (-1, n - 1)
+        b, e = (min(max(v + n if v < 0 else v, low), high) for v in (b, e))
+        x = np.take(x, list(range(b, e, s)), axis=axis)
+    return x
+
+
+def plain_split(x: np.ndarray, a: dict[str, Any], outs: Any) -> tuple[np.ndarray, ...]:
+    pieces, start = [], 0
+    for t in outs:
+        length = t.shape[a["axis"]]
+        pieces.append(np.take(x, range(start, start + length), axis=a["axis"]))
+        start += length
+    return tuple(pieces)
+
+
+UNARY: dict[str, Callable[[np.ndarray, dict[str, Any]], np.ndarray]] = {
+    "nn.relu": lambda x, a: np.where(x > 0, x, 0),
+    "nn.leaky_relu": lambda x, a: np.where(x > 0, x, x * x.dtype.type(a["alpha"])),
+    "clip": lambda x, a: np.where(x < a["a_min"], a["a_min"], np.where(x > a["a_max"], a["a_max"], x)),
+    "sigmoid": lambda x, a: 1 / (1 + np.exp(-x)),
+    "tanh": lambda x, a: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
+    "exp": lambda x, a: np.exp(x),
+    "log": lambda x, a: np.log(x),
+    "sqrt": lambda x, a: np.sqrt(x),
+    "abs": lambda x, a: np.where(x < 0, -x, x),
+    "negative": lambda x, a: 0 - x,
+    "floor": lambda x, a: np.vectorize(math.floor, otypes=[x.dtype])(x),
+    "ceil": lambda x, a: np.vectorize(math.ceil, otypes=[x.dtype])(x),
+    "nn.batch_flatten": lambda x, a: np.stack([x[i].flatten() for i in range(len(x))]),
+    "transpose": lambda x, a: np.transpose(x, a["axes"]),
+    "strided_slice": plain_slice,
+    "broadcast_to": lambda x, a: x + np.zeros(a["shape"], x.dtype),
+    "cast": lambda x, a: x.astype(a["dtype"]),
+}
+BINARY = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": lambda x, y: np.where(x > y, x, y),
+    "minimum": lambda x, y: np.where(x < y, x, y),
+}
+
+
+def plain(
+    name: str, arrays: list[np.ndarray], a: dict[str, Any], add: Sum = forwards
+) -> tuple[np.ndarray, ...]:
+    """The operator's results, in the arrays' dtype, sums made by `add`."""
+    types = [TensorType(x.shape, str(x.dtype)) for x in arrays]
+    outs = OPERATORS[name].infer(types, a)
+    x, dtype, out = arrays[0], arrays[0].dtype, outs[0].shape
+    with np.errstate(all="ignore"):
+        if name in UNARY:
+            y = UNARY[name](x, a).astype(outs[0].dtype)
+        elif name in BINARY:
+            y = BINARY[name](x, arrays[1])
+        elif name == "nn.conv2d":
+            y = plain_conv(x, arrays[1], a, out, add)
+        elif name in ("nn.max_pool2d", "nn.avg_pool2d"):
+            y = plain_pool(name, x, a, out, add)
+        elif name.startswith("nn.global"):
+            terms = images(x, a["layout"]).reshape(*images(np.empty(out), a["layout"]).shape, -1)
+            y = terms.max(axis=-1) if "max" in name else add(terms) / dtype.type(terms.shape[-1])
+            y = images(y, a["layout"], back=True)
+        elif name in ("sum", "mean", "max", "min", "prod"):
+            y = plain_reduction(name, x, a, out, add)
+        elif name in ("nn.softmax", "nn.log_softmax"):
+            y = plain_softmax(name, x, a, out, add)
+        elif name in ("nn.dense", "nn.matmul", "nn.batch_matmul"):
+            y = plain_product(x, arrays[1], a, out, add)
+        elif name == "nn.bias_add":
+            y = np.moveaxis(np.moveaxis(x, a["axis"], -1) + arrays[1], -1, a["axis"])
+        elif name == "nn.pad":
+            y = np.full(out, a["pad_value"], dtype)
+            y[tuple(slice(b, b + d) for (b, _), d in zip(a["pad_width"], x.shape))] = x
+        elif name == "concatenate":
+            y = np.moveaxis(np.array([p for v in arrays for p in np.moveaxis(v, a["axis"], 0)]), 0, a["axis"])
+        elif name == "split":
+            return plain_split(x, a, outs)
+        else:
+            # reshape, squeeze, expand_dims: the elements in their order, in the inferred shape
+            y = np.array(x.flatten().tolist(), dtype).reshape(out)
+    assert y.shape == out and str(y.dtype) == outs[0].dtype
+    return (y,)

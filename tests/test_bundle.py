@@ -1,0 +1,293 @@
+"""The bundle of a failure: TVM source, ONNX model, arrays, script. No TVM is needed here."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from pytest_byoc.evidence import Evidence, JobReport, compare
+from pytest_byoc.generation import data, systematic
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, Node, TensorType
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.oracle import evaluate
+from pytest_byoc.outcome import WRONG_RESULT, Verdict
+from pytest_byoc.report import bundle, to_onnx
+from pytest_byoc.report.source import SourceError, literal, source
+
+IRS = ("relay", "relax")
+DECLARATION = {
+    "name": "mine", "reference": "mine.codegen:Target", "ir": "relay", "python": "/usr/bin/python3",
+    "libraries": ["/lib/one.so"], "sys_path": ["/home/me"], "names": [],
+    "options": {"runtime_libraries": ["/lib/two.so"], "ir": "relay"},
+}
+
+
+def several() -> Graph:
+    """Two results of one node, one value twice, an input and a constant among the outputs."""
+    b = Builder(seed=3)
+    x = b.input(TensorType((2, 6), "float32"))
+    c = b.constant(TensorType((), "float32"))
+    y = b.simple("nn.relu", b.node("add", [x, c], {})[0])
+    p, q = b.node("split", [y], {"axis": 1, "indices_or_sections": (2,)})
+    return b.graph(b.simple("tanh", p), q, q, x, c)
+
+
+def verdict(graph: Graph, reference_wrong: bool = False, kept: bool = True) -> Verdict:
+    """As if LLVM and the target had returned what was expected."""
+    if not kept:
+        return Verdict(graph, WRONG_RESULT)
+    inputs, constants = [data.inputs(graph, 0), data.inputs(graph, 1)], data.constants(graph)
+    expected = [evaluate(graph, {**constants, **i}) for i in inputs]
+    outputs = [[b.value.astype(b.dtype) for b in e] for e in expected]
+
+    def fact(key: str, value: Any, executor: str = "graph") -> dict[str, Any]:
+        return {"fact": key, "executor": executor, "value": value}
+
+    target = [fact("outputs", {"set": 0, "arrays": outputs[0]}), fact("rerun_other", outputs[1])]
+    target += [fact("rerun_first", outputs[0])]
+    llvm = [[np.asarray(a + np.float32(reference_wrong)) for a in o] for o in outputs]
+    reference = [fact("outputs", {"set": i, "arrays": o}) for i, o in enumerate(llvm)]
+    evidence = Evidence(
+        graph, inputs, constants, expected, JobReport(target), JobReport(reference),
+        JobReport([fact("reloaded", outputs[0])]),
+    )
+    return Verdict(graph, WRONG_RESULT, evidence=evidence)
+
+
+def write(folder: Path, v: Verdict, ir: str = "relay", text: str = "it fails", **more: Any) -> list[str]:
+    declaration: Mapping[str, Any] = {**DECLARATION, **more}
+    executors = ["graph", "vm"] if ir == "relay" else ["vm"]
+    return bundle.write(folder, v, text, declaration, ir, executors, 3, 30.0, {"tvm": "0.16", "python": "3.8"})
+
+
+# --- source --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ir", IRS)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_operator_can_be_written_as_tvm_code(operator: str, ir: str) -> None:
+    if ir not in OPERATORS[operator].irs():
+        pytest.skip(f"{operator} is not in {ir}")
+    for case in systematic.cases([operator], ir):
+        text = "\n".join(source(case.graph, ir))
+        compile(text, case.id, "exec")
+        assert "object at" not in text, text
+
+
+def test_relay_source_reads_like_relay() -> None:
+    assert source(several(), "relay") == [
+        "x0 = relay.var('x0', shape=(2, 6), dtype='float32')",
+        "c0 = relay.const(tvm.nd.array(data['constant.c0']))",
+        "v0 = relay.add(x0, c0)",
+        "v1 = relay.nn.relu(v0)",
+        "t0 = relay.split(v1, [2], axis=1).astuple()",
+        "v2 = relay.TupleGetItem(t0, 0)",
+        "v3 = relay.TupleGetItem(t0, 1)",
+        "v4 = relay.tanh(v2)",
+        "body = relay.Tuple([v4, v3, v3, x0, c0])",
+        "module = tvm.IRModule.from_expr(relay.Function([x0], body))",
+        "module = relay.transform.InferType()(module)",
+    ]
+
+
+def test_relax_source_emits_one_binding_per_node() -> None:
+    b = Builder(seed=1)
+    x = b.input(TensorType((2, 3), "float32"))
+    graph = b.graph(b.node("nn.dense", [x, b.constant(TensorType((4, 3), "float32"))], {"units": 4})[0])
+    assert [line.strip() for line in source(graph, "relax")[5:8]] == [
+        "with builder.dataflow():",
+        "t0 = relax.op.permute_dims(c0, [1, 0])",
+        "v0 = builder.emit(relax.op.matmul(x0, t0))",
+    ]
+
+
+def test_names_are_python_names_and_do_not_clash() -> None:
+    t = TensorType((1,), "float32")
+    b = Builder()
+    graph = b.graph(b.simple("abs", b.input(t)))
+    renamed = Graph.from_json(graph.to_json().replace('"x0"', '"relay"').replace('"v0"', '"for 1"'))
+    text = "\n".join(source(renamed, "relay"))
+    compile(text, "renamed", "exec")
+    assert "relay_1 = relay.var('relay'" in text
+    assert "for_1 = relay.abs(relay_1)" in text
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, 1, -2.5, "a'b", (), (1,), (1, (2, 3)), [1, [2]], {"a": (1,)}, float("inf")]
+)
+def test_literals_are_read_back(value: Any) -> None:
+    assert eval(literal(value)) == value
+
+
+def test_literals_of_numpy_and_of_what_has_none() -> None:
+    assert literal(np.float32(0.5)) == "0.5"
+    assert literal(np.array([1, 2], "int32")) == "np.array([1, 2], 'int32')"
+    assert literal(range(2)) == "[0, 1]"
+    with pytest.raises(SourceError, match="object has no literal"):
+        literal(object())
+
+
+# --- ONNX ----------------------------------------------------------------------------------------
+
+
+def check_model(graph: Graph) -> None:
+    """The model's values, by ONNX's reference evaluator, are those of our kernels."""
+    constants, inputs = data.constants(graph), data.inputs(graph, 0)
+    model = to_onnx.to_model(graph, constants)
+    actual = ReferenceEvaluator(model).run(None, inputs)
+    assert isinstance(actual, list)
+    for name, array, bounded in zip(graph.outputs, actual, evaluate(graph, {**constants, **inputs})):
+        assert str(graph.type_of(name)) == str(TensorType(array.shape, str(array.dtype)))
+        assert not compare(array, bounded).outside.any(), graph.to_json()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("operator", to_onnx.MAPPING)
+def test_onnx_computes_what_the_kernels_compute(operator: str) -> None:
+    for case in systematic.cases([operator], None):
+        check_model(case.graph)
+
+
+def test_every_operator_has_an_onnx_mapping_or_is_named_here() -> None:
+    assert set(OPERATORS) - set(to_onnx.MAPPING) <= set(), "map it, or name it here"
+    assert set(to_onnx.MAPPING) <= set(OPERATORS)
+
+
+def test_onnx_outputs_may_be_inputs_constants_and_repeated() -> None:
+    graph = several()
+    check_model(graph)
+    model = to_onnx.to_model(graph, data.constants(graph))
+    assert [o.name for o in model.graph.output] == ["v4", "v3", "output_2", "output_3", "output_4"]
+    assert [i.name for i in model.graph.initializer][0] == "c0"
+
+
+def test_onnx_says_what_it_cannot_express() -> None:
+    t = TensorType((2,), "float32")
+    b = Builder()
+    x = b.input(t)
+    graph = Graph(tuple(b.inputs), (), (Node("no.such", (x,), {}, ("v0",), (t,)),), ("v0",))
+    with pytest.raises(to_onnx.NotExpressible, match=r"no ONNX operator for no\.such"):
+        to_onnx.to_model(graph, {})
+
+
+# --- the folder ----------------------------------------------------------------------------------
+
+
+def test_all_files_are_written_and_readable(tmp_path: Path) -> None:
+    graph = several()
+    written = write(tmp_path / "a" / "b", verdict(graph))
+    folder = tmp_path / "a" / "b"
+    assert sorted(written) == sorted(p.name for p in folder.iterdir())
+    assert set(written) == {"graph.json", "failure.txt", "data.npz", "reproduce.py", "graph.onnx"}
+    assert Graph.from_json((folder / "graph.json").read_text()) == graph
+    assert (folder / "failure.txt").read_text() == "it fails\n"
+    onnx.checker.check_model(onnx.load(folder / "graph.onnx"))
+
+
+def test_the_arrays_have_the_documented_names(tmp_path: Path) -> None:
+    graph = several()
+    write(tmp_path, verdict(graph))
+    with np.load(tmp_path / "data.npz", allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    n = range(len(graph.outputs))
+    names = {"A.x0", "B.x0", "constant.c0"}
+    for label in "AB":
+        for kind in ("expected", "bound", "ambiguous", "judged", "llvm", "target.graph"):
+            names |= {f"{kind}.{label}.{i}" for i in n}
+    names |= {f"target.graph.A_again.{i}" for i in n} | {f"loaded.graph.A.{i}" for i in n}
+    assert set(found) == names
+    assert found["constant.c0"].shape == ()
+    assert found["expected.A.0"].dtype == np.float64
+    assert found["judged.A.0"].all()
+    # The rule that reproduce.py applies with them is that of the tool.
+    expected = evaluate(graph, {**data.constants(graph), **data.inputs(graph, 0)})[0]
+    for step in (0.5, 1.5):
+        actual = expected.value + step * found["bound.A.0"]
+        outside = ~(np.abs(actual - found["expected.A.0"]) <= found["bound.A.0"])
+        assert (outside == compare(actual, expected).outside).all()
+
+
+def test_the_bound_of_a_float64_output_is_doubled_as_in_the_comparison(tmp_path: Path) -> None:
+    b = Builder(seed=2)
+    graph = b.graph(b.simple("exp", b.input(TensorType((5,), "float64"))))
+    write(tmp_path, verdict(graph))
+    expected = evaluate(graph, data.inputs(graph, 0))[0]
+    with np.load(tmp_path / "data.npz") as arrays:
+        bound = arrays["bound.A.0"]
+    assert (bound == 2 * expected.error).all()
+    assert not compare(expected.value + 0.9 * bound, expected).outside.any()
+    assert compare(expected.value + 1.5 * bound, expected).outside.all()
+
+
+def test_elements_that_llvm_gets_wrong_are_not_judged(tmp_path: Path) -> None:
+    graph = several()
+    write(tmp_path, verdict(graph, reference_wrong=True))
+    with np.load(tmp_path / "data.npz") as arrays:
+        assert not arrays["judged.A.0"].any()
+        assert arrays["ambiguous.A.0"].sum() == 0
+
+
+@pytest.mark.parametrize("ir", IRS)
+def test_the_script_is_python_3_8_and_imports_the_targets_code_only(tmp_path: Path, ir: str) -> None:
+    assert "reproduce.py" in write(tmp_path, verdict(several()), ir, 'says """this""" \\x')
+    text = (tmp_path / "reproduce.py").read_text(encoding="utf-8")
+    tree = ast.parse(text, feature_version=(3, 8))
+    compile(tree, "reproduce.py", "exec")
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {str(n.module) for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    assert not any(name.startswith(("pytest", "reference_kernels")) for name in imported)
+    assert "importlib.import_module('mine.codegen').Target" in text
+    assert "/lib/one.so" in text and "/lib/two.so" in text and "/home/me" in text
+    assert "says '''this''' \\x" in (ast.get_docstring(tree) or "")
+    assert "/usr/bin/python3 reproduce.py" in (ast.get_docstring(tree) or "")
+    assert len(text.splitlines()) < 300
+
+
+@pytest.mark.parametrize("ir", IRS)
+def test_a_target_tvm_knows_is_looked_up_by_name(tmp_path: Path, ir: str) -> None:
+    write(tmp_path, verdict(several()), ir, reference=None, name="dnnl")
+    text = (tmp_path / "reproduce.py").read_text(encoding="utf-8")
+    compile(text, "reproduce.py", "exec")
+    assert "name = 'dnnl'" in text and f"{ir}.ext." in text
+
+
+def test_a_file_inside_packages_is_imported_by_its_full_name(tmp_path: Path) -> None:
+    package = tmp_path / "outer" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "code.py").touch()
+    for given, name in ((package / "code.py", "outer.inner.code"), (package, "outer.inner")):
+        write(tmp_path / "bundle", verdict(several()), reference=f"{given}:partition")
+        text = (tmp_path / "bundle" / "reproduce.py").read_text(encoding="utf-8")
+        assert f"sys.path.insert(0, {str(tmp_path)!r})" in text
+        assert f"importlib.import_module({name!r}).partition" in text
+
+
+def test_a_bundle_is_written_even_where_onnx_and_the_ir_have_no_words(tmp_path: Path) -> None:
+    t = TensorType((2,), "float32")
+    v = verdict(several())
+    node = Node("no.such", ("x0",), {}, ("v0",), (t,))
+    graph = Graph(v.graph.inputs, (), (node,), ("x0",))
+    (tmp_path / "graph.onnx").write_bytes(b"of an earlier run")
+    v = Verdict(graph, WRONG_RESULT, evidence=v.evidence)
+    assert write(tmp_path, v) == ["graph.json", "failure.txt", "data.npz"]
+    text = (tmp_path / "failure.txt").read_text()
+    assert "There is no graph.onnx: There is no ONNX operator for no.such here." in text
+    assert "There is no reproduce.py: SourceError: operator no.such has no lowering to relay" in text
+    assert not (tmp_path / "graph.onnx").exists()
+
+
+def test_without_evidence_graph_and_text_remain(tmp_path: Path) -> None:
+    assert write(tmp_path, verdict(several(), kept=False)) == ["graph.json", "failure.txt"]
+    assert json.loads((tmp_path / "graph.json").read_text())["format"]
+    assert "nothing was kept of the examination" in (tmp_path / "failure.txt").read_text()

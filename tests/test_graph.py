@@ -1,0 +1,78 @@
+"""The graph value and its JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_byoc.corpus import find_graphs, read_graph
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, GraphFormatError, TensorType, show
+
+
+@pytest.fixture
+def graph() -> Graph:
+    b = Builder(seed=3)
+    x = b.input(TensorType((2, 3), "float32"))
+    y = b.simple("nn.relu", x)
+    b.simple("tanh", y)
+    return b.graph(b.node("add", (y, b.constant(TensorType((3,), "float32"))), {})[0], x)
+
+
+def test_json_round_trip(graph: Graph) -> None:
+    assert Graph.from_json(graph.to_json()) == graph
+    assert hash(Graph.from_json(graph.to_json())) == hash(graph)
+
+
+def test_needed_drops_dead_code(graph: Graph) -> None:
+    assert [n.op for n in graph.needed().nodes] == ["nn.relu", "add"]
+
+
+def test_show_names_everything(graph: Graph) -> None:
+    text = show(graph)
+    for part in ("%x0: float32[2,3]", "%v0: float32[2,3] = nn.relu(%x0)", "outputs: %v2, %x0"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "expected JSON"),
+        ("[]", 'expected an object with "format"'),
+        ('{"format": "other"}', "found 'other'"),
+        ('{"format": "pytest-byoc/graph", "version": 99}', "expected version 1"),
+        ('{"format": "pytest-byoc/graph", "version": 1}', "malformed graph: KeyError: 'inputs'"),
+    ],
+)
+def test_foreign_text_is_refused(text: str, message: str) -> None:
+    with pytest.raises(GraphFormatError, match=message.replace("[", r"\[")):
+        Graph.from_json(text)
+
+
+def test_dangling_names_are_refused(graph: Graph) -> None:
+    for key, value, message in (
+        ("outputs", ["nope"], "output 'nope' is made by nothing"),
+        ("inputs", [], "reads 'x0'"),
+    ):
+        broken = {**graph.to_dict(), key: value}
+        with pytest.raises(GraphFormatError, match=message):
+            Graph.from_dict(broken)
+
+
+def test_replay_files_are_checked_against_the_type_rules(graph: Graph, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "g.json"
+    path.write_text(graph.to_json())
+    assert read_graph(path) == graph
+    obj = graph.to_dict()
+    obj["nodes"][0]["outputs"][0]["shape"] = [9]
+    path.write_text(json.dumps(obj))
+    message = r"g.json: nn.relu makes float32\[2,3\]; the file says float32\[9\]"
+    with pytest.raises(GraphFormatError, match=message):
+        read_graph(path)
+    obj["nodes"][0]["op"] = "frobnicate"
+    path.write_text(json.dumps(obj))
+    with pytest.raises(GraphFormatError, match="no operator 'frobnicate'"):
+        read_graph(path)
+    with pytest.raises(GraphFormatError, match="there is no such file"):
+        find_graphs([tmp_path / "missing.json"])

@@ -1,0 +1,303 @@
+"""The reference kernels against evaluations that share no code with them: see plain_evaluation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_evaluation import ORDERS, Sum, forwards, plain
+
+from pytest_byoc.graph import TensorType
+from pytest_byoc.operators import OPERATORS
+from reference_kernels import KERNELS, Bounded, exact
+from reference_kernels.bounded import LARGEST, accumulated, gamma, integer, rounded
+
+# --- cases -----------------------------------------------------------------------------------
+
+
+class Case:
+    """An operator applied to operands drawn from its record's ranges."""
+
+    def __init__(self, name: str, dtype: str, seed: int) -> None:
+        op, draw = OPERATORS[name], random.Random(zlib.crc32((f"{name} {seed}").encode()))
+        x = TensorType(op.shapes[seed % len(op.shapes)], dtype)
+        chosen: dict[str, Any] = {}
+        for parameter in op.parameters:
+            values = parameter.values(x, chosen)
+            chosen[parameter.name] = draw.choice(values[draw.choice(list(values))])
+        self.name, self.attrs = name, op.attrs(chosen)
+        numbers = np.random.default_rng(seed)
+        self.arrays = []
+        for o in op.operands(x, chosen):
+            low, high = op.domain if op.domain and o.role == "lead" else (o.low, o.high)
+            array = np.asarray(numbers.uniform(low, high, o.type.shape))
+            self.arrays.append((np.rint(array * 3) if dtype == "int32" else array).astype(dtype))
+
+    def kernel(self, inputs: list[Bounded] | None = None) -> tuple[Bounded, ...]:
+        out = KERNELS[self.name](inputs or [exact(a) for a in self.arrays], self.attrs)
+        return out if isinstance(out, tuple) else (out,)
+
+    def plain(self, arrays: list[np.ndarray] | None = None, add: Sum = forwards) -> tuple[np.ndarray, ...]:
+        return plain(self.name, self.arrays if arrays is None else arrays, self.attrs, add)
+
+
+SEEDS = range(12)
+EVERY = pytest.mark.parametrize("name", list(OPERATORS))
+
+
+def outside(y: Bounded, found: np.ndarray, slack: float = 0.0) -> np.ndarray:
+    """Where `found` is neither within the bound nor ambiguous."""
+    with np.errstate(all="ignore"):
+        far = np.abs(found.astype(np.float64) - y.value) > y.error + slack * np.abs(y.value)
+    return far & ~y.ambiguous
+
+
+# --- every kernel ----------------------------------------------------------------------------
+
+
+#: How far the float64 value may be from a plain evaluation whose result has this dtype, relatively.
+AGREE = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "int32": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for n, op in OPERATORS.items() for d in ("float64", "int32") if d in op.dtypes],
+)
+def test_value(name: str, dtype: str) -> None:
+    """The value is that of a plain evaluation in float64; of integers, exactly."""
+    for seed in SEEDS:
+        case = Case(name, dtype, seed)
+        for y, expected in zip(case.kernel(), case.plain(), strict=True):
+            # Sums cancel: compare to the largest element.
+            limit = AGREE[y.dtype] * max(1.0, float(np.max(np.abs(expected))))
+            far = np.abs(y.value - expected.astype(np.float64)) > limit
+            assert not (far & ~y.ambiguous).any(), (case.attrs, y.value, expected)
+
+
+@EVERY
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_correct_evaluation_is_inside_the_bound(name: str, dtype: str, order: str) -> None:
+    for seed in SEEDS:
+        case = Case(name, dtype, seed)
+        for y, found in zip(case.kernel(), case.plain(add=ORDERS[order]), strict=True):
+            bad = outside(y, found)
+            assert not bad.any(), (case.attrs, found[bad], y.value[bad], y.error[bad])
+
+
+@EVERY
+def test_the_bound_is_narrow(name: str) -> None:
+    """In float32 the median bound is below 1e-5 of the result."""
+    relative = [0.0]
+    for seed in SEEDS:
+        for y in Case(name, "float32", seed).kernel():
+            some = (y.value != 0) & ~y.ambiguous & (y.dtype == "float32")
+            relative += list(y.error[some] / np.abs(y.value[some]))
+    assert np.median(relative) < 1e-5
+
+
+@EVERY
+def test_a_wrong_result_is_outside_the_bound(name: str) -> None:
+    """One part in a thousand of the largest result is not rounding."""
+    case = Case(name, "float32", 0)
+    for y in case.kernel():
+        if y.dtype == "float32":
+            wrong = y.value + 1e-3 * np.max(np.abs(y.value))
+            assert np.all(outside(y, wrong) | y.ambiguous)
+
+
+@EVERY
+def test_errors_of_operands_propagate(name: str) -> None:
+    """Operands anywhere in their intervals give results within the bound."""
+    numbers = np.random.default_rng(5)
+    for seed, size in itertools.product(SEEDS, (1e-4, 0.05)):
+        case = Case(name, "float64", seed)
+        bounded = []
+        for a in case.arrays:
+            error = numbers.uniform(0, size, a.shape) * (numbers.uniform(size=a.shape) < 0.7)
+            bounded.append(Bounded(a, error, np.zeros(a.shape, bool), "float64"))
+        results = case.kernel(bounded)
+        for corner in range(4):
+            away = [numbers.choice([-1.0, 1.0] if corner else [1.0], b.shape) for b in bounded]
+            moved = [b.value + d * b.error for b, d in zip(bounded, away)]
+            for y, found in zip(results, case.plain(moved), strict=True):
+                bad = outside(y, found, slack=1e-13)
+                assert not bad.any(), (case.attrs, found[bad], y.value[bad], y.error[bad])
+
+
+@EVERY
+def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str) -> None:
+    numbers = np.random.default_rng(3)
+    for seed in SEEDS:
+        case = Case(name, "float64", seed)
+        before = case.plain()
+        for operand, array in enumerate(case.arrays):
+            at = tuple(int(numbers.integers(d)) for d in array.shape)
+            inputs = [exact(a) for a in case.arrays]
+            inputs[operand].ambiguous[at] = True
+            inputs[operand].error[at] = np.inf
+            depends = [np.zeros(b.shape, bool) for b in before]
+            # The softmax of a single element depends on nothing but its being a number.
+            for value in (-101.3, 0.1, 97.7) + ((np.nan,) if "softmax" in name else ()):
+                changed = [a.copy() for a in case.arrays]
+                changed[operand][at] = value
+                for d, new, old in zip(depends, case.plain(changed), before, strict=True):
+                    d |= new != old
+            untouched = case.kernel()
+            for d, y, u in zip(depends, case.kernel(inputs), untouched, strict=True):
+                np.testing.assert_array_equal(y.ambiguous, d | u.ambiguous, str(case.attrs))
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPERATORS.items() if op.accuracy == "exact"])
+def test_results_of_exact_operators_have_no_error(name: str) -> None:
+    for dtype in ("float32", "float16"):
+        for y in Case(name, dtype, 1).kernel():
+            assert not y.error.any()
+
+
+# --- special values --------------------------------------------------------------------------
+
+
+def _apply(name: str, *arrays: Any, dtype: str = "float32", **attrs: Any) -> Bounded:
+    y = KERNELS[name]([exact(np.array(a, dtype)) for a in arrays], attrs)
+    assert isinstance(y, Bounded)
+    return y
+
+
+def _sum(values: Any, dtype: str = "float32", name: str = "sum") -> Bounded:
+    return _apply(name, values, dtype=dtype, axis=None, keepdims=False, exclude=False)
+
+
+def test_sum_of_infinity_and_numbers_is_infinity_exactly() -> None:
+    y = _sum([1.0, np.inf, -2.0])
+    assert y.value == np.inf and y.error == 0 and not y.ambiguous
+
+
+def test_sum_of_both_infinities_is_nan() -> None:
+    y = _sum([np.inf, 1.0, -np.inf])
+    assert np.isnan(y.value) and not y.ambiguous
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_sum_whose_parts_may_overflow_is_ambiguous(dtype: str) -> None:
+    big = 0.75 * LARGEST[dtype]
+    assert _sum([big, big, -big], dtype).ambiguous
+    assert not _sum([big, -big / 4], dtype).ambiguous
+
+
+def test_an_integer_sum_whose_parts_may_overflow_is_ambiguous() -> None:
+    assert _sum([2**30, 2**30, -(2**30)], "int32").ambiguous
+    assert not _sum([2**30, 2**29, -5], "int32").ambiguous
+
+
+def test_maximum_of_nan_is_ambiguous() -> None:
+    assert _sum([1.0, np.nan], name="max").ambiguous
+    assert not _sum([1.0, np.inf], name="max").ambiguous
+
+
+def test_product_that_underflows_on_the_way_keeps_a_bound() -> None:
+    """1e-30 * 1e-30 is lost in float32 before 1e30 can bring it back; another order keeps it."""
+    y = _sum([1e-30, 1e-30, 1e30, 1e20], name="prod")
+    assert not outside(y, np.array(0.0)) and not outside(y, np.array(1e-10))
+
+
+def test_dot_product_of_infinity_and_zero_is_nan() -> None:
+    y = _apply("nn.dense", [[np.inf, 1.0]], [[0.0, 1.0], [2.0, 1.0]], units=2)
+    assert np.isnan(y.value[0, 0]) and y.value[0, 1] == np.inf and not y.ambiguous.any()
+
+
+def test_infinity_times_an_interval_around_zero_is_ambiguous() -> None:
+    w = Bounded(np.array([[1e-9, 1.0]]), np.array([[1e-8, 0.0]]), np.zeros((1, 2), bool), "float32")
+    y = KERNELS["nn.dense"]([exact(np.array([[np.inf, 1.0]], "float32")), w], {"units": 1})
+    assert isinstance(y, Bounded) and y.ambiguous.all()
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("sqrt", [(-1e-9, 1e-8)]),
+        ("log", [(-1e-9, 1e-8)]),
+        ("multiply", [(0.0, 1e-9), (np.inf, 0.0)]),
+        ("divide", [(0.0, 1e-9), (0.0, 0.0)]),
+    ],
+)
+def test_nan_that_rounding_may_avoid_is_ambiguous(name: str, operands: Any) -> None:
+    values = [Bounded(np.array(v), np.array(e), np.array(False), "float32") for v, e in operands]
+    y = KERNELS[name](values, {})
+    assert isinstance(y, Bounded) and y.ambiguous
+    sure = _apply(name, *(v for v, _ in operands))
+    assert np.isnan(sure.value) and not sure.ambiguous
+
+
+def test_infinity_times_a_number_is_infinity() -> None:
+    y = _apply("multiply", np.inf, -2.0)
+    assert y.value == -np.inf and not y.ambiguous
+
+
+def test_softmax_of_infinities() -> None:
+    y = _apply("nn.softmax", [[-np.inf, 0.0], [np.inf, 0.0], [np.nan, 0.0]], axis=-1)
+    np.testing.assert_array_equal(y.value[0], [0.0, 1.0])
+    assert np.isnan(y.value[1:]).all() and not y.ambiguous.any()
+
+
+def test_softmax_of_distant_values() -> None:
+    """exp underflows in the dtype: 0 and a subnormal number are both right."""
+    y = _apply("nn.softmax", [0.0, -100.0, -1000.0], axis=0)
+    assert not outside(y, np.array([1.0, 0.0, 0.0])).any()
+    assert y.error.max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "ambiguous"),
+    [(2.5, 0.1, False), (2.5, 0.6, True), (-0.5, 0.4, False), (3e9, 0.0, True), (math.nan, 0, True)],
+)
+def test_cast_to_integer(value: float, error: float, ambiguous: bool) -> None:
+    """Towards zero; ambiguous across an integer, beyond the type and for NaN."""
+    x = Bounded(np.array(value), np.array(error), np.array(False), "float32")
+    y = KERNELS["cast"]([x], {"dtype": "int32"})
+    assert isinstance(y, Bounded) and y.ambiguous == ambiguous
+    assert ambiguous or y.value == math.trunc(value)
+
+
+def test_cast_to_a_narrower_type() -> None:
+    x = exact(np.array([0.5, 0.1, 1e6, 65504.0], "float32"))
+    y = KERNELS["cast"]([x], {"dtype": "float16"})
+    assert isinstance(y, Bounded)
+    assert y.error[0] == 0 and 0 < y.error[1] <= 2**-11 * 0.11 + 2**-14
+    assert y.value[2] == np.inf and not y.ambiguous.any()
+
+
+def test_average_by_what_lies_in_the_padding() -> None:
+    """A corner window of ones with one tap of four in the image: 1 of 1, or 1 of 4."""
+    attrs: dict[str, Any] = {"layout": "NCHW", "pool_size": (2, 2), "strides": (2, 2), "dilation": (1, 1)}
+    attrs.update(padding=(1, 1, 0, 0), ceil_mode=True)
+    x = np.ones((1, 1, 4, 4))
+    for counted, corner in ((False, 1.0), (True, 0.25)):
+        y = _apply("nn.avg_pool2d", x, count_include_pad=counted, **attrs)
+        # What ceil_mode adds at the end is counted in neither: two rows of the last window.
+        assert y.value[0, 0, 0, 0] == corner and y.value[0, 0, 2, 2] == 1.0
+
+
+# --- bounded ---------------------------------------------------------------------------------
+
+
+def test_gamma_is_infinite_where_the_dtype_has_no_precision_left() -> None:
+    assert gamma(3, 2.0**-11) == pytest.approx(3 * 2.0**-11, rel=2e-3)
+    assert gamma(2048, 2.0**-11) == np.inf
+    assert accumulated(np.ones(1), np.ones(1), 0.0, 2048, False, "float16").ambiguous.all()
+
+
+def test_rounded_at_the_edge_of_the_dtype() -> None:
+    y = rounded(np.array([65504.0, 66000.0, 1e9, np.inf]), 0.0, False, "float16")
+    np.testing.assert_array_equal(y.ambiguous, [True, False, False, False])
+    np.testing.assert_array_equal(y.value[1:], np.inf)
+
+
+def test_integer_beyond_its_type_is_ambiguous() -> None:
+    y = integer(np.array([2**31 - 1, 2**31, -(2**31)]), False, "int32")
+    np.testing.assert_array_equal(y.ambiguous, [False, True, False])

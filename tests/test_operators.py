@@ -1,0 +1,276 @@
+"""The operator records: what generation, lowering and coverage rely on."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_byoc import operators
+from pytest_byoc.graph import TensorType
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.operators.convolution import conv_out
+from pytest_byoc.operators.record import (
+    BIAS,
+    DATA,
+    LEAD,
+    NUMBERS,
+    WEIGHT,
+    Operator,
+    TypeRuleError,
+    broadcast,
+    normalize_axis,
+)
+from pytest_byoc.operators.reshaping import reshaped
+from reference_kernels import KERNELS, Bounded, exact
+
+EVERY = pytest.mark.parametrize("op", list(OPERATORS.values()), ids=list(OPERATORS))
+FAMILIES = ("elementwise", "convolution", "matrix", "pooling", "nn", "reduction", "shape")
+
+
+def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[tuple[str, str]]]]:
+    """Ways to choose the parameters: the default, each value of each class in turn, random ones.
+
+    With each, the (parameter, class) pairs in it.
+    """
+    draw = random.Random(zlib.crc32(str((op.name, x)).encode()))
+
+    def choose(forced: tuple[str, str, int] | None, at_random: bool) -> Any:
+        chosen: dict[str, Any] = {}
+        pairs = set()
+        for parameter in op.parameters:
+            values = parameter.values(x, chosen)
+            assert values, f"{parameter.name} has no value for {x} after {chosen}"
+            name, index = next(iter(values)), 0
+            if at_random:
+                name = draw.choice(list(values))
+                index = draw.randrange(len(values[name]))
+            if forced and forced[0] == parameter.name:
+                name, index = forced[1:]
+            pairs.add((parameter.name, name))
+            chosen[parameter.name] = values[name][index]
+        return chosen, pairs
+
+    default, _ = choose(None, False)
+    yield choose(None, False)
+    for parameter in op.parameters:
+        before = {}
+        for p in op.parameters[: op.parameters.index(parameter)]:
+            before[p.name] = default[p.name]
+        for name, values in parameter.values(x, before).items():
+            for i in range(len(values)):
+                yield choose((parameter.name, name, i), False)
+    for _ in range(30 if op.parameters else 0):
+        yield choose(None, True)
+
+
+def applied(op: Operator, dtype: str) -> Iterator[tuple[TensorType, dict[str, Any]]]:
+    for shape in op.shapes:
+        x = TensorType(shape, dtype)
+        for chosen, _ in choices(op, x):
+            yield x, chosen
+
+
+def test_names_are_unique() -> None:
+    names = [op.name for f in FAMILIES for op in getattr(operators, f).OPERATORS]
+    assert sorted(names) == sorted(OPERATORS)
+
+
+def test_every_record_has_a_kernel_and_every_kernel_a_record() -> None:
+    assert set(KERNELS) == set(OPERATORS)
+
+
+def test_records_import_neither_numpy_nor_tvm() -> None:
+    """Workers import them in interpreters that may hold little."""
+    code = (
+        "import sys; sys.modules.update(numpy=None, tvm=None);"
+        "import pytest_byoc.operators as o; assert len(o.OPERATORS) > 40"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@EVERY
+def test_record_is_complete(op: Operator) -> None:
+    assert op.irs(), "lowers to no IR"
+    assert op.accuracy and op.shapes and set(op.dtypes) <= set(NUMBERS)
+    assert op.dtypes[0] == "float32"
+    names = [p.name for p in op.parameters]
+    assert len(set(names)) == len(names)
+    for shape in op.shapes:
+        x = TensorType(shape, "float32")
+        assert op.takes(x) and x.size <= 2000
+    assert not op.takes(TensorType(op.shapes[0], "complex64"))
+
+
+@EVERY
+def test_classes_are_all_reached(op: Operator) -> None:
+    """Every class a parameter names has a value for one of the record's shapes at least."""
+    named, reached = set(), set()
+    for shape in op.shapes:
+        x = TensorType(shape, "float32")
+        for chosen, pairs in choices(op, x):
+            assert set(chosen) == {p.name for p in op.parameters}
+            reached |= pairs
+            for p in op.parameters:
+                classes = p.classes(x, chosen) if callable(p.classes) else p.classes
+                named |= {(p.name, name) for name in classes}
+    assert named == reached
+
+
+@EVERY
+def test_operands_of_every_choice_are_accepted(op: Operator) -> None:
+    for dtype in op.dtypes:
+        for x, chosen in applied(op, dtype):
+            operands = op.operands(x, chosen)
+            roles = [o.role for o in operands]
+            assert roles.count(LEAD) == 1 and set(roles) <= {LEAD, DATA, WEIGHT, BIAS}
+            assert operands[roles.index(LEAD)].type == x
+            assert all(o.low < o.high and o.type.dtype == dtype for o in operands)
+            results = op.infer([o.type for o in operands], op.attrs(chosen))
+            assert results and all(t.size > 0 and t.size <= 20000 for t in results), (x, chosen)
+
+
+@EVERY
+def test_kernels_agree_with_the_type_rule(op: Operator) -> None:
+    for dtype in op.dtypes:
+        # One shape in two: the kernels' own tests draw the rest.
+        for shape in op.shapes[::2]:
+            x = TensorType(shape, dtype)
+            for chosen, _ in list(choices(op, x))[::3]:
+                types = [o.type for o in op.operands(x, chosen)]
+                made = KERNELS[op.name](
+                    [exact(np.ones(t.shape, t.dtype)) for t in types], op.attrs(chosen)
+                )
+                found = (made,) if isinstance(made, Bounded) else made
+                for part in ("value", "error", "ambiguous"):
+                    shapes = [getattr(y, part).shape for y in found]
+                    assert shapes == [t.shape for t in op.infer(types, op.attrs(chosen))]
+                assert [y.dtype for y in found] == [t.dtype for t in op.infer(types, op.attrs(chosen))]
+
+
+@EVERY
+def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
+    """Two operands of different dtypes, or a second one of a shape that fits nothing."""
+    x = TensorType(op.shapes[0], "float32")
+    chosen = next(choices(op, x))[0]
+    operands = op.operands(x, chosen)
+    if len(operands) == 1:
+        assert op.infer([x], op.attrs(chosen))
+        return
+    types = [o.type for o in operands]
+    with pytest.raises(TypeRuleError):
+        op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
+    with pytest.raises(TypeRuleError):
+        op.infer([types[0], TensorType((11, 13, 19, 23), "float32"), *types[2:]], op.attrs(chosen))
+
+
+# --- type rules, by example ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "attrs", "expected"),
+    [
+        ("nn.dense", [(3, 8), (6, 8)], {"units": 6}, [(3, 6)]),
+        (
+            "nn.batch_matmul",
+            [(2, 3, 8), (1, 8, 5)],
+            {"transpose_a": False, "transpose_b": False},
+            [(2, 3, 5)],
+        ),
+        ("sum", [(2, 3, 5)], {"axis": (-1, 0), "keepdims": True, "exclude": False}, [(1, 3, 1)]),
+        ("sum", [(2, 3, 5)], {"axis": (1,), "keepdims": False, "exclude": True}, [(3,)]),
+        ("mean", [(2, 3)], {"axis": None, "keepdims": False, "exclude": False}, [()]),
+        ("split", [(2, 6)], {"indices_or_sections": (1, 4), "axis": -1}, [(2, 1), (2, 3), (2, 2)]),
+        ("squeeze", [(1, 3, 1)], {"axis": None}, [(3,)]),
+        ("squeeze", [(1, 3, 1)], {"axis": (-1,)}, [(1, 3)]),
+        ("expand_dims", [(2, 3)], {"axis": -1, "num_newaxis": 2}, [(2, 3, 1, 1)]),
+        ("concatenate", [(2, 3), (2, 1)], {"axis": -1}, [(2, 4)]),
+        ("nn.pad", [(2, 3)], {"pad_width": ((0, 1), (2, 0)), "pad_value": 0.0}, [(3, 5)]),
+        (
+            "strided_slice",
+            [(5, 4)],
+            {"axes": (0,), "begin": (-1,), "end": (-6,), "strides": (-2,)},
+            [(3, 4)],
+        ),
+    ],
+)
+def test_type_rule(name: str, shapes: Any, attrs: dict[str, Any], expected: Any) -> None:
+    types = [TensorType(s, "float32") for s in shapes]
+    assert [t.shape for t in OPERATORS[name].infer(types, attrs)] == expected
+
+
+@pytest.mark.parametrize(
+    ("ceil_mode", "padding", "expected"),
+    [(False, (0, 0, 0, 0), 3), (True, (0, 0, 0, 0), 4), (False, (1, 0, 1, 0), 4)],
+)
+def test_pool_length(ceil_mode: bool, padding: tuple[int, ...], expected: int) -> None:
+    attrs = {"layout": "NCHW", "pool_size": (2, 2), "strides": (2, 2), "dilation": (1, 1)}
+    attrs.update(padding=padding, ceil_mode=ceil_mode)
+    (y,) = OPERATORS["nn.max_pool2d"].infer([TensorType((1, 1, 7, 4), "float32")], attrs)
+    assert y.shape == (1, 1, expected, 2)
+
+
+def test_a_pool_window_of_padding_alone_is_refused() -> None:
+    attrs = {"layout": "NCHW", "pool_size": (2, 2), "strides": (2, 2), "dilation": (1, 1)}
+    attrs.update(padding=(0, 0, 2, 0), ceil_mode=False)
+    with pytest.raises(TypeRuleError, match="nothing but padding"):
+        OPERATORS["nn.avg_pool2d"].infer([TensorType((1, 1, 4, 4), "float32")], attrs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "newshape", "expected"),
+    [
+        # From the documentation of relay.reshape.
+        ((2, 3, 4), (4, 0, 2), (4, 3, 2)),
+        ((2, 3, 4), (2, 0, 0), (2, 3, 4)),
+        ((2, 3, 4), (6, 1, -1), (6, 1, 4)),
+        ((2, 3, 4), (3, -1, 8), (3, 1, 8)),
+        ((2, 3, 4), (-1,), (24,)),
+        ((2, 3, 4), (-2,), (2, 3, 4)),
+        ((2, 3, 4), (2, -2), (2, 3, 4)),
+        ((2, 3, 4), (-2, 1, 1), (2, 3, 4, 1, 1)),
+        ((2, 3, 4), (-3, 4), (6, 4)),
+        ((2, 3, 4, 5), (-3, -3), (6, 20)),
+        ((2, 3, 4), (0, -3), (2, 12)),
+        ((2, 3, 4), (-3, -2), (6, 4)),
+        ((2, 3, 4), (-4, 1, 2, -2), (1, 2, 3, 4)),
+        ((2, 3, 4), (2, -4, -1, 3, -2), (2, 1, 3, 4)),
+        ((), (1, 1), (1, 1)),
+    ],
+)
+def test_reshaped(shape: Any, newshape: Any, expected: Any) -> None:
+    assert reshaped(shape, newshape) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "newshape"), [((2, 3), (7,)), ((2, 3), (4, -1)), ((2,), (0, 0)), ((4,), (-1, -1))]
+)
+def test_reshaped_refuses(shape: Any, newshape: Any) -> None:
+    with pytest.raises(TypeRuleError):
+        reshaped(shape, newshape)
+
+
+def test_broadcast() -> None:
+    assert broadcast((2, 1, 3), (4, 1)) == (2, 4, 3)
+    assert broadcast((), (0, 1)) == (0, 1)
+    with pytest.raises(TypeRuleError):
+        broadcast((2, 3), (2,))
+
+
+def test_normalize_axis() -> None:
+    assert [normalize_axis(a, 3) for a in (-3, -1, 0, 2)] == [0, 2, 0, 2]
+    for axis in (-4, 3):
+        with pytest.raises(TypeRuleError):
+            normalize_axis(axis, 3)
+
+
+def test_conv_out() -> None:
+    assert conv_out(7, 3, 2, 0, 1) == 3 and conv_out(7, 3, 1, 2, 2) == 5
+    with pytest.raises(TypeRuleError):
+        conv_out(3, 3, 1, 0, 2)

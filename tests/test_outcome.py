@@ -1,0 +1,147 @@
+"""The truth table, without TVM: made-up reports, judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_byoc import oracle
+from pytest_byoc.evidence import Evidence, JobReport, compare
+from pytest_byoc.examine import decide
+from pytest_byoc.generation import data
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.outcome import OUTCOMES, Verdict
+from reference_kernels import exact
+
+END = {"stage": "run", "hung": False, "signal": None, "status": 0, "printed": "", "peak_kib": 0}
+
+
+def a_graph() -> Graph:
+    b = Builder(seed=1)
+    return b.graph(b.simple("tanh", b.simple("exp", b.input(TensorType((2, 3), "float32"), -1, 1))))
+
+
+def report(facts: list[tuple[str, str | None, Any]], **end: Any) -> JobReport:
+    messages: list[dict[str, Any]] = [{"fact": k, "executor": e, "value": v} for k, e, v in facts]
+    return JobReport([*messages, {"done": True}], {**END, **end})
+
+
+def verdict(
+    target: float = 0.0,
+    llvm: float = 0.0,
+    offloaded: bool = True,
+    reloaded: float | None = None,
+    end: dict[str, Any] | None = None,
+    raised: dict[str, Any] | None = None,
+    llvm_raised: dict[str, Any] | None = None,
+    again: float = 0.0,
+    modified: list[str] | None = None,
+    poison: bool = False,
+) -> Verdict:
+    """The verdict when target and LLVM are off by these amounts."""
+    graph = a_graph()
+    inputs = [data.inputs(graph, i) for i in (0, 1)]
+    expected = [oracle.evaluate(graph, i) for i in inputs]
+    good = [e[0].value.astype("float32") for e in expected]
+    nodes = ["exp -> float32[2,3]", "tanh -> float32[2,3]"]
+    regions = [{"symbol": "r0", "calls": nodes[1:], "inputs": 1, "outputs": 1, "composites": []}]
+    wrong = good[0] + np.float32(target)
+    if poison:
+        wrong.view("uint8")[0, :4] = 0x7F
+    facts: list[tuple[str, str | None, Any]] = [
+        ("regions", None, {"regions": regions if offloaded else [], "nodes": nodes}),
+        ("outputs", "graph", {"set": 0, "arrays": [wrong]}),
+        ("modified", "graph", modified or []),
+        ("rerun_other", "graph", [good[1] + np.float32(again)]),
+        ("rerun_first", "graph", [wrong]),
+    ]
+    seen = report(facts, **(end or {}))
+    if raised:
+        seen.messages.insert(0, raised)
+    if end:
+        seen.messages = [m for m in seen.messages if "done" not in m]
+    reference = report(
+        [("outputs", "graph", {"set": i, "arrays": [g + np.float32(llvm)]}) for i, g in enumerate(good)]
+    )
+    if llvm_raised:
+        reference = JobReport([llvm_raised, {"done": True}], END)
+    loader = JobReport()
+    if reloaded is not None:
+        loader = report([("reloaded", "graph", [wrong + np.float32(reloaded)])])
+    return decide(Evidence(graph, inputs, {}, expected, seen, reference, loader))
+
+
+def an_exception(stage: str) -> dict[str, Any]:
+    raised = {"type": "ValueError", "message": "no", "frames": []}
+    return {"raised": raised, "stage": stage, "check": "numerics", "executor": "graph"}
+
+
+@pytest.mark.parametrize(
+    ("case", "outcome", "check"),
+    [
+        ({}, "pass", None),
+        ({"target": 1e-9}, "pass", None),
+        ({"target": 0.5}, "wrong-result", "numerics"),
+        ({"llvm": 0.5}, "reference-wrong", None),
+        ({"target": 0.5, "llvm": 0.5}, "oracle-suspect", None),
+        ({"target": 0.5, "llvm": -0.5}, "wrong-result", "numerics"),
+        ({"offloaded": False}, "not-offloaded", None),
+        ({"offloaded": False, "target": 0.5}, "wrong-result", "numerics"),
+        ({"reloaded": 0.0}, "pass", None),
+        ({"reloaded": 1e-7}, "wrong-result", "roundtrip"),
+        ({"again": 0.5}, "wrong-result", "rerun"),
+        ({"modified": ["x0"]}, "wrong-result", "inputs-unmodified"),
+        ({"poison": True}, "wrong-result", "outputs-written"),
+        ({"end": {"signal": "SIGSEGV"}}, "crash", "process"),
+        ({"end": {"hung": True}}, "hang", "process"),
+        ({"end": {"status": 0}}, "crash", "process"),
+        ({"raised": an_exception("build")}, "error", "numerics"),
+        ({"raised": an_exception("build"), "llvm_raised": an_exception("build")}, "reference-wrong", None),
+        ({"raised": an_exception("run"), "llvm_raised": an_exception("build")}, "error", "numerics"),
+    ],
+)
+def test_truth_table(case: dict[str, Any], outcome: str, check: str | None) -> None:
+    v = verdict(**case)
+    assert v.outcome == outcome
+    assert outcome in OUTCOMES
+    assert (v.findings[0].check if v.findings else None) == check
+    assert v.failed == bool(v.findings)
+
+
+def test_a_finding_says_what_was_expected() -> None:
+    message = verdict(target=0.5).findings[0].message
+    assert "output 0 (%v1) is outside its error bound" in message
+    for word in ("expected", "within", "got", "LLVM", "6 of 6 elements"):
+        assert word in message
+
+
+def test_mostly_ambiguous_is_inconclusive() -> None:
+    b = Builder(seed=1)
+    # Values close to an integer, reached by a detour: floor can't be decided.
+    x = b.input(TensorType((4,), "float32"), 1.0, 1.0)
+    graph = b.graph(b.simple("floor", b.simple("exp", b.simple("log", x))))
+    inputs = [data.inputs(graph, i) for i in (0, 1)]
+    expected = [oracle.evaluate(graph, i) for i in inputs]
+    outputs = [("outputs", "graph", {"set": 0, "arrays": [np.ones(4, "float32")]})]
+    nodes = [f"{n.op} -> float32[4]" for n in graph.nodes]
+    regions = {"regions": [{"symbol": "r", "calls": nodes, "inputs": 1, "outputs": 1}], "nodes": nodes}
+    seen = report([("regions", None, regions), *outputs])
+    assert decide(Evidence(graph, inputs, {}, expected, seen, report([]))).outcome == "inconclusive"
+
+
+def test_compare_knows_nan_and_infinity() -> None:
+    expected = exact(np.array([np.nan, np.inf, -np.inf, 1.0], "float32"))
+    same = compare(np.array([np.nan, np.inf, -np.inf, 1.0], "float32"), expected)
+    assert not same.outside.any() and same.judged.all()
+    other = compare(np.array([1.0, -np.inf, 3e38, np.nan], "float32"), expected)
+    assert other.outside.all()
+
+
+def test_float64_bounds_are_doubled() -> None:
+    bounded = exact(np.array([1.0]))
+    bounded = type(bounded)(bounded.value, np.array([1e-12]), bounded.ambiguous, "float64")
+    assert not compare(np.array([1.0 + 1.5e-12]), bounded).outside.any()
+    assert compare(np.array([1.0 + 2.5e-12]), bounded).outside.all()

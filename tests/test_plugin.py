@@ -1,0 +1,204 @@
+"""The plugin from outside: pytest run inside pytest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import FIXTURES, PYTHON
+
+
+def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+    """pytest in a process of its own, its workers in the interpreter that has TVM."""
+    return pytester.runpytest_subprocess(f"--byoc-python={PYTHON}", *args, timeout=300)
+
+
+def test_inert_without_a_target(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_is_imported():
+            loaded = [m for m in sys.modules if m.split(".")[0] in ("tvm", "hypothesis", "numpy", "onnx")]
+            ours = {m for m in sys.modules if m.startswith(("pytest_byoc", "conformance", "reference_"))}
+            assert ours == {"pytest_byoc", "pytest_byoc.plugin"}, ours
+            assert not [m for m in loaded if m.startswith(("tvm", "numpy", "onnx"))]
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*byoc ===*")
+
+
+def test_list_operators(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--byoc-list-operators")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["nn.conv2d *relay relax*float32*gamma*"])
+
+
+def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.makepyprojecttoml('[tool.pytest-byoc.targets.mine]\npartition = "m:f"\n')
+    result = run(pytester, "--byoc-list-targets")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["example_c *", "mine *pyproject.toml*", f"*known to this TVM, {ir}*"])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--byoc-target=example_c", "--byoc-operators=nn.relu,frob"], "*unknown operator frob; known are: abs, add*"),
+        (["--byoc-target=example_c", "--byoc-ir=tflite"], "*unknown IR 'tflite'; known are: relay, relax*"),
+        (["--byoc-target=example_c", "--byoc-max-nodes=0"], "*--byoc-max-nodes must be a positive int*"),
+        (["--byoc-target=example_c", "--byoc-timeout=soon"], "*--byoc-timeout must be a positive float*"),
+        (["--byoc-replay=x.json"], "*--byoc-replay needs --byoc-target*"),
+        (["--byoc-target=example_c", "--byoc-replay=x.json"], "*x.json: there is no such file*"),
+    ],
+)
+def test_bad_options_exit_with_4(pytester: pytest.Pytester, args: list[str], message: str) -> None:
+    result = pytester.runpytest_subprocess(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+@pytest.mark.parametrize("content", ['{"format": "pytest-byoc/graph", "ver', "\x00\x01", "{}"])
+def test_bad_replay_files_are_named(pytester: pytest.Pytester, content: str) -> None:
+    pytester.path.joinpath("bad.json").write_text(content)
+    result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-replay=bad.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*bad.json: expected*"])
+
+
+@pytest.mark.parametrize(
+    ("target", "messages"),
+    [
+        ("nobody", ["*there is no target called 'nobody'. Known are:", "*example_c (installed*"]),
+        (
+            f"{FIXTURES / 'targets' / 'broken_import.py'}:target",
+            ["*cannot be imported: RuntimeError: the SDK is not installed", "*broken_import.py:*, in _load"],
+        ),
+        (f"{FIXTURES / 'targets' / 'hostile.py'}:nonsense", ["*returned int, expected a tvm.IRModule*"]),
+    ],
+)
+def test_bad_targets_exit_with_4(
+    pytester: pytest.Pytester, ir: str, target: str, messages: list[str]
+) -> None:
+    result = run(pytester, f"--byoc-target={target}", f"--byoc-ir={ir}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(messages)
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_no_compiler_is_said_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    result = run(pytester, "--byoc-target=example_c")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count("there is no C++ compiler") == 1
+
+
+def test_the_other_ir_says_what_to_install(pytester: pytest.Pytester, ir: str) -> None:
+    other = {"relay": "relax", "relax": "relay"}[ir]
+    result = run(pytester, "--byoc-target=example_c", f"--byoc-ir={other}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*pytest-byoc[[]{other}]*"])
+
+
+def test_conformance_of_some_operators(pytester: pytest.Pytester, ir: str) -> None:
+    """The suite runs from any folder; the table and report.json agree; the same twice."""
+    args = (
+        "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu,nn.dense,floor",
+        "--byoc-max-examples=2", "--byoc-report=out", "-k", "not onnx",
+    )
+    first = run(pytester, *args)
+    assert first.ret == 0
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert report["schema"] == "pytest-byoc/report/1"
+    assert report["target"] == "example_c" and report["ir"] == ir
+    assert report["failures"] == []
+    cells = {(c["operator"], c["dtype"]): c for c in report["cells"]}
+    relu = cells["nn.relu", "float32"]
+    assert relu["generated"] >= relu["offloaded"] >= relu["passed"] > 5
+    assert cells["floor", "float32"]["passed"] == 0
+    assert sum(report["outcomes"].values()) == report["graphs"]
+    first.stdout.fnmatch_lines([f"nn.relu * float32 *{relu['generated']} *{relu['offloaded']} *"])
+    run(pytester, *args)
+    again = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert again == report
+
+
+def test_a_failure_is_shrunk_saved_and_repeated(pytester: pytest.Pytester, ir: str) -> None:
+    target = f"{FIXTURES / 'targets' / 'hostile.py'}:segfault"
+    common = (f"--byoc-target={target}", f"--byoc-ir={ir}")
+    result = run(
+        pytester, *common, "--byoc-operators=exp,nn.relu", "--byoc-max-examples=3", "--byoc-report=out",
+        "-k", "random or scalar",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    (failure,) = report["failures"]
+    assert (failure["outcome"], failure["stage"], failure["operators"]) == ("crash", "partition", ["exp"])
+    bundle = Path(failure["graph"]).parent
+    assert {"graph.json", "data.npz", "reproduce.py", "failure.txt"} <= {p.name for p in bundle.iterdir()}
+    assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) == 1
+    again = run(pytester, *common, f"--byoc-replay={failure['graph']}")
+    assert again.ret == pytest.ExitCode.TESTS_FAILED
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["*SIGSEGV*"])
+
+
+def test_a_vendors_own_tests(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.makepyfile(
+        """
+        from hypothesis import given, settings
+        import pytest_byoc as byoc
+
+        @settings(max_examples=3, deadline=None, derandomize=True, database=None)
+        @given(graph=byoc.graphs(operators=["nn.relu", "add"], max_nodes=3))
+        def test_offloaded(byoc_check, graph):
+            byoc_check(graph)
+
+        @settings(max_examples=2, deadline=None, derandomize=True, database=None)
+        @given(graph=byoc.graphs(operators=["floor"], max_nodes=2))
+        def test_never_offloaded(byoc_check, graph):
+            byoc_check(graph)
+
+        def test_ordinary():
+            pass
+        """
+    )
+    result = run(pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", ".")
+    result.assert_outcomes(passed=2, skipped=1)
+    without = pytester.runpytest_subprocess()
+    without.assert_outcomes(passed=1, skipped=2)
+
+
+def test_nothing_offloaded_is_no_success(pytester: pytest.Pytester, ir: str) -> None:
+    result = run(
+        pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=floor", "-k",
+        "test_operator",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*no example passed*"])
+
+
+def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.makeini("[pytest]\npython_files = check_*.py\n")
+    result = run(
+        pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
+        "test_operator",
+    )
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] > 5
+
+
+def test_under_xdist(pytester: pytest.Pytester, ir: str) -> None:
+    result = run(
+        pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
+        "test_operator", "-n", "2", "--byoc-report=out",
+    )
+    assert result.ret == 0
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert report["ir"] == ir
+    assert report["outcomes"]["pass"] == result.parseoutcomes()["passed"]

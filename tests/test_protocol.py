@@ -1,0 +1,39 @@
+"""Frames: what goes in comes out, and garbage is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_byoc.worker.protocol import Decoder, ProtocolError, encode
+
+
+def test_round_trip_in_pieces() -> None:
+    message = {
+        "n": None, "f": 1.5, "list": [1, "two", True],
+        "arrays": {k: np.arange(6).astype(k).reshape(2, 3) for k in ("float16", "float64", "int8", "bool")},
+        "scalar": np.array(3, "int64"), "empty": np.zeros((0, 4), "float32"),
+    }
+    data = encode(message) + encode({"next": 1})
+    decoder = Decoder()
+    got = [m for i in range(0, len(data), 7) for m in decoder.feed(data[i : i + 7])]
+    assert got[1] == {"next": 1}
+    assert got[0]["list"] == [1, "two", True] and got[0]["n"] is None
+    for k, array in message["arrays"].items():
+        assert got[0]["arrays"][k].dtype == k
+        np.testing.assert_array_equal(got[0]["arrays"][k], array)
+    assert got[0]["scalar"].shape == () and got[0]["empty"].shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"garbage of some length, more than a header", b"BYOC" + b"\xff" * 16, encode({})[:20] + b"[}"],
+)
+def test_garbage_is_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        list(Decoder().feed(data))
+
+
+def test_pickle_is_refused() -> None:
+    with pytest.raises(TypeError):
+        encode({"object": object()})

@@ -1,0 +1,175 @@
+"""Whatever a target does to its process is one failed example, told with its stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc.examine import Examiner
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.worker.client import Worker, WorkerError
+
+from .conftest import FIXTURES, PYTHON, declaration, make_settings
+
+HOSTILE = FIXTURES / "targets" / "hostile.py"
+
+
+def chain(*operators: str) -> Graph:
+    b = Builder(seed=1)
+    y = b.input(TensorType((2, 3), "float32"), 0.5, 1.0)
+    for op in operators:
+        y = b.simple(op, y)
+    return b.graph(y)
+
+
+def examiner(tmp_path: Path, target: str, ir: str, timeout: float = 30.0) -> Examiner:
+    return Examiner(make_settings(tmp_path, timeout), declaration(target, ir))
+
+
+@pytest.fixture
+def opened(tmp_path: Path, ir: str, request: pytest.FixtureRequest) -> Iterator[Examiner]:
+    e = examiner(tmp_path, f"{HOSTILE}:{request.param}", ir, timeout=5.0)
+    e.open()
+    yield e
+    e.close()
+
+
+@pytest.mark.parametrize(
+    ("opened", "outcome", "words"),
+    [
+        ("segfault", "crash", ("SIGSEGV", "stage partition")),
+        ("abort", "crash", ("SIGABRT", "stage partition")),
+        ("hang", "hang", ("hung in the stage partition",)),
+        ("exits", "crash", ("called exit(0)",)),
+        ("exits_hard", "crash", ("exited with status 0", "stage partition")),
+        ("eats_memory", "error", ("partition raised MemoryError",)),
+        ("raises", "error", ("partition raised ValueError", "exp is not to my liking")),
+        ("closes_files", "crash", ("stage partition",)),
+    ],
+    indirect=["opened"],
+)
+def test_hostile_targets(opened: Examiner, outcome: str, words: tuple[str, ...]) -> None:
+    verdict = opened.examine(chain("nn.relu", "exp"))
+    assert verdict.outcome == outcome
+    assert verdict.failed
+    for word in words:
+        assert word in verdict.findings[0].message
+    # The next example is none the worse for it.
+    assert opened.examine(chain("nn.relu", "tanh")).outcome == "pass"
+
+
+@pytest.mark.parametrize("opened", ["prints"], indirect=True)
+def test_noise_on_stdout_harms_nothing(opened: Examiner) -> None:
+    verdict = opened.examine(chain("nn.relu", "exp"))
+    assert verdict.outcome == "pass", verdict.findings
+    assert "garbage" in verdict.evidence.target.end["printed"]
+
+
+@pytest.mark.parametrize("opened", ["segfault"], indirect=True)
+def test_what_a_process_printed_is_kept(opened: Examiner) -> None:
+    verdict = opened.examine(chain("exp"))
+    assert "string_at" in verdict.findings[0].details["printed"]
+
+
+def test_crashes_are_cheap(tmp_path: Path, ir: str) -> None:
+    """The worker forks a child for each example: it is the same process after ten crashes."""
+    e = examiner(tmp_path, f"{HOSTILE}:segfault", ir)
+    e.open()
+    try:
+        process = e._workers["target"]._process
+        assert process is not None
+        for n in range(10):
+            assert e.examine(chain(*["nn.relu"] * n, "exp")).outcome == "crash"
+        assert e._workers["target"]._process is process
+        assert process.poll() is None
+    finally:
+        e.close()
+
+
+def test_a_killed_worker_is_started_anew(tmp_path: Path, ir: str) -> None:
+    e = examiner(tmp_path, "example_c", ir)
+    e.open()
+    try:
+        for worker in e._workers.values():
+            assert worker._process is not None
+            worker._process.kill()
+            worker._process.wait()
+        assert e.examine(chain("nn.relu")).outcome == "pass"
+    finally:
+        e.close()
+
+
+def test_host_does_not_import_tvm_or_the_target(tmp_path: Path, ir: str) -> None:
+    import sys
+
+    e = examiner(tmp_path, "example_c", ir)
+    e.open()
+    try:
+        assert e.examine(chain("nn.relu")).outcome == "pass"
+    finally:
+        e.close()
+    assert "tvm" not in sys.modules
+    assert "pytest_byoc.examples.example_c" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nobody", "there is no target called 'nobody'. Known are:\n  example_c"),
+        ("no_such_module_here:target", "there is no module no_such_module_here"),
+        ("no/such/file.py:target", "there is no file"),
+        (f"{HOSTILE}:nope", "has no attribute nope; it has"),
+        (f"{HOSTILE}:example_c.name", "is a str; expected a partition function"),
+    ],
+)
+def test_bad_references(tmp_path: Path, ir: str, target: str, message: str) -> None:
+    e = examiner(tmp_path, target, ir)
+    with pytest.raises(WorkerError, match=message.replace("[", r"\[")):
+        e.open()
+    e.close()
+
+
+def test_import_errors_name_the_vendors_frame(tmp_path: Path, ir: str) -> None:
+    e = examiner(tmp_path, f"{FIXTURES / 'targets' / 'broken_import.py'}:target", ir)
+    with pytest.raises(WorkerError, match="the SDK is not installed") as caught:
+        e.open()
+    e.close()
+    frame = caught.value.vendor_frame()
+    assert frame is not None
+    assert frame["file"].endswith("broken_import.py") and frame["function"] == "_load"
+
+
+def test_nonsense_from_the_partition_function(tmp_path: Path, ir: str) -> None:
+    e = examiner(tmp_path, f"{HOSTILE}:nonsense", ir)
+    with pytest.raises(WorkerError, match=r"returned int, expected a tvm\.IRModule"):
+        e.open()
+    e.close()
+
+
+def test_missing_library_is_named(tmp_path: Path, ir: str) -> None:
+    worker = Worker(PYTHON, {"role": "target", "ir": ir, "libraries": ["/nowhere/libmissing.so"]}, 5.0)
+    worker.start()
+    with pytest.raises(WorkerError, match=r"library /nowhere/libmissing.so does not load: .*No such file"):
+        worker.ready()
+
+
+def test_an_interpreter_without_tvm_says_what_to_install(tmp_path: Path) -> None:
+    import venv
+
+    venv.create(tmp_path / "empty", with_pip=False)
+    worker = Worker(str(tmp_path / "empty" / "bin" / "python"), {"role": "reference", "ir": "relay"}, 5.0)
+    worker.start()
+    # NumPy is missing there too, and is asked for first.
+    with pytest.raises(WorkerError, match=r"NumPy|pytest-byoc\[relay\]"):
+        worker.ready()
+
+
+def test_stopping_leaves_no_process(tmp_path: Path, ir: str) -> None:
+    e = examiner(tmp_path, "example_c", ir)
+    e.open()
+    processes = [w._process for w in e._workers.values()]
+    e.close()
+    assert all(p is not None and p.poll() is not None for p in processes)
