@@ -169,7 +169,7 @@ class ActivePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for record in self._records():
-            if not record.graphs and not record.onnx:
+            if not record.graphs:
                 continue
             terminalreporter.section("byoc", sep="=")
             for text, markup in terminal.summary(record):

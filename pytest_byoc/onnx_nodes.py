@@ -82,13 +82,14 @@ class Survey:
 def survey(examiner: Examiner, folder: Path) -> Survey:
     """What ONNX's node tests are to this examiner's TVM. The first time it takes a while; what was
     found is kept in `folder` and read from there afterwards."""
-    version, records = _describe(examiner)
+    version, stamp, records = _describe(examiner)
     if version is None:
         python = examiner.declaration.python
         reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx"
         return Survey({}, None, folder, reason)
     known = sorted({operator for operators in records.values() for operator in operators})
-    key = json.dumps([_FORMAT, examiner.declaration.python, examiner.ir, examiner.versions, version, known])
+    told_apart_by = [_FORMAT, examiner.declaration.python, examiner.ir, examiner.versions, stamp]
+    key = json.dumps([*told_apart_by, version, known])
     folder = folder / hashlib.sha256(key.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "survey.json"
@@ -129,18 +130,18 @@ def _alone(folder: Path) -> Iterator[None]:
 # --- the reference worker's part -----------------------------------------------------------------
 
 
-def _describe(examiner: Examiner) -> tuple[str | None, dict[str, list[str]]]:
-    """Version of the workers' onnx, and the IR operators each record is lowered to."""
+def _describe(examiner: Examiner) -> tuple[str | None, float, dict[str, list[str]]]:
+    """Version of the workers' onnx, their TVM's stamp, the IR operators of each record."""
     graphs = {}
     for name, op in OPERATORS.items():
         if examiner.ir in op.irs():
             graph = default_case(name, op.dtypes[0]).graph
             graphs[name] = {"graph": graph.to_dict(), "constants": data.constants(graph)}
     report = examiner.ask_reference({"kind": "onnx-describe", "graphs": graphs})
-    facts = {key: value for key in ("onnx", "records") for _, value in report.facts(key)}
-    if len(facts) < 2:
+    facts = {key: value for key in ("onnx", "stamp", "records") for _, value in report.facts(key)}
+    if len(facts) < 3:
         raise RuntimeError(f"the reference worker cannot lower the records: {_why(report)}")
-    return facts["onnx"], facts["records"]
+    return facts["onnx"], facts["stamp"], facts["records"]
 
 
 def _import_all(examiner: Examiner, known: list[str], folder: Path) -> list[NodeTest]:
@@ -208,12 +209,10 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
     return judge(OnnxEvidence(**vars(evidence)))
 
 
-def interface(
-    test: NodeTest, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]
-) -> Graph:
+def interface(test: NodeTest, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Graph:
     """The model as a graph of one node."""
-    sources = tuple(Source(n, _type(a), data=a.tolist()) for n, a in inputs.items())
-    # Names may be shared between inputs and outputs in TVM's naming; in a graph they may not.
+    sources = tuple(Source(n, _type(a)) for n, a in inputs.items())
+    # Parameters as TVM names them may be called like an output of the model.
     names = tuple(f"{n}_out" if n in inputs else n for n in outputs)
     node = Node(
         "onnx." + "+".join(test.onnx), tuple(inputs), {"test": test.name}, names,

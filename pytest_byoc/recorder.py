@@ -10,6 +10,8 @@ from typing import Any
 from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict
 
 SCHEMA = "pytest-byoc/report/1"
+#: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
+ONNX = "onnx."
 _COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 
 
@@ -64,6 +66,8 @@ class TargetRecord:
         self.regions += verdict.regions
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
         for node, taken in zip(verdict.graph.nodes, offloaded):
+            if node.op.startswith(ONNX):
+                continue
             cell = self._cell(node.op, node.types[0].dtype)
             cell["generated"] += 1
             cell["offloaded"] += taken
@@ -75,6 +79,8 @@ class TargetRecord:
     def fail(self, verdict: Verdict, case: str) -> tuple[Failure, bool]:
         """Lists a failing (shrunk) graph; the failure, and whether it is a new one."""
         for op, dtype in {(n.op, n.types[0].dtype) for n in verdict.graph.nodes}:
+            if op.startswith(ONNX):
+                continue
             self._cell(op, dtype)["failed"] += 1
         identity = failure_id(verdict.identity, verdict.graph.operators)
         if identity in self.failures:

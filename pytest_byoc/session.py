@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from . import onnx_nodes
 from .examine import Examiner
 from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
@@ -15,7 +16,7 @@ from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
 from .recorder import TargetRecord
 from .report import bundle
-from .settings import Settings, TargetDeclaration
+from .settings import Settings, TargetDeclaration, cache_folder
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 
@@ -29,6 +30,7 @@ class TargetSession:
         self.examiner = Examiner(settings, declaration)
         self.record = TargetRecord(declaration.name, "", {})
         #: Called with each verdict; the plugin listens.
+        self._survey: onnx_nodes.Survey | None = None
         self._counted: set[tuple[str, Graph]] = set()
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
@@ -123,6 +125,39 @@ class TargetSession:
         if d.python_given:
             parts.append(f"--byoc-python={shlex.quote(d.python_given)}")
         return " ".join([*parts, *extra])
+
+    # --- ONNX's node tests -------------------------------------------------------------------
+
+    def onnx_candidates(self) -> list[str]:
+        """Names of the ONNX node tests that can be run; the others are recorded with their reason."""
+        if self._survey is None:
+            self._survey = onnx_nodes.survey(self.examiner, cache_folder("onnx"))
+            if self._survey.not_checked:
+                self.record.not_checked.append(self._survey.not_checked)
+            for name, reason in self._survey.left_out.items():
+                self.record.onnx[name] = f"left out: {reason}"
+        return self._survey.candidates
+
+    def check_onnx(self, name: str) -> Verdict:
+        """The verdict on one ONNX node test. Raises ConformanceFailure if the target fails it."""
+        assert self._survey is not None
+        verdict = onnx_nodes.examine(self.examiner, self._survey, name)
+        self.record.add(verdict, name)
+        self.record.onnx[name] = ": ".join([verdict.outcome, *verdict.notes[:1]])
+        self.listener(verdict)
+        if verdict.failed:
+            failure, new = self.record.fail(verdict, name)
+            if new:
+                folder = self.settings.failures / f"{self._slug()}-{failure.id}"
+                failure.command = self.command("-k", shlex.quote(f"test_onnx[{name}]"))
+            text = onnx_nodes.describe(verdict, self.record.target, failure.command)
+            if new:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "graph.json").write_text(verdict.graph.to_json(indent=1))
+                (folder / "failure.txt").write_text(text)
+                failure.graph = str(folder / "graph.json")
+            raise ConformanceFailure(text, verdict)
+        return verdict
 
     # --- words -------------------------------------------------------------------------------
 

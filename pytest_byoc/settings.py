@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -171,6 +172,16 @@ def declare(
     return TargetDeclaration(
         given, name, reference, ir, python, python_given, libraries, table, sys_path, names
     )
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache, or a temporary one where that can't be written."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-byoc" / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=f"pytest-byoc-{name}-"))
 
 
 def option(config: pytest.Config, name: str) -> str | None:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_evaluation import ORDERS, Sum, forwards, plain
 
 from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import OPERATORS
 from reference_kernels import KERNELS, Bounded, exact
 from reference_kernels.bounded import LARGEST, accumulated, gamma, integer, rounded
+
+from .plain_evaluation import ORDERS, Sum, forwards, plain
 
 # --- cases -----------------------------------------------------------------------------------
 
@@ -36,7 +37,7 @@ class Case:
         for o in op.operands(x, chosen):
             low, high = op.domain if op.domain and o.role == "lead" else (o.low, o.high)
             array = np.asarray(numbers.uniform(low, high, o.type.shape))
-            self.arrays.append((np.rint(array * 3) if dtype == "int32" else array).astype(dtype))
+            self.arrays.append(np.asarray(np.rint(array * 3) if dtype == "int32" else array, dtype))
 
     def kernel(self, inputs: list[Bounded] | None = None) -> tuple[Bounded, ...]:
         out = KERNELS[self.name](inputs or [exact(a) for a in self.arrays], self.attrs)
@@ -48,6 +49,10 @@ class Case:
 
 SEEDS = range(12)
 EVERY = pytest.mark.parametrize("name", list(OPERATORS))
+EACH_TYPE = pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(n, d) for n, op in OPERATORS.items() for d in ("float64", "int32") if d in op.dtypes],
+)
 
 
 def outside(y: Bounded, found: np.ndarray, slack: float = 0.0) -> np.ndarray:
@@ -64,10 +69,7 @@ def outside(y: Bounded, found: np.ndarray, slack: float = 0.0) -> np.ndarray:
 AGREE = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "int32": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [(n, d) for n, op in OPERATORS.items() for d in ("float64", "int32") if d in op.dtypes],
-)
+@EACH_TYPE
 def test_value(name: str, dtype: str) -> None:
     """The value is that of a plain evaluation in float64; of integers, exactly."""
     for seed in SEEDS:
@@ -130,11 +132,13 @@ def test_errors_of_operands_propagate(name: str) -> None:
                 assert not bad.any(), (case.attrs, found[bad], y.value[bad], y.error[bad])
 
 
-@EVERY
-def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str) -> None:
+@EACH_TYPE
+def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str, dtype: str) -> None:
     numbers = np.random.default_rng(3)
     for seed in SEEDS:
-        case = Case(name, "float64", seed)
+        case = Case(name, dtype, seed)
+        # Nothing depends on what is multiplied by zero.
+        case.arrays = [np.where(a == 0, a.dtype.type(1), a) for a in case.arrays]
         before = case.plain()
         for operand, array in enumerate(case.arrays):
             at = tuple(int(numbers.integers(d)) for d in array.shape)
@@ -193,6 +197,12 @@ def test_a_sum_whose_parts_may_overflow_is_ambiguous(dtype: str) -> None:
 def test_an_integer_sum_whose_parts_may_overflow_is_ambiguous() -> None:
     assert _sum([2**30, 2**30, -(2**30)], "int32").ambiguous
     assert not _sum([2**30, 2**29, -5], "int32").ambiguous
+
+
+def test_an_integer_dot_product_whose_parts_may_overflow_is_ambiguous() -> None:
+    y = _apply("nn.dense", [[2**20, 2**20], [2**20, 5]], [[2**11, -(2**11)]], dtype="int32", units=1)
+    np.testing.assert_array_equal(y.ambiguous, [[True], [True]])
+    assert not _apply("nn.dense", [[2**20, 2**20]], [[2**9, -(2**9)]], dtype="int32", units=1).ambiguous
 
 
 def test_maximum_of_nan_is_ambiguous() -> None:
@@ -254,7 +264,14 @@ def test_softmax_of_distant_values() -> None:
 
 @pytest.mark.parametrize(
     ("value", "error", "ambiguous"),
-    [(2.5, 0.1, False), (2.5, 0.6, True), (-0.5, 0.4, False), (3e9, 0.0, True), (math.nan, 0, True)],
+    [
+        (2.5, 0.1, False),
+        (2.5, 0.6, True),
+        (-0.5, 0.4, False),
+        (3e9, 0.0, True),
+        (math.nan, 0.0, True),
+        (math.inf, 0.0, True),
+    ],
 )
 def test_cast_to_integer(value: float, error: float, ambiguous: bool) -> None:
     """Towards zero; ambiguous across an integer, beyond the type and for NaN."""

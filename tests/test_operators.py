@@ -166,8 +166,10 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     types = [o.type for o in operands]
     with pytest.raises(TypeRuleError):
         op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
-    with pytest.raises(TypeRuleError):
-        op.infer([types[0], TensorType((11, 13, 19, 23), "float32"), *types[2:]], op.attrs(chosen))
+    shape = types[1].shape
+    for unfit in (tuple(d + 7 for d in shape), shape[:-2] + tuple(d + 7 for d in shape[-2:])):
+        with pytest.raises(TypeRuleError):
+            op.infer([types[0], TensorType(unfit, "float32"), *types[2:]], op.attrs(chosen))
 
 
 # --- type rules, by example ------------------------------------------------------------------

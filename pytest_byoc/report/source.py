@@ -17,8 +17,8 @@ import numpy as np
 from ..graph import Graph, Node
 from ..operators import OPERATORS
 
-#: Names the generated function uses for itself.
-_TAKEN = {"tvm", "relay", "relax", "op", "np", "data", "builder", "Tensor", "params", "module", "body"}
+#: Names the generated code uses for itself.
+_TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "module", "body", "getattr"}
 
 
 class SourceError(ValueError):
@@ -26,7 +26,7 @@ class SourceError(ValueError):
 
 
 class _Line:
-    """One call written down. name: of the variable it is assigned to, known only later."""
+    """One call written down. name: of the variable it is assigned to, known later."""
 
     def __init__(self, path: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.path, self.args, self.kwargs = path, tuple(args), dict(kwargs)
@@ -39,7 +39,7 @@ class _Line:
 
 
 class _Value:
-    """Stands for an expression: something with a name, or the result of a line, or a part of one."""
+    """Stands for an expression: a named value, the result of a line, or a part of one."""
 
     def __init__(self, text: Callable[[], str], line: _Line | None = None) -> None:
         self._text, self._line = text, line
@@ -100,7 +100,7 @@ class _Names:
         self._used = set(_TAKEN)
 
     def new(self, wanted: str) -> str:
-        base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in wanted) or "v"
+        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in wanted) or "v"
         if base[0].isdigit() or keyword.iskeyword(base):
             base = "v_" + base
         name, n = base, 1
@@ -121,7 +121,8 @@ class _Names:
         return _Value(lambda: name)
 
 
-def _record(graph: Graph, node: Node, ir: str, path: str, names: _Names) -> tuple[list[_Line], _Value]:
+def _record(graph: Graph, node: Node, ir: str, path: str, names: _Names) -> list[_Line]:
+    """The calls the node becomes, the last of which is its result; the others have names."""
     record = OPERATORS.get(node.op)
     lowering = getattr(record, ir) if record is not None else None
     if lowering is None:
@@ -134,7 +135,7 @@ def _record(graph: Graph, node: Node, ir: str, path: str, names: _Names) -> tupl
         raise SourceError("the lowering of %s does not end in a call" % node.op)
     for line in lines[:-1]:
         line.name = names.new("t0")
-    return lines, result
+    return lines
 
 
 def _is_tuple(node: Node) -> bool:
@@ -149,11 +150,13 @@ def relay_source(graph: Graph) -> list[str]:
     names, out = _Names(), []
     for s in graph.inputs:
         name = names.define(s.name)
-        out.append("%s = relay.var(%r, shape=%r, dtype=%r)" % (name, s.name, s.type.shape, s.type.dtype))
+        parts = (name, s.name, s.type.shape, s.type.dtype)
+        out.append("%s = relay.var(%r, shape=%r, dtype=%r)" % parts)
     for s in graph.constants:
-        out.append("%s = relay.const(tvm.nd.array(data[%r]))" % (names.define(s.name), "constant." + s.name))
+        name = names.define(s.name)
+        out.append("%s = relay.const(tvm.nd.array(data[%r]))" % (name, "constant." + s.name))
     for node in graph.nodes:
-        lines, _ = _record(graph, node, "relay", "relay", names)
+        lines = _record(graph, node, "relay", "relay", names)
         out += ["%s = %s" % (line.name, line.text()) for line in lines[:-1]]
         if _is_tuple(node):
             whole = names.new("t0")
@@ -178,7 +181,8 @@ def relax_source(graph: Graph) -> list[str]:
     out = ['Tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType']
     for s in graph.inputs:
         name = names.define(s.name)
-        out.append("%s = relax.Var(%r, Tensor(%r, %r))" % (name, s.name, s.type.shape, s.type.dtype))
+        parts = (name, s.name, s.type.shape, s.type.dtype)
+        out.append("%s = relax.Var(%r, Tensor(%r, %r))" % parts)
     for s in graph.constants:
         name = names.define(s.name)
         out.append("%s = relax.const(data[%r], %r)" % (name, "constant." + s.name, s.type.dtype))
@@ -187,7 +191,7 @@ def relax_source(graph: Graph) -> list[str]:
     out.append('with builder.function("main", [%s]):' % params)
     out.append("    with builder.dataflow():")
     for node in graph.nodes:
-        lines, _ = _record(graph, node, "relax", "relax.op", names)
+        lines = _record(graph, node, "relax", "relax.op", names)
         body = ["%s = %s" % (line.name, line.text()) for line in lines[:-1]]
         text = lines[-1].text()
         if _is_tuple(node):

@@ -17,11 +17,12 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
     yield f"target {record.target}, {_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     yield "", plain
-    yield from _table(record)
-    yield "", plain
+    if record.cells:
+        yield from _table(record)
+        yield "", plain
     counts = ", ".join(f"{record.outcomes[o]} {o}" for o in OUTCOMES if record.outcomes[o])
     yield f"{record.graphs} graphs: {counts or 'none examined'}", plain
-    if record.graphs:
+    if record.cells:
         yield (
             f"{record.regions} subgraphs; "
             f"{record.offload_share():.0%} of the operators generated were offloaded",

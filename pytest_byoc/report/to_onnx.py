@@ -119,6 +119,8 @@ def _channels_first(c: _Context, layout: str) -> str:
 
 def _image(c: _Context, layout: str, op: str, inputs: Sequence[str], **attrs: Any) -> None:
     """`op` on NCHW, brought back to the layout."""
+    if not c.x.dtype.startswith("float"):
+        raise NotExpressible("ONNX has no %s of %s." % (op, c.x.dtype))
     if layout == "NCHW":
         c.result(op, inputs, **attrs)
     else:

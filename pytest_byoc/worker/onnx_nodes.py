@@ -11,6 +11,7 @@ import glob
 import importlib
 import os
 import warnings
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 
 import numpy as np
@@ -23,6 +24,9 @@ from .server import Reporter
 STAGE = "import "
 #: dtypes both sides and the protocol know.
 _KINDS = "biuf"
+
+#: ONNX's names of those they don't begin with one of these.
+_FOREIGN = ("BFLOAT", "FLOAT4", "FLOAT8", "INT2", "INT4", "UINT2", "UINT4", "COMPLEX")
 
 #: One test: model, inputs and expected outputs in order.
 Case = Tuple[Any, List[np.ndarray], List[np.ndarray]]
@@ -49,18 +53,29 @@ class GivenModule:
 
 
 def describe(ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
-    """Records the version of `onnx` here (None: there is none), and for each record of `graphs` the
-    IR operators that its graph is lowered to."""
+    """Records the version of `onnx` here (None: there is none), a number that changes with TVM, and
+    for each record of `graphs` the IR operators that its graph is lowered to."""
     try:
         version = importlib.import_module("onnx").__version__
     except ImportError:
         version = None
     reporter.send({"fact": "onnx", "executor": None, "value": version})
+    reporter.send({"fact": "stamp", "executor": None, "value": _stamp(ir)})
     found = {}
     for name, entry in job["graphs"].items():
         module, _ = ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
         found[name] = operators(ir, module)
     reporter.send({"fact": "records", "executor": None, "value": found})
+
+
+def _stamp(ir: Any) -> float:
+    """When this TVM's libraries or its ONNX frontend were last changed: its version may stay."""
+    import tvm
+
+    root = os.path.dirname(tvm.__file__)
+    patterns = ("*.so", "lib/*.so", ir.NAME + "/frontend/onnx*", ir.NAME + "/frontend/onnx/*.py")
+    paths = [p for pattern in patterns for p in glob.glob(os.path.join(root, pattern))]
+    return max([os.path.getmtime(p) for p in paths], default=0.0)
 
 
 def import_tests(ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -128,13 +143,13 @@ def _tests() -> Dict[str, Callable[[], Case]]:
 
     root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "node")
     if os.path.isdir(root):
-        return {n: lambda p=os.path.join(root, n): _from_files(p) for n in os.listdir(root)}
+        return {n: partial(_from_files, os.path.join(root, n)) for n in os.listdir(root)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests
 
         cases = load_model_tests(kind="node")
-    return {c.name: lambda c=c: _from_case(c) for c in cases}
+    return {c.name: partial(_from_case, c) for c in cases}
 
 
 def _from_files(folder: str) -> Case:
@@ -148,9 +163,13 @@ def _from_files(folder: str) -> Case:
             try:
                 with open(path, "rb") as f:
                     tensor.ParseFromString(f.read())
-                yield numpy_helper.to_array(tensor)
+                array = numpy_helper.to_array(tensor)
             except Exception:  # a sequence or an optional, read as a tensor
                 raise NotImported("an %s is not a tensor" % kind) from None
+            stored = onnx.TensorProto.DataType.Name(tensor.data_type)
+            if stored.startswith(_FOREIGN):  # handed out as float32 or uint16
+                raise NotImported("it has a tensor of %s" % stored.lower())
+            yield array
 
     model = onnx.load(os.path.join(folder, "model.onnx"))
     return model, list(tensors("input")), list(tensors("output"))
@@ -210,11 +229,13 @@ def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
     return changed, {n: a for n, a in feeds.items() if n not in names}
 
 
-def _import_with(
-    ir: Any, model: Any, feeds: Mapping[str, np.ndarray]
-) -> Tuple[Any, Dict[str, np.ndarray]]:
+def _import_with(ir: Any, model: Any, feeds: Mapping[str, np.ndarray]) -> Tuple[Any, Dict[str, np.ndarray]]:
     shapes = {n: list(a.shape) for n, a in feeds.items()}
     module = _relay(model, shapes) if ir.NAME == "relay" else _relax(model, shapes)
+    if ir.NAME == "relay" and _is_dynamic(ir, module):
+        module = _language(ir).transform.DynamicToStatic()(module)
+    if _is_dynamic(ir, module):
+        raise NotImported("shapes in the imported module depend on values")
     parameters = list(module["main"].params)
     if len(parameters) != len(feeds):
         raise NotImported("%d parameters are left of %d inputs" % (len(parameters), len(feeds)))
@@ -228,28 +249,7 @@ def _relay(model: Any, shapes: Mapping[str, List[int]]) -> Any:
     from tvm import relay
 
     module, _ = relay.frontend.from_onnx(model, shape=shapes, freeze_params=True)
-    module = relay.transform.InferType()(module)
-    if _is_dynamic(relay, module):
-        module = relay.transform.DynamicToStatic()(module)
-        if _is_dynamic(relay, module):
-            raise NotImported("shapes in the imported module depend on values")
-    return module
-
-
-def _is_dynamic(relay: Any, module: Any) -> bool:
-    import tvm
-
-    found = []
-
-    def visit(e: Any) -> None:
-        pending = [e.checked_type] if isinstance(e, relay.Call) else []
-        while pending:
-            t = pending.pop()
-            pending += list(t.fields) if isinstance(t, tvm.ir.TupleType) else []
-            found.extend(d for d in getattr(t, "shape", ()) if isinstance(d, tvm.tir.Any))
-
-    relay.analysis.post_order_visit(module["main"], visit)
-    return bool(found)
+    return relay.transform.InferType()(module)
 
 
 def _relax(model: Any, shapes: Mapping[str, List[int]]) -> Any:
@@ -258,15 +258,45 @@ def _relax(model: Any, shapes: Mapping[str, List[int]]) -> Any:
     return from_onnx(model, shape_dict=dict(shapes), keep_params_in_input=False)
 
 
+def _is_dynamic(ir: Any, module: Any) -> bool:
+    """Whether the type of any value has a dimension that is not a number."""
+    found = []
+    language = _language(ir)
+
+    def visit(e: Any) -> None:
+        pending = [_type_of(e)] if isinstance(e, (language.Call, language.Var)) else []
+        while pending:
+            t = pending.pop()
+            pending += list(getattr(t, "fields", ()))
+            if hasattr(t, "dtype") and hasattr(t, "shape"):  # a tensor
+                # Relax: None, or a variable, for a shape that is not known.
+                known = ir.NAME == "relay" or hasattr(t.shape, "values")
+                found.append(not known or any(not hasattr(d, "value") for d in t.shape))
+
+    language.analysis.post_order_visit(module["main"], visit)
+    return any(found)
+
+
+def _type_of(e: Any) -> Any:
+    """The type of an expression of either IR; None for what has none, such as an operator."""
+    for attribute in ("checked_type", "struct_info", "ty"):
+        try:
+            return getattr(e, attribute)
+        except (AttributeError, ValueError, RuntimeError):
+            continue
+    return None
+
+
+def _language(ir: Any) -> Any:
+    return importlib.import_module("tvm." + ir.NAME)
+
+
 def operators(ir: Any, module: Any) -> List[str]:
     """Names of the operators that a module calls, each once, sorted."""
     import tvm
 
     found = set()
-    if ir.NAME == "relay":
-        from tvm import relay as language
-    else:
-        from tvm import relax as language
+    language = _language(ir)
 
     def visit(e: Any) -> None:
         if isinstance(e, language.Call) and isinstance(e.op, tvm.ir.Op):

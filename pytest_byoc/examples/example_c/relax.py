@@ -105,11 +105,14 @@ register_patterns(_patterns())
 # ---- partitioning ------------------------------------------------------------------------------
 
 
-def partition_for_example_c(mod: tvm.IRModule, bind_constants: bool = True) -> tvm.IRModule:
+def partition_for_example_c(
+    mod: tvm.IRModule, bind_constants: bool = _TVM >= (0, 26)
+) -> tvm.IRModule:
     """Cut out what example_c computes; ``RunCodegen`` then calls the codegen.
 
     With ``bind_constants`` weights are embedded in the generated source, without it they are passed
-    at each call.
+    at each call. TVM 0.25 takes two composites for the same one, and drops the second, where they
+    differ in nothing but the constants bound into them: so there they are passed.
     """
     # A region that nothing uses would lose its call, but stay in the module: not to be built.
     mod = relax.transform.DeadCodeElimination()(mod)
