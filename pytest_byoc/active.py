@@ -20,6 +20,7 @@ from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .recorder import TargetRecord
 from .report import json_report, terminal
+from .report.words import vendor_frame
 from .session import TargetSession
 from .settings import SettingsError, as_mapping, resolve
 from .worker.client import WorkerError
@@ -192,7 +193,7 @@ def _in_words(name: str, error: WorkerError) -> str:
     """One message for a worker that can't be had: what was raised, and where in the vendor's code."""
     if error.kind is None:
         return str(error)
-    frame = error.vendor_frame()
+    frame = vendor_frame(error.frames)
     text = f"target {name} cannot be imported: {error.kind}: {error}"
     if frame is not None:
         text += f"\n  in {frame['file']}:{frame['line']}, in {frame['function']}"

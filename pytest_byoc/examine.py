@@ -56,7 +56,6 @@ class Examiner:
         self._claims: dict[str, tuple[bool, ...]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
-        self.graphs_examined = 0
 
     # --- workers -----------------------------------------------------------------------------
 
@@ -161,8 +160,10 @@ class Examiner:
         """The verdict on a graph; the same graph is examined once."""
         key = graph.to_json()
         if key not in self._verdicts:
-            self._verdicts[key] = self._examine(graph)
-            self.graphs_examined += 1
+            verdict = self._examine(graph)
+            # What was seen of a failure is needed again; the rest would only fill the memory.
+            self._verdicts[key] = verdict if verdict.failed else replace(verdict, evidence=None)
+            return verdict
         return self._verdicts[key]
 
     def _examine(self, graph: Graph) -> Verdict:

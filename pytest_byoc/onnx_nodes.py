@@ -23,13 +23,14 @@ import numpy as np
 
 from reference_kernels import Bounded, exact
 
-from .evidence import Evidence, JobReport
+from .evidence import Evidence, JobReport, compare
 from .examine import Examiner, decide
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph, Node, Source, TensorType
 from .operators import OPERATORS
 from .outcome import ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from .report.words import printed_lines
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
 from .worker.protocol import Decoder
@@ -237,16 +238,24 @@ def tolerated(array: np.ndarray) -> Bounded:
 
 
 def judge(evidence: OnnxEvidence) -> Verdict:
-    """The truth table of `outcome`. Where target and LLVM are wrong and agree, TVM's importer or its
-    build is: reference-wrong."""
+    """The truth table of `outcome`, except that a result is not held against the target where LLVM's
+    is wrong as well: TVM's importer, or its build, does not do what ONNX says."""
     fault = _retyped(evidence)
     verdict = decide(evidence)
-    if verdict.failed:
-        notes = (*verdict.notes, *([f"{fault}; the target is held to LLVM's output"] if fault else []))
-        return replace(verdict, notes=notes)
-    if verdict.outcome == ORACLE_SUSPECT or fault:
-        return replace(verdict, outcome=REFERENCE_WRONG, notes=(*verdict.notes, *([fault] if fault else [])))
+    if fault:
+        verdict = replace(verdict, notes=(*verdict.notes, f"{fault}; the target is held to LLVM's output"))
+    wrong_only = all(f.outcome == WRONG_RESULT for f in verdict.findings)
+    if verdict.failed and wrong_only and _llvm_outside(evidence):
+        notes = (*verdict.notes, "the target's result is another one: " + verdict.findings[0].message)
+        return replace(verdict, outcome=REFERENCE_WRONG, findings=(), notes=notes)
+    if verdict.outcome == ORACLE_SUSPECT or (fault and not verdict.failed):
+        return replace(verdict, outcome=REFERENCE_WRONG)
     return verdict
+
+
+def _llvm_outside(evidence: OnnxEvidence) -> bool:
+    outputs = evidence.reference_outputs(0) or []
+    return any(compare(a, b).outside.any() for a, b in zip(outputs, evidence.expected[0]))
 
 
 def _retyped(evidence: OnnxEvidence) -> str | None:
@@ -288,10 +297,7 @@ def describe(verdict: Verdict, target: str, command: str) -> str:
     lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
     if verdict.outcome == WRONG_RESULT and finding.stage == "compare":
         lines.append(f"ONNX's tolerance: {ATOL:g} + {RTOL:g} * |expected|; integers exactly")
-    printed = str(finding.details.get("printed") or "").strip()
-    if printed:
-        lines += ["", "the process printed (its last lines):"]
-        lines += ["  | " + line for line in printed.splitlines()[-15:]]
+    lines += printed_lines(finding.details)
     lines += ["", "inputs:"]
     lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
     lines += [f"note: {note}" for note in verdict.notes]

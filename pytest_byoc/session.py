@@ -16,6 +16,7 @@ from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
 from .recorder import TargetRecord
 from .report import bundle
+from .report.words import printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
@@ -171,14 +172,11 @@ class TargetSession:
             finding.message,
         ]
         lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
-        frame = _vendor_frame(finding.details.get("exception"))
+        frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
         if frame:
             lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
             lines.append(f"  {frame['text']}")
-        printed = str(finding.details.get("printed") or "").strip()
-        if printed:
-            lines += ["", "the process printed (its last lines):"]
-            lines += ["  | " + line for line in printed.splitlines()[-15:]]
+        lines += printed_lines(finding.details)
         n, before = len(verdict.graph.nodes), len(original.graph.nodes)
         shrunk = f", shrunk from {before}" if before != n else ""
         lines += ["", f"graph ({n} operator{'s' if n != 1 else ''}{shrunk}):"]
@@ -193,11 +191,3 @@ class TargetSession:
 
 def _declared(d: TargetDeclaration) -> dict[str, object]:
     return {"ir": d.ir, "python": d.python, "libraries": d.libraries, "sys_path": d.sys_path}
-
-
-def _vendor_frame(exception: dict[str, object] | None) -> dict[str, object] | None:
-    """The innermost frame that is neither ours nor TVM's."""
-    frames = (exception or {}).get("frames") or []
-    assert isinstance(frames, list)
-    theirs = [f for f in frames if not f["ours"] and not f["tvm"]]
-    return theirs[-1] if theirs else None

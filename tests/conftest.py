@@ -16,6 +16,10 @@ from pytest_byoc.worker.client import Worker
 
 pytest_plugins = ["pytester"]
 
+# pytester gives each test a home of its own; what is kept there (the imported ONNX node tests) is
+# the same for all.
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+
 #: The interpreter that holds TVM; the environments of tox set it.
 PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -244,7 +244,7 @@ def test_the_bound_of_a_float64_output_is_doubled_as_in_the_comparison(tmp_path:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:
-    """The script's names, without TVM. `check(function, …)`: the sentence it fails with, or None."""
+    """The names in the script, without TVM. check(function, …): the sentence it fails with."""
     write(tmp_path, verdict(several()))
     path = tmp_path / "reproduce.py"
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "reproduce"}
@@ -325,7 +325,7 @@ def test_the_script_is_python_3_8_and_needs_none_of_ours(tmp_path: Path, ir: str
     assert "/lib/one.so" in text and "/lib/two.so" in text and "/home/me" in text
     assert "says '''this''' \\x" in (ast.get_docstring(tree) or "")
     assert "/usr/bin/python3 reproduce.py" in (ast.get_docstring(tree) or "")
-    assert len(text.splitlines()) < 290
+    assert len(text.splitlines()) < 300
 
 
 @pytest.mark.parametrize("ir", IRS)

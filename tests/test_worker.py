@@ -10,6 +10,7 @@ import pytest
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.report.words import vendor_frame
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -137,7 +138,7 @@ def test_import_errors_name_the_vendors_frame(tmp_path: Path, ir: str) -> None:
     with pytest.raises(WorkerError, match="the SDK is not installed") as caught:
         e.open()
     e.close()
-    frame = caught.value.vendor_frame()
+    frame = vendor_frame(caught.value.frames)
     assert frame is not None
     assert frame["file"].endswith("broken_import.py") and frame["function"] == "_load"
 

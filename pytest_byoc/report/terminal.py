@@ -29,7 +29,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             plain,
         )
     yield from _not_offloaded(record)
-    if record.onnx:
+    if any(not result.startswith("left out") for result in record.onnx.values()):
         yield from _onnx(record)
     for outcome, title in (
         (REFERENCE_WRONG, "TVM's own LLVM build is wrong or fails (not held against the target)"),

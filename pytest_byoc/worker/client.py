@@ -29,14 +29,6 @@ class WorkerError(Exception):
         self.kind = kind
         self.frames = frames or []
 
-    def vendor_frame(self) -> dict[str, Any] | None:
-        """The innermost frame that is neither ours nor TVM's nor the import system's."""
-        theirs = [
-            f for f in self.frames
-            if not f["ours"] and not f["tvm"] and "importlib" not in f["file"] and "<frozen" not in f["file"]
-        ]
-        return theirs[-1] if theirs else None
-
 
 class Worker:
     """One worker process. Started by `start`; started anew after it died."""

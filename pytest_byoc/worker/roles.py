@@ -157,7 +157,8 @@ class TargetRole(Role):
             "deterministic": self.target.deterministic,
             "opt_level": self.target.opt_level,
             "runtime_libraries": [
-                os.path.abspath(p)
+                # A bare name is the dynamic loader's to find.
+                os.path.abspath(p) if os.sep in p else p
                 for p in list(self.target.libraries) + list(self.target.runtime_libraries)
             ],
         }

@@ -153,7 +153,9 @@ class ForkServer:
         decoder = Decoder()
         printed = b""
         stage = "start"
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
+        deadline = began + timeout
+        seconds: Dict[str, float] = {}
         hung = False
         waited: Optional[Tuple[int, Any]] = None
         garbage = False
@@ -176,8 +178,10 @@ class ForkServer:
                     try:
                         for raw, message in decoder.feed_raw(data):
                             if "stage" in message and len(message) == 1:
-                                stage = message["stage"]
-                                deadline = time.monotonic() + timeout
+                                now = time.monotonic()
+                                seconds[stage] = seconds.get(stage, 0.0) + now - began
+                                stage, began = message["stage"], now
+                                deadline = now + timeout
                             self._control.sendall(raw)
                     except ProtocolError:
                         garbage = True
@@ -198,10 +202,12 @@ class ForkServer:
         if waited is None:
             _, status, usage = os.wait4(pid, 0)
             waited = (status, usage)
+        seconds[stage] = seconds.get(stage, 0.0) + time.monotonic() - began
         status, usage = waited
         killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
         return {
             "stage": stage,
+            "seconds": {k: round(v, 6) for k, v in seconds.items()},
             "hung": hung,
             "signal": _signal_name(killed) if killed else None,
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,

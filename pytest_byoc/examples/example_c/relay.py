@@ -173,6 +173,14 @@ def _codegen(function: relay.Function) -> tvm.runtime.Module:
     return create(source, "c", [symbol], [])
 
 
+@tvm.register_func(f"relay.ext.{NAME}.constant_updater")
+def _constants_to_export(function: relay.Function, symbol: str) -> Dict[str, Any]:
+    """None: they are in the source. By default TVM would store them once more, as parameters of
+    the library, which AOT then takes for inputs that it cannot find.
+    """
+    return {}
+
+
 def translate(function: relay.Function, symbol: str) -> Subgraph:
     """The function as a subgraph. Tuples vanish: TVM passes their fields as arguments."""
     graph = Subgraph(symbol)

@@ -24,14 +24,16 @@ def check_available() -> None:
     """Raises Failure, with the remedy, where this interpreter has no Relax we serve."""
     try:
         import tvm
-    except ImportError as e:
-        raise Failure("TVM cannot be imported (%s). %s." % (e, REMEDY)) from None
+    except Exception as e:  # a broken installation raises anything
+        raise Failure(
+            "TVM cannot be imported (%s: %s). %s." % (type(e).__name__, e, REMEDY)
+        ) from None
     version = tuple(int(p) for p in tvm.__version__.split(".")[:2])
     if version < (0, 25):
         raise Failure("TVM %s is too old for Relax. %s." % (tvm.__version__, REMEDY))
     try:
         from tvm import relax  # noqa: F401
-    except ImportError as e:
+    except Exception as e:
         raise Failure(
             "TVM %s does not import Relax (%s). %s." % (tvm.__version__, e, REMEDY)
         ) from None

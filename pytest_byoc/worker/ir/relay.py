@@ -31,11 +31,13 @@ def check_available() -> None:
     """Raises Failure, with the remedy, where this interpreter has no Relay."""
     try:
         import tvm
-    except ImportError as e:
-        raise Failure("TVM cannot be imported (%s). %s." % (e, REMEDY)) from None
+    except Exception as e:  # a broken installation raises anything
+        raise Failure(
+            "TVM cannot be imported (%s: %s). %s." % (type(e).__name__, e, REMEDY)
+        ) from None
     try:
         from tvm import relay  # noqa: F401
-    except ImportError as e:
+    except Exception as e:
         raise Failure(
             "TVM %s does not import Relay (%s). %s." % (tvm.__version__, e, REMEDY)
         ) from None

@@ -1,0 +1,24 @@
+"""Pieces of text that several reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def printed_lines(details: Mapping[str, object]) -> list[str]:
+    """The end of what the process printed, for a failure's text."""
+    printed = [
+        line
+        for line in str(details.get("printed") or "").strip().splitlines()
+        if not line.startswith("Extension modules:")
+    ]
+    if not printed:
+        return []
+    return ["", "the process printed (its last lines):", *("  | " + line for line in printed[-15:])]
+
+
+def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The innermost frame of an exception that is neither ours, nor TVM's, nor the import system's."""
+    theirs = [f for f in frames if not (f["ours"] or f["tvm"] or "importlib" in f["file"])]
+    return theirs[-1] if theirs else None

@@ -1,0 +1,77 @@
+"""Faults planted in the example target are found, by the check that is there for them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import conformance
+from fixtures.faults import EXAMPLE, FAULTS, Fault, FaultError, Patch, apply
+from pytest_byoc.checks import CHECKS
+from pytest_byoc.operators import OPERATORS
+
+from .conftest import PYTHON
+
+SUITE = Path(conformance.__file__).parent
+
+#: One fault that each check alone, or first, has to see: (fault, tests that show it, pattern for -k).
+FIRST_SEEN_BY = {
+    "process": ("crash_on_rank_zero", "test_operators.py", "shape_scalar"),
+    "offload": ("symbols_equal", "test_structures.py", "host_between"),
+    "inputs-unmodified": ("input_overwritten", "test_operators.py", "nn.relu"),
+    "outputs-written": ("vector_tail", "test_operators.py", "nn.relu"),
+    "numerics": ("constants_cached", "test_structures.py", "equal_regions"),
+    "rerun": ("weights_packed_once", "test_operators.py", "dense and weight_input"),
+    "roundtrip": ("constants_in_python", "test_operators.py", "constant_operand"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_fits(name: str, tmp_path: Path) -> None:
+    fault = FAULTS[name]
+    assert fault.name == name and name.isidentifier()
+    assert fault.check is None or fault.check in {"process", *(c.id for c in CHECKS)}
+    assert fault.operators and set(fault.operators) <= set(OPERATORS)
+    path = apply(fault, tmp_path)
+    for patch in fault.patches:
+        changed = (path / patch.file).read_text()
+        assert changed != (EXAMPLE / patch.file).read_text()
+        compile(changed, patch.file, "exec")
+
+
+def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    patch = Patch("support.py", "no such text", "")
+    with pytest.raises(FaultError, match=r"fault f: in example_c/support.py .* 0 times.*\nno such text"):
+        apply(Fault("f", 1, "", ("add",), "numerics", (patch,)), tmp_path)
+
+
+def test_every_check_has_a_fault() -> None:
+    page = Path(__file__).parent.parent / "docs" / "checks.md"
+    documented = re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.M)
+    assert set(FIRST_SEEN_BY) == set(documented)
+    for check, (name, _, _) in FIRST_SEEN_BY.items():
+        assert FAULTS[name].check == check
+
+
+@pytest.mark.parametrize("check", FIRST_SEEN_BY)
+def test_fault_is_found(pytester: pytest.Pytester, ir: str, check: str) -> None:
+    name, module, pattern = FIRST_SEEN_BY[check]
+    fault = FAULTS[name]
+    target = apply(fault, pytester.path)
+    result = pytester.runpytest_subprocess(
+        str(SUITE / module), f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
+        f"--byoc-ir={ir}", f"--byoc-operators={','.join(fault.operators)}", "--byoc-report=out",
+        "-x", "-k", pattern, "-p", "no:cacheprovider", f"--rootdir={pytester.path}", timeout=300,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+    assert failure["check"] == check
+    assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) <= 3
+    script = Path(failure["graph"]).with_name("reproduce.py")
+    done = subprocess.run([PYTHON, str(script)], capture_output=True, text=True, timeout=180)
+    assert done.returncode, done.stdout
+    assert done.returncode != 1 or "FAILED:" in done.stdout, done.stderr
