@@ -134,6 +134,12 @@ class Evidence:
             judged += int(compare(bounded.value, bounded).judged.sum())
         return judged / total if total else 0.0
 
+    @staticmethod
+    def inside(actual: np.ndarray, expected: Bounded) -> np.ndarray:
+        """Where an output is judged and found to be right."""
+        comparison = compare(actual, expected)
+        return comparison.judged & ~comparison.outside
+
     def compare(
         self, check: str, kind: str, which: int, arrays: Sequence[np.ndarray], how: str
     ) -> Iterator[Finding]:

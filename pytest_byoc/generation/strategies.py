@@ -62,20 +62,29 @@ def graphs(
         if position == focus_at and focus is not None:
             op, follow = OPERATORS[focus], False
         else:
-            op, follow = _draw_operator(draw, records, names, last_op)
+            op, follow = _draw_operator(draw, builder, records, last_op)
         lead = _draw_lead(draw, builder, op, dtype, last if follow else None)
         outputs = _draw_node(draw, builder, op, lead)
         last, last_op = outputs[0], op.name
     return builder.graph(*_draw_outputs(draw, builder))
 
 
+def _chance(draw: st.DrawFn, out_of_ten: int) -> bool:
+    """True in that many cases of ten. Shrinks to False."""
+    return draw(st.integers(0, 9)) >= 10 - out_of_ten
+
+
 def _draw_operator(
-    draw: st.DrawFn, records: list[Operator], names: list[str], last_op: str
+    draw: st.DrawFn, builder: Builder, records: list[Operator], last_op: str
 ) -> tuple[Operator, bool]:
-    followers = [f for f in FOLLOWERS.get(last_op, ()) if f in names]
-    if bool(followers) and draw(st.booleans()):
-        return OPERATORS[draw(st.sampled_from(followers))], True
-    return draw(st.sampled_from(records)), draw(st.booleans())
+    """An operator, and whether the last value is to be its first operand."""
+    followers = [r for r in records if r.name in FOLLOWERS.get(last_op, ())]
+    if followers and _chance(draw, 5):
+        return draw(st.sampled_from(followers)), True
+    # Mostly one that takes a value the graph has: else the graph falls into pieces.
+    fitting = [r for r in records if any(_fits(builder, r, name) for name in builder.types)]
+    pool = fitting if fitting and _chance(draw, 8) else records
+    return draw(st.sampled_from(pool)), _chance(draw, 5)
 
 
 def _draw_lead(
@@ -85,8 +94,9 @@ def _draw_lead(
     if preferred is not None and _fits(builder, op, preferred):
         return preferred
     candidates = [name for name in builder.types if _fits(builder, op, name)]
-    if bool(candidates) and draw(st.booleans()):
-        return draw(st.sampled_from(candidates[::-1]))
+    made = [name for name in candidates if name[0] == "v"]
+    if candidates and _chance(draw, 9):
+        return draw(st.sampled_from((made or candidates)[::-1]))
     if dtype not in op.dtypes:
         dtype = op.dtypes[0]
     shape = draw(st.sampled_from([s for s in op.shapes if op.takes(TensorType(s, dtype))]))

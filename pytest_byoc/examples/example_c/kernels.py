@@ -6,15 +6,16 @@ settled here in Python, and the C is nothing but loops. Adding a kernel is addin
 
 from __future__ import annotations
 
-from typing import Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping
 
 from .c_text import C_TYPES, broadcast_strides, literal, loop, loops, offset, strides
 from .subgraph import Buffer, Step
 
 Names = Mapping[Buffer, str]
 Lines = List[str]
+Emitter = Callable[[Step, Names], Lines]
 
-KERNELS: Dict[str, Callable[[Step, Names], Lines]] = {}
+KERNELS: Dict[str, Emitter] = {}
 
 
 def emit(step: Step, names: Names) -> Lines:
@@ -22,8 +23,8 @@ def emit(step: Step, names: Names) -> Lines:
     return KERNELS[step.kernel](step, names)
 
 
-def _kernel(*kernels: str) -> Callable:
-    def register(function: Callable[[Step, Names], Lines]) -> Callable[[Step, Names], Lines]:
+def _kernel(*kernels: str) -> Callable[[Emitter], Emitter]:
+    def register(function: Emitter) -> Emitter:
         KERNELS.update(dict.fromkeys(kernels, function))
         return function
 
@@ -39,7 +40,7 @@ def _indices(rank: int, prefix: str = "i") -> List[str]:
 # come out as they do there: max(a, b) is `a > b ? a : b`.
 
 
-def _unary(kernel: str, x: str, dtype: str, attrs: Mapping) -> str:
+def _unary(kernel: str, x: str, dtype: str, attrs: Mapping[str, Any]) -> str:
     """The C expression of ``kernel`` applied to the variable ``x``."""
     zero, one, f = literal(0, dtype), literal(1, dtype), "f" if dtype == "float32" else ""
     if kernel == "relu":

@@ -58,7 +58,7 @@ def _check(context: PatternCheckContext) -> bool:
     return step is not None and reason_unsupported(step) is None
 
 
-def _patterns() -> List[Tuple]:
+def _patterns() -> List[Tuple[Any, ...]]:
     """The shortest first: of two patterns that match, TVM takes the one registered later.
 
     Every ``wildcard()`` is an object of its own: one used twice would match equal operands only.
@@ -120,7 +120,10 @@ def partition_for_example_c(
     if _TVM < (0, 26) and _has_tuples(mod):
         # There MergeCompositeFunctions does not see what depends on what through a tuple, and makes
         # regions that need their own results. So let every composite be a region by itself.
-        return relax.transform.FuseOpsByPattern(patterns, bind_constants, annotate_codegen=True)(mod)
+        fuse_each = relax.transform.FuseOpsByPattern(
+            patterns, bind_constants, annotate_codegen=True
+        )
+        return fuse_each(mod)
     mod = relax.transform.FuseOpsByPattern(patterns, bind_constants)(mod)
     return relax.transform.MergeCompositeFunctions()(mod)
 
@@ -213,7 +216,9 @@ def _evaluate(expr: relax.Expr, values: Dict[relax.Var, Value], graph: Subgraph)
     if isinstance(expr, relax.Tuple):
         return [_evaluate(field, values, graph) for field in expr.fields]
     if isinstance(expr, relax.TupleGetItem):
-        return _evaluate(expr.tuple_value, values, graph)[expr.index]
+        fields = _evaluate(expr.tuple_value, values, graph)
+        assert isinstance(fields, list)
+        return fields[expr.index]
     raise NotImplementedError(f"{NAME}: no code for a {type(expr).__name__}")
 
 

@@ -30,7 +30,9 @@ Value = Union[Buffer, List["Value"]]
 
 def _claims(call: relay.Call) -> bool:
     """The support predicate of every operator: can the call be translated into a step we take?"""
-    inputs = [buffer for arg in call.args for buffer in buffers_of(arg.checked_type) or [None]]
+    inputs: List[Optional[Buffer]] = []
+    for arg in call.args:
+        inputs += buffers_of(arg.checked_type) or [None]
     step = step_of(call, inputs)
     return step is not None and reason_unsupported(step) is None
 
@@ -84,7 +86,7 @@ def _check_composite(root: relay.Expr) -> bool:
 
 
 @register_pattern_table(NAME)
-def pattern_table() -> List[Tuple]:
+def pattern_table() -> List[Tuple[Any, ...]]:
     """Composites, the longest first: what a longer one cannot have is tried as a shorter one.
 
     A convolution or dense layer by itself needs no pattern: it is claimed as an operator.
@@ -196,7 +198,9 @@ def translate(function: relay.Function, symbol: str) -> Subgraph:
         elif isinstance(expr, relay.Tuple):
             values[expr] = [values[field] for field in expr.fields]
         elif isinstance(expr, relay.TupleGetItem):
-            values[expr] = values[expr.tuple_value][expr.index]
+            fields = values[expr.tuple_value]
+            assert isinstance(fields, list)
+            values[expr] = fields[expr.index]
         elif isinstance(expr, relay.Call):
             step = _checked(_call_step(expr, values), expr)
             graph.add(step)

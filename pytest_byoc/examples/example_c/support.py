@@ -7,7 +7,7 @@ IR; a front end that cannot translate a call into a step at all does not claim i
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from .subgraph import Step
 
@@ -104,7 +104,7 @@ def _check_pool2d(step: Step) -> Optional[str]:
     return None
 
 
-def _sees_data(axis: int, window: int, size: int, attrs: dict) -> bool:
+def _sees_data(axis: int, window: int, size: int, attrs: Dict[str, Any]) -> bool:
     start = window * attrs["strides"][axis] - attrs["padding"][axis]
     taps = (start + k * attrs["dilation"][axis] for k in range(attrs["pool_size"][axis]))
     return any(0 <= tap < size for tap in taps)
