@@ -34,6 +34,9 @@ from .worker.client import Worker, WorkerError
 
 #: A graph of which less than this share of output elements can be judged is inconclusive.
 JUDGED_SHARE = 0.5
+#: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
+HANG_FACTOR = 20.0
+HANG_FLOOR = 3.0
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
 
@@ -56,6 +59,8 @@ class Examiner:
         self._claims: dict[str, tuple[bool, ...]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
+        self._hung = False
+        self._longest = 0.0
 
     # --- workers -----------------------------------------------------------------------------
 
@@ -186,28 +191,50 @@ class Examiner:
         folder.mkdir()
         job = {**job, "kind": "examine", "graph": graph.to_dict()}
         target, reference = self._workers["target"], self._workers["reference"]
-        target.submit({**job, "folder": str(folder), "executors": self.executors})
+        target.submit({**job, "folder": str(folder), "executors": self.executors}, self._limit())
         reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
         evidence = Evidence(
-            graph, job["inputs"], job["constants"], expected(),
-            target=target.collect(), reference=reference.collect(), deterministic=self.deterministic,
+            graph, job["inputs"], job["constants"], [], JobReport(), JobReport(),
+            deterministic=self.deterministic,
         )
+        try:
+            evidence.expected = expected()
+        finally:
+            evidence.target, evidence.reference = target.collect(), reference.collect()
+        self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             loader = self._workers["loader"]
-            loader.submit({"inputs": job["inputs"], "artifacts": artifacts})
+            loader.submit({"inputs": job["inputs"], "artifacts": artifacts}, self._limit())
             evidence.loader = loader.collect()
+            self._learn(evidence.loader)
         self._confirm(evidence, job)
         shutil.rmtree(folder, ignore_errors=True)
         return evidence
 
+    def _limit(self) -> float:
+        """Seconds for a stage of the target's. Once it has hung, what the others took is the measure:
+        a target that hangs on an operator would otherwise cost the full limit for each of its cases.
+        """
+        limit = self.settings.timeout
+        return min(limit, max(HANG_FLOOR, HANG_FACTOR * self._longest)) if self._hung else limit
+
+    def _learn(self, report: JobReport) -> None:
+        if report.died == "hung":
+            self._hung = True
+        elif report.end is not None:
+            self._longest = max([self._longest, *report.end["seconds"].values()])
+
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
-        """A stage that fails under another executor than the reference's is tried there with LLVM."""
-        failed = {m["executor"] for m in evidence.target.raised() if m.get("executor")}
-        for executor in failed - {self.executors[0]}:
-            worker = self._workers["reference"]
-            worker.submit({**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL})
-            evidence.confirmation = worker.collect()
+        """What fails under another executor than the reference's is tried there with LLVM."""
+        failed = {m.get("executor") for m in evidence.target.raised()}
+        if evidence.target.died:
+            failed = set(self.executors)
+        for executor in self.executors[1:]:
+            if executor in failed and not evidence.confirmation.messages:
+                worker = self._workers["reference"]
+                worker.submit({**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL})
+                evidence.confirmation = worker.collect()
 
 
 # --- the decision ------------------------------------------------------------------------------

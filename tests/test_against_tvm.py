@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,9 @@ from pytest_byoc.graph import Graph, show
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.worker.client import Worker
 
-#: Random graphs whose types are checked, and those that are also built by LLVM.
+#: Random graphs whose types are checked, and those that are also built by LLVM (more on demand).
 TYPED = 2000
-BUILT = 300
+BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "300"))
 
 
 def random_graphs(count: int, ir: str, **options: Any) -> list[Graph]:

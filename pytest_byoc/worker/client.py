@@ -124,15 +124,19 @@ class Worker:
 
     # --- jobs --------------------------------------------------------------------------------
 
-    def submit(self, job: Mapping[str, Any]) -> None:
-        """Hands over a job; `collect` brings the report. Jobs of several workers run at once."""
+    def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
+        """Hands over a job; `collect` brings the report. Jobs of several workers run at once.
+
+        timeout: seconds for each stage, where it is not the worker's own.
+        """
+        timeout = timeout or self._timeout
         if self._process is None or self._process.poll() is not None or self._socket is None:
             self.start()
             self.ready()
         assert self._socket is not None
         # The worker ends a stage that hangs; this is for a worker that hangs itself.
-        self._deadline = time.monotonic() + self._timeout * 12 + 30
-        self._socket.sendall(encode({"job": job, "timeout": self._timeout}))
+        self._deadline = time.monotonic() + timeout * 12 + 30
+        self._socket.sendall(encode({"job": job, "timeout": timeout}))
 
     def collect(self) -> JobReport:
         """The report on the job submitted last."""
@@ -144,7 +148,8 @@ class Worker:
                 self.stop()
                 report.end = {
                     "stage": "start", "hung": hung, "signal": None if hung else "lost", "status": None,
-                    "garbage": False, "printed": self._said(), "cpu_seconds": 0.0, "peak_kib": 0,
+                    "seconds": {}, "garbage": False, "printed": self._said(),
+                    "cpu_seconds": 0.0, "peak_kib": 0,
                 }
                 return report
             if "end" in message:
