@@ -107,7 +107,8 @@ def reproduce(bundle: Path, python: str) -> str:
         return f"can't be run: {e}"
     if done.returncode == 0:
         return "passes"
-    if done.returncode == 1 and "FAILED:" not in done.stdout:
+    # "Timeout": it hung so thoroughly that no other thread could say FAILED.
+    if done.returncode == 1 and "FAILED:" not in done.stdout and "Timeout (" not in done.stderr:
         return f"breaks: {(done.stderr.strip().splitlines() or ['silent'])[-1][:200]}"
     return f"fails ({done.returncode})"
 

@@ -246,6 +246,8 @@ def decide(evidence: Evidence) -> Verdict:
     findings += _process_findings(evidence)
     for check in CHECKS:
         findings += check.judge(evidence)
+    # What is wrong with the partitioned module names the failure, not what it leads to in the build.
+    findings.sort(key=lambda f: f.outcome not in (CRASH, HANG) and f.stage not in ("lower", "partition"))
     offloaded = evidence.offloaded()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
@@ -277,7 +279,8 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
             how = f" under the {message['executor']} executor" if message.get("executor") else ""
             findings.append(
                 Finding(
-                    where or message.get("check") or "process", ERROR, message["stage"], raised["type"],
+                    where or ("offload" if message["stage"] == "partition" else "process"),
+                    ERROR, message["stage"], raised["type"],
                     f"{message['stage']} raised {raised['type']}{how}: {_last_line(raised['message'])}",
                     {"exception": raised, "executor": message.get("executor")},
                 )

@@ -20,7 +20,7 @@ SUITE = Path(conformance.__file__).parent
 
 #: One fault that each check alone, or first, has to see: (fault, tests that show it, pattern for -k).
 FIRST_SEEN_BY = {
-    "process": ("crash_on_rank_zero", "test_operators.py", "shape_scalar"),
+    "process": ("crash_in_partition", "test_operators.py", "shape_2x3x4x5"),
     "offload": ("predicate_raises", "test_operators.py", "sum and axis_all"),
     "inputs-unmodified": ("input_overwritten", "test_operators.py", "nn.relu"),
     "outputs-written": ("vector_tail", "test_operators.py", "nn.relu"),

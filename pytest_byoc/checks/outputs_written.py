@@ -41,8 +41,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                     "wrong-result",
                     "run",
                     "unwritten",
-                    "%d of %d elements of output %d (%%%s) were not written under the %s executor, the "
-                    "first at %s: they still hold the poison put there before the run."
+                    "%d of %d elements of output %d (%%%s) hold the poison put into memory before the "
+                    "run (%s executor), the first at %s: they were not written, or computed from memory "
+                    "that nobody wrote."
                     % (int(holes.sum()), holes.size, i, name, executor, index),
                     {"executor": executor, "output": i, "index": index},
                 )

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS
 from ..operators.record import BIAS, DATA, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters, first
+
+#: Operators with this many parameters get pairs of their classes too.
+MANY = 5
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,9 @@ def _cases_of(op: Operator) -> Iterator[Case]:
         yield from case(f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {}))
     for position, parameter in enumerate(op.parameters):
         for label in _class_names(op, position, dtype):
-            # Another shape each time, where the class exists for it.
-            shapes = op.shapes[position % len(op.shapes) :] + op.shapes
+            # Another shape each time, where the class exists for it; one element shows little.
+            several = tuple(s for s in op.shapes if TensorType(s, dtype).size > 1)
+            shapes = several[position % len(several) :] + op.shapes
             made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
             graph = next((g for g in made if g is not None), None)
             yield from case(f"{dtype}-{parameter.name}_{label}", graph)
@@ -68,6 +73,11 @@ def _cases_of(op: Operator) -> Iterator[Case]:
         # Everything off its default at once.
         for turn in (1, 2):
             yield from case(f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn))
+    if len(op.parameters) >= MANY:
+        for label, graph in _pairs(op, dtype):
+            yield from case(f"{dtype}-{label}", graph)
+    for label, graph in _large_values(op):
+        yield from case(label, graph)
     roles = [o.role for o in _default_operands(op, dtype)]
     if DATA in roles:
         yield from case(f"{dtype}-constant_operand", _graph(op, _default_type(op, dtype), {}, DATA))
@@ -75,6 +85,55 @@ def _cases_of(op: Operator) -> Iterator[Case]:
         yield from case(f"{dtype}-constant_first", _constant_lead(op, dtype))
     if WEIGHT in roles or BIAS in roles:
         yield from case(f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None))
+
+
+def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Graph]]:
+    """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
+    met: set[frozenset[tuple[str, str]]] = set()
+    several = [s for s in op.shapes if TensorType(s, dtype).size > 1]
+    names = [p.name for p in op.parameters]
+    for i, j in combinations(range(len(names)), 2):
+        for a in _class_names(op, i, dtype):
+            for b in _class_names(op, j, dtype):
+                if frozenset({(names[i], a), (names[j], b)}) in met:
+                    continue
+                forced = {names[i]: a, names[j]: b}
+                made = (_pair(op, TensorType(s, dtype), forced, met) for s in several)
+                graph = next((g for g in made if g is not None), None)
+                if graph is not None:
+                    yield f"{names[i]}_{a}-{names[j]}_{b}", graph
+
+
+def _pair(
+    op: Operator, x: TensorType, forced: Mapping[str, str], met: set[frozenset[tuple[str, str]]]
+) -> Graph | None:
+    """The graph with the two forced classes, the others chosen to make pairs not met yet."""
+    labels: list[tuple[str, str]] = []
+
+    def new(name: str, label: str) -> int:
+        return sum(frozenset({(name, label), other}) not in met for other in labels)
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        if name in forced and forced[name] not in classes:
+            raise _Unavailable
+        label = forced.get(name) or max(classes, key=lambda c: new(name, c))
+        labels.append((name, label))
+        return classes[label][0]
+
+    graph = _one_node(op, x, pick, "weights")
+    if graph is not None:
+        met.update(frozenset(pair) for pair in combinations(labels, 2))
+    return graph
+
+
+def _large_values(op: Operator) -> Iterator[tuple[str, Graph | None]]:
+    """Values at which exp() overflows, and integers that a float32 cannot hold."""
+    if op.domain is not None:
+        return
+    for dtype, limit in (("float32", 100.0), ("int32", 2.0**23)):
+        if dtype in op.dtypes:
+            x = TensorType(op.shapes[0], dtype)
+            yield f"{dtype}-large_values", _one_node(op, x, first, "weights", limit)
 
 
 def _default_type(op: Operator, dtype: str) -> TensorType:
@@ -130,21 +189,24 @@ def _mixed(op: Operator, dtype: str, turn: int) -> Graph | None:
     return _one_node(op, TensorType(op.shapes[min(turn, len(op.shapes) - 1)], dtype), pick, "weights")
 
 
-def _one_node(op: Operator, x: TensorType, pick: Any, constants: str | None) -> Graph | None:
+def _one_node(
+    op: Operator, x: TensorType, pick: Any, constants: str | None, limit: float = 0.0
+) -> Graph | None:
     builder = Builder(seed=1)
-    lead = builder.lead(op, x)
+    lead = builder.input(x, -limit, limit) if limit else builder.lead(op, x)
     try:
         chosen = choose_parameters(op, x, pick)
     except _Unavailable:
         return None
 
     def supply(operand: Operand, position: int) -> str:
-        make = builder.fresh
+        if limit and operand.role == DATA:
+            return builder.input(operand.type, -limit, limit)
         if constants is None:
             return builder.input(operand.type, operand.low, operand.high)
         if constants == DATA:
             return builder.constant(operand.type, operand.low, operand.high)
-        return make(operand)
+        return builder.fresh(operand)
 
     return builder.graph(*builder.apply(op, lead, chosen, supply))
 

@@ -22,7 +22,7 @@ from .record import (
 )
 
 #: Ranks 0 to 5; sizes that are no multiple of a vector; dims that all differ; size 1; batch above 1.
-SHAPES = ((2, 3, 5), (), (1,), (7,), (3, 5), (1, 1), (2, 3, 4, 5), (1, 2, 1, 3, 2), (2, 67))
+SHAPES = ((2, 3, 5), (), (1,), (7,), (3, 5), (1, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2), (2, 67))
 
 _IEEE = "IEEE 754: correctly rounded, 1/2 ulp"
 _EXACT = "exact"
@@ -60,13 +60,13 @@ def _lower_clip_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Te
 def _clip_low(x: TensorType, chosen: Attrs) -> Classes:
     if x.dtype.startswith("int"):
         return {"negative": (-1,), "zero": (0,)}
-    return {"zero": (0.0,), "negative": (-1.3, -0.5)}
+    return {"zero": (0.0,), "negative": (-1.2345678, -0.5)}
 
 
 def _clip_high(x: TensorType, chosen: Attrs) -> Classes:
     if x.dtype.startswith("int"):
         return {"plain": (1,), "six": (6,)}
-    return {"six": (6.0,), "odd": (0.7, 1.1)}
+    return {"six": (6.0,), "odd": (0.76543211, 1.1)}
 
 
 def _other_shape(x: TensorType, chosen: Attrs) -> Classes:
@@ -138,7 +138,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "nn.leaky_relu",
         _IEEE,
         relax="nn.leakyrelu",
-        parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.3, 0.013)}),),
+        parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013)}),),
     ),
     Operator(
         name="clip",

@@ -71,6 +71,23 @@ def _domain(name: str, classes: Classes) -> Parameter:
     return Parameter(name, valid_classes)
 
 
+def _strides(x: TensorType, chosen: Attrs) -> Classes:
+    # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
+    # ("Instruction does not dominate all uses").
+    classes = {"unit": ((1, 1),), "strided": ((2, 2), (3, 3)), "uneven": ((2, 1), (3, 2))}
+    valid = {k: _valid(x, chosen, "strides", v) for k, v in classes.items()}
+    if not chosen["ceil_mode"]:
+        return valid
+
+    def enlarges(strides: Any) -> bool:
+        attrs = {**_UNCHOSEN, **chosen, "strides": strides}
+        return _pool_infer([x], attrs) != _pool_infer([x], {**attrs, "ceil_mode": False})
+
+    # Strides with which ceil_mode changes something, where there are any.
+    telling = {k: tuple(s for s in v if enlarges(s)) for k, v in valid.items()}
+    return telling if any(telling.values()) else valid
+
+
 _POOL = (
     Parameter("layout", _LAYOUT),
     _domain(
@@ -81,9 +98,8 @@ _POOL = (
             "uneven": ((2, 3), (3, 1), (1, 2), (3, 2)),
         },
     ),
-    # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
-    # ("Instruction does not dominate all uses").
-    _domain("strides", {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((2, 1), (3, 2))}),
+    _domain("ceil_mode", {"no": (False,), "yes": (True,)}),
+    Parameter("strides", _strides),
     _domain("dilation", {"unit": ((1, 1),), "dilated": ((2, 2),), "uneven": ((1, 2), (3, 1))}),
     _domain(
         "padding",
@@ -93,7 +109,6 @@ _POOL = (
             "asymmetric": ((0, 1, 1, 2), (1, 0, 2, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 2, 1, 0)),
         },
     ),
-    _domain("ceil_mode", {"no": (False,), "yes": (True,)}),
 )
 
 

@@ -83,7 +83,7 @@ def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
     return Operator(
         name=name,
         infer=_infer,
-        shapes=((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (1, 2, 1, 3, 2)),
+        shapes=((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2)),
         accuracy=accuracy,
         accepts=lambda x: x.rank > 0 and x.size > 0,
         parameters=(

@@ -6,6 +6,7 @@ check asks for it. A stage that failed is not tried again, and is reported once.
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
@@ -197,7 +198,12 @@ class LoaderRun(_Run):
         self.artifacts: Mapping[str, str] = job["artifacts"]
 
     def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
+        """Outputs of the artifact; it is unloaded again, which may be what crashes."""
         self.stage("load")
         executable = self.ir.load(self.artifacts[executor], executor)
         self.stage("run")
-        return executable.run(self.inputs[which])[0]
+        outputs = executable.run(self.inputs[which])[0]
+        self.stage("unload")
+        del executable
+        gc.collect()
+        return outputs

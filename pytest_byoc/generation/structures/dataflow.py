@@ -1,70 +1,13 @@
-"""Small graphs of named shapes: the ways values can flow that trip partitioners and codegens.
-
-Operators are chosen for the target: `unary`, `binary` … are ones it takes, `host` is one it does
-not. Each structure is one function; its docstring says what goes wrong there in practice.
-"""
+"""How values flow: shared, returned, constant, through the host and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from ..graph import Graph, TensorType
-from .builder import Builder
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, need, structure
 
 _T = TensorType((2, 3, 5), "float32")
-_IMAGE = TensorType((2, 4, 6, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Operators to build structures from. unary: two taken by the target; binary: one that does not
-    commute, if there is one; host: a unary one left to TVM; claimed: every operator it takes."""
-
-    unary: tuple[str, str]
-    binary: str
-    host: str
-    claimed: frozenset[str]
-
-
-class Unavailable(Exception):
-    """Raised where a structure needs an operator the target does not take."""
-
-
-Structure = Callable[[Builder, Vocabulary], Graph]
-STRUCTURES: dict[str, Structure] = {}
-
-#: Preferred operators of a vocabulary, by what they are used as.
-UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")
-BINARY = ("subtract", "divide", "add", "multiply", "maximum", "minimum")
-HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn.relu")
-
-
-def vocabulary(claimed: frozenset[str], ir: str) -> Vocabulary:
-    """Raises Unavailable when the target takes no unary or no binary elementwise operator."""
-    unary = [o for o in UNARY if o in claimed]
-    binary = [o for o in BINARY if o in claimed]
-    # log is kept to its domain by nothing here: it comes late in the list.
-    host = [o for o in HOST if o not in claimed]
-    if not unary:
-        raise Unavailable("the target takes none of " + ", ".join(UNARY))
-    if not binary:
-        raise Unavailable("the target takes none of " + ", ".join(BINARY))
-    if not host:
-        raise Unavailable("the target takes all of " + ", ".join(HOST))
-    return Vocabulary((unary[0], unary[-1 if len(unary) > 1 else 0]), binary[0], host[0], claimed)
-
-
-def structure(function: Structure) -> Structure:
-    STRUCTURES[function.__name__.lstrip("_")] = function
-    return function
-
-
-def _need(v: Vocabulary, *operators: str) -> None:
-    missing = [o for o in operators if o not in v.claimed]
-    if missing:
-        raise Unavailable("the target does not take " + ", ".join(missing))
 
 
 @structure
@@ -174,7 +117,7 @@ def identical_regions(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def equal_dense(b: Builder, v: Vocabulary) -> Graph:
     """Two layers of one shape with different weights (class 26)."""
-    _need(v, "nn.dense")
+    need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=8)
     return b.graph(b.simple("nn.dense", b.simple(v.host, y), units=8))
 
@@ -182,7 +125,7 @@ def equal_dense(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def shared_weight(b: Builder, v: Vocabulary) -> Graph:
     """One weight used by two layers (class 26)."""
-    _need(v, "nn.dense")
+    need(v, "nn.dense")
     w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
     y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
     return b.graph(b.simple("nn.dense", b.simple(v.host, y), w, units=8))
@@ -231,6 +174,35 @@ def long_chain(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
+    """One operator twice on one shape, with other attributes (class 44)."""
+    need(v, "transpose")
+    y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
+    return b.graph(b.simple("transpose", b.simple(v.unary[0], y), axes=(0, 2, 1)))
+
+
+@structure
+def float64_chain(b: Builder, v: Vocabulary) -> Graph:
+    """Intermediates of eight bytes an element (class 18)."""
+    type_ = TensorType((2, 3, 5), "float64")
+    y = b.simple(v.unary[0], b.input(type_))
+    z = b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0]
+    return b.graph(b.node(v.binary, (b.simple(v.unary[1], z), y), {})[0])
+
+
+@structure
+def several_alive(b: Builder, v: Vocabulary) -> Graph:
+    """Intermediates that are needed again late: buffers reused too early (class 18)."""
+    x = b.input(_T)
+    first = b.simple(v.unary[0], x)
+    second = b.simple(v.unary[1], x)
+    third = b.node(v.binary, (first, second), {})[0]
+    fourth = b.simple(v.unary[1], third)
+    fifth = b.node(v.binary, (fourth, first), {})[0]
+    return b.graph(b.node(v.binary, (b.node(v.binary, (fifth, second), {})[0], third), {})[0])
+
+
+@structure
 def many_inputs(b: Builder, v: Vocabulary) -> Graph:
     """Nine inputs of one region."""
     y = b.input(_T)
@@ -276,7 +248,7 @@ def large(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
     """Tuple results taken apart, used out of order and joined (class 2)."""
-    _need(v, "split", "concatenate")
+    need(v, "split", "concatenate")
     parts = b.node("split", (b.input(TensorType((2, 6, 5), "float32")),), _split_attrs(3, 1))
     return b.graph(b.node("concatenate", (b.simple(v.unary[0], parts[2]), parts[0]), {"axis": 1})[0])
 
@@ -284,7 +256,7 @@ def split_and_join(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def split_returned(b: Builder, v: Vocabulary) -> Graph:
     """All fields of a tuple returned, last first (classes 2, 33)."""
-    _need(v, "split")
+    need(v, "split")
     parts = b.node("split", (b.input(TensorType((2, 6, 5), "float32")),), _split_attrs(3, 1))
     return b.graph(*reversed(parts))
 
@@ -292,102 +264,10 @@ def split_returned(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def concatenate_itself(b: Builder, v: Vocabulary) -> Graph:
     """One value three times in a tuple (class 34)."""
-    _need(v, "concatenate")
+    need(v, "concatenate")
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node("concatenate", (y, y, y), {"axis": 1})[0])
 
 
 def _split_attrs(sections: int, axis: int) -> dict[str, object]:
     return {"indices_or_sections": sections, "axis": axis}
-
-
-def _convolution(b: Builder, x: str) -> str:
-    return b.simple("nn.conv2d", x, padding=(0, 1, 2, 3), strides=(1, 2))
-
-
-def _bias(b: Builder, y: str) -> str:
-    channels = b.types[y].shape[1]
-    return b.node("add", (y, b.constant(TensorType((1, channels, 1, 1), "float32"))), {})[0]
-
-
-@structure
-def conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern every target has."""
-    _need(v, "nn.conv2d")
-    return b.graph(b.simple("nn.relu", _bias(b, _convolution(b, b.input(_IMAGE)))))
-
-
-@structure
-def conv_bias_add_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The same with nn.bias_add."""
-    _need(v, "nn.conv2d")
-    y = b.simple("nn.bias_add", _convolution(b, b.input(_IMAGE)), axis=1)
-    return b.graph(b.simple("nn.relu", y))
-
-
-@structure
-def conv_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern without its bias (class 10)."""
-    _need(v, "nn.conv2d")
-    return b.graph(b.simple("nn.relu", _convolution(b, b.input(_IMAGE))))
-
-
-@structure
-def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate of the pattern is returned too: fusing it away loses it (class 48)."""
-    _need(v, "nn.conv2d")
-    y = _convolution(b, b.input(_IMAGE))
-    z = _bias(b, y)
-    return b.graph(b.simple("nn.relu", z), y, z)
-
-
-@structure
-def conv_bias_to_host(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate of the pattern is used by the host (class 48)."""
-    _need(v, "nn.conv2d")
-    z = _bias(b, _convolution(b, b.input(_IMAGE)))
-    return b.graph(b.simple("nn.relu", z), b.simple(v.host, z))
-
-
-@structure
-def conv_residual(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a tensor where the pattern has its bias (classes 10, 16)."""
-    _need(v, "nn.conv2d")
-    x = b.input(_IMAGE)
-    y = b.simple("nn.conv2d", x, kernel_size=(1, 1), channels=4)
-    return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
-
-
-@structure
-def conv_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Two patterns in a row, their weights of one shape (class 26)."""
-    _need(v, "nn.conv2d")
-    y = b.input(_IMAGE)
-    for _ in range(2):
-        y = b.simple("nn.relu", _bias(b, b.simple("nn.conv2d", y, channels=4, padding=(1, 1, 1, 1))))
-    return b.graph(y)
-
-
-@structure
-def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with a matrix product."""
-    _need(v, "nn.dense")
-    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
-    y = b.node("add", (y, b.constant(TensorType((5,), "float32"))), {})[0]
-    return b.graph(b.simple("nn.relu", y))
-
-
-@structure
-def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
-    """The same with nn.bias_add and another activation."""
-    _need(v, "nn.dense")
-    y = b.simple("nn.bias_add", b.simple("nn.dense", b.input(_MATRIX), units=5), axis=-1)
-    return b.graph(b.simple("tanh", y))
-
-
-@structure
-def dense_clip(b: Builder, v: Vocabulary) -> Graph:
-    """An activation with odd bounds behind the pattern (class 35)."""
-    _need(v, "nn.dense")
-    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
-    return b.graph(b.simple("clip", y, a_min=-1.3, a_max=1.1))

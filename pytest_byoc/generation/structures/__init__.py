@@ -1,0 +1,13 @@
+"""Small graphs of named shapes: the ways values can flow that trip partitioners and codegens.
+
+Operators are chosen for the target: `unary`, `binary` … are ones it takes, `host` is one it does
+not. Each structure is one function; its docstring says what goes wrong there in practice, with the
+number of the class of bugs.
+"""
+
+from __future__ import annotations
+
+from . import composites, dataflow
+from .vocabulary import STRUCTURES, Unavailable, Vocabulary, vocabulary
+
+__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "dataflow", "vocabulary"]

@@ -1,0 +1,129 @@
+"""What vendors' patterns look like, each part optional, and what looks like them but is not."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, need, structure
+
+_IMAGE = TensorType((2, 4, 6, 5), "float32")
+_MATRIX = TensorType((3, 8), "float32")
+
+
+def _convolution(b: Builder, x: str) -> str:
+    return b.simple("nn.conv2d", x, padding=(0, 1, 2, 3), strides=(1, 2))
+
+
+def _bias(b: Builder, y: str) -> str:
+    channels = b.types[y].shape[1]
+    return b.node("add", (y, b.constant(TensorType((1, channels, 1, 1), "float32"))), {})[0]
+
+
+@structure
+def conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern every target has."""
+    need(v, "nn.conv2d")
+    return b.graph(b.simple("nn.relu", _bias(b, _convolution(b, b.input(_IMAGE)))))
+
+
+@structure
+def conv_bias_add_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The same with nn.bias_add."""
+    need(v, "nn.conv2d")
+    y = b.simple("nn.bias_add", _convolution(b, b.input(_IMAGE)), axis=1)
+    return b.graph(b.simple("nn.relu", y))
+
+
+@structure
+def conv_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern without its bias (class 10)."""
+    need(v, "nn.conv2d")
+    return b.graph(b.simple("nn.relu", _convolution(b, b.input(_IMAGE))))
+
+
+@structure
+def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
+    """An intermediate of the pattern is returned too: fusing it away loses it (class 48)."""
+    need(v, "nn.conv2d")
+    y = _convolution(b, b.input(_IMAGE))
+    z = _bias(b, y)
+    return b.graph(b.simple("nn.relu", z), y, z)
+
+
+@structure
+def conv_bias_to_host(b: Builder, v: Vocabulary) -> Graph:
+    """An intermediate of the pattern is used by the host (class 48)."""
+    need(v, "nn.conv2d")
+    z = _bias(b, _convolution(b, b.input(_IMAGE)))
+    return b.graph(b.simple("nn.relu", z), b.simple(v.host, z))
+
+
+@structure
+def conv_residual(b: Builder, v: Vocabulary) -> Graph:
+    """Adding a tensor where the pattern has its bias (classes 10, 16)."""
+    need(v, "nn.conv2d")
+    x = b.input(_IMAGE)
+    y = b.simple("nn.conv2d", x, kernel_size=(1, 1), channels=4)
+    return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
+
+
+@structure
+def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
+    """Adding a row of the image where the pattern has its bias, as long as there are channels: what
+    looks at the number of elements alone takes it for one (class 16)."""
+    need(v, "nn.conv2d")
+    y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
+    row = b.constant(TensorType((4,), "float32"))
+    return b.graph(b.simple("nn.relu", b.node("add", (y, row), {})[0]))
+
+
+@structure
+def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
+    """nn.bias_add behind a convolution, along another axis than the channels' (class 16)."""
+    need(v, "nn.conv2d")
+    y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
+    return b.graph(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=-1)))
+
+
+@structure
+def conv_chain(b: Builder, v: Vocabulary) -> Graph:
+    """Two patterns in a row, their weights of one shape (class 26)."""
+    need(v, "nn.conv2d")
+    y = b.input(_IMAGE)
+    for _ in range(2):
+        y = b.simple("nn.relu", _bias(b, b.simple("nn.conv2d", y, channels=4, padding=(1, 1, 1, 1))))
+    return b.graph(y)
+
+
+@structure
+def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern with a matrix product."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
+    y = b.node("add", (y, b.constant(TensorType((5,), "float32"))), {})[0]
+    return b.graph(b.simple("nn.relu", y))
+
+
+@structure
+def dense_residual(b: Builder, v: Vocabulary) -> Graph:
+    """Adding the input where the pattern has its bias (classes 10, 16)."""
+    need(v, "nn.dense", "add")
+    x = b.input(_MATRIX)
+    y = b.simple("nn.dense", x, units=8)
+    return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
+
+
+@structure
+def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
+    """The same with nn.bias_add and another activation."""
+    need(v, "nn.dense")
+    y = b.simple("nn.bias_add", b.simple("nn.dense", b.input(_MATRIX), units=5), axis=-1)
+    return b.graph(b.simple("tanh", y))
+
+
+@structure
+def dense_clip(b: Builder, v: Vocabulary) -> Graph:
+    """An activation with odd bounds behind the pattern (class 35)."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
+    return b.graph(b.simple("clip", y, a_min=-1.3, a_max=1.1))
