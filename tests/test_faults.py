@@ -9,24 +9,21 @@ from pathlib import Path
 
 import pytest
 
-import conformance
 from fixtures.faults import EXAMPLE, FAULTS, Fault, FaultError, Patch, apply
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.operators import OPERATORS
 
 from .conftest import PYTHON
 
-SUITE = Path(conformance.__file__).parent
-
 #: One fault that each check alone, or first, has to see: (fault, tests that show it, pattern for -k).
 FIRST_SEEN_BY = {
-    "process": ("crash_in_partition", "test_operators.py", "shape_2x3x4x5"),
-    "offload": ("predicate_raises", "test_operators.py", "sum and axis_all"),
-    "inputs-unmodified": ("input_overwritten", "test_operators.py", "nn.relu"),
-    "outputs-written": ("vector_tail", "test_operators.py", "nn.relu"),
-    "numerics": ("constants_cached", "test_structures.py", "equal_regions"),
-    "rerun": ("weights_packed_once", "test_operators.py", "dense and weight_input"),
-    "roundtrip": ("constants_in_python", "test_operators.py", "constant_operand"),
+    "process": ("crash_in_partition", "test_operator", "shape_2x3x4x5"),
+    "offload": ("predicate_raises", "test_operator", "sum and axis_all"),
+    "inputs-unmodified": ("input_overwritten", "test_operator", "nn.relu"),
+    "outputs-written": ("vector_tail", "test_operator", "nn.relu"),
+    "numerics": ("constants_cached", "test_structure", "equal_regions"),
+    "rerun": ("weights_packed_once", "test_operator", "dense and weight_input"),
+    "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
 }
 
 
@@ -63,9 +60,9 @@ def test_fault_is_found(pytester: pytest.Pytester, ir: str, check: str) -> None:
     fault = FAULTS[name]
     target = apply(fault, pytester.path)
     result = pytester.runpytest_subprocess(
-        str(SUITE / module), f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
+        f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
         f"--byoc-ir={ir}", f"--byoc-operators={','.join(fault.operators)}", "--byoc-report=out",
-        "-x", "-k", pattern, "-p", "no:cacheprovider", f"--rootdir={pytester.path}", timeout=300,
+        "-x", "-k", f"{module} and ({pattern})", "-p", "no:cacheprovider", timeout=300,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]

@@ -200,7 +200,8 @@ def _one_node(
         return None
 
     def supply(operand: Operand, position: int) -> str:
-        if limit and operand.role == DATA:
+        # Products of two large integers would overflow.
+        if limit and operand.role == DATA and not x.dtype.startswith("int"):
             return builder.input(operand.type, -limit, limit)
         if constants is None:
             return builder.input(operand.type, operand.low, operand.high)
