@@ -166,6 +166,10 @@ def test_onnx_computes_what_the_kernels_compute(operator: str) -> None:
         if operator in FLOAT_ALONE and case.graph.inputs[0].type.dtype == "int32":
             with pytest.raises(to_onnx.NotExpressible, match=r"ONNX has no .* of int32"):
                 check_model(case.graph)
+        elif case.id == "nn.log_softmax[float32-large_values]":
+            # ONNX's evaluator takes the logarithm of a softmax that has underflowed: its -inf is wrong.
+            with pytest.raises(AssertionError):
+                check_model(case.graph)
         else:
             check_model(case.graph)
 

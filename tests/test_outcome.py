@@ -98,9 +98,10 @@ def an_exception(stage: str) -> dict[str, Any]:
         ({"end": {"signal": "SIGSEGV"}}, "crash", "process"),
         ({"end": {"hung": True}}, "hang", "process"),
         ({"end": {"status": 0}}, "crash", "process"),
-        ({"raised": an_exception("build")}, "error", "numerics"),
+        ({"raised": an_exception("build")}, "error", "process"),
+        ({"raised": an_exception("partition")}, "error", "offload"),
         ({"raised": an_exception("build"), "llvm_raised": an_exception("build")}, "reference-wrong", None),
-        ({"raised": an_exception("run"), "llvm_raised": an_exception("build")}, "error", "numerics"),
+        ({"raised": an_exception("run"), "llvm_raised": an_exception("build")}, "error", "process"),
     ],
 )
 def test_truth_table(case: dict[str, Any], outcome: str, check: str | None) -> None:
