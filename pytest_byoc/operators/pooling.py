@@ -88,7 +88,20 @@ def _strides(x: TensorType, chosen: Attrs) -> Classes:
     return telling if any(telling.values()) else valid
 
 
-_POOL = (
+def _padding(x: TensorType, chosen: Attrs) -> Classes:
+    classes = {
+        "none": ((0, 0, 0, 0),),
+        "symmetric": ((1, 1, 1, 1), (1, 0, 1, 0)),
+        "asymmetric": ((0, 1, 1, 2), (1, 0, 2, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 2, 1, 0)),
+    }
+    valid = {k: _valid(x, chosen, "padding", v) for k, v in classes.items()}
+    # Whether padding is counted shows only where there is some.
+    padded = {k: v for k, v in valid.items() if k != "none"}
+    return padded if chosen.get("count_include_pad") and any(padded.values()) else valid
+
+
+# What changes nothing unless another parameter is off its default stands before that one.
+_WINDOW = (
     Parameter("layout", _LAYOUT),
     _domain(
         "pool_size",
@@ -99,16 +112,11 @@ _POOL = (
         },
     ),
     _domain("ceil_mode", {"no": (False,), "yes": (True,)}),
+)
+_STEPS = (
+    Parameter("padding", _padding),
     Parameter("strides", _strides),
     _domain("dilation", {"unit": ((1, 1),), "dilated": ((2, 2),), "uneven": ((1, 2), (3, 1))}),
-    _domain(
-        "padding",
-        {
-            "none": ((0, 0, 0, 0),),
-            "symmetric": ((1, 1, 1, 1), (1, 0, 1, 0)),
-            "asymmetric": ((0, 1, 1, 2), (1, 0, 2, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 2, 1, 0)),
-        },
-    ),
 )
 
 
@@ -150,7 +158,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_pool_infer,
         accuracy="exact",
         dtypes=NUMBERS,
-        parameters=_POOL,
+        parameters=_WINDOW + _STEPS,
         relay=_relay("max_pool2d"),
         relax=_relay("max_pool2d"),
         **_COMMON,
@@ -159,7 +167,7 @@ OPERATORS: Tuple[Operator, ...] = (
         name="nn.avg_pool2d",
         infer=_pool_infer,
         accuracy="sum of n: gamma(n), and 3 roundings of the division",
-        parameters=_POOL + (Parameter("count_include_pad", _FLAG),),
+        parameters=_WINDOW + (Parameter("count_include_pad", _FLAG),) + _STEPS,
         relay=_relay("avg_pool2d"),
         relax=_relay("avg_pool2d"),
         **_COMMON,

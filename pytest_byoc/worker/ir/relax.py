@@ -227,7 +227,8 @@ def partition_facts(module: Any) -> Dict[str, Any]:
             composites.append(str(attrs["Composite"]))
         regions.append(
             {
-                "symbol": gv.name_hint,
+                # What the generated code is called by: not always the name of the function.
+                "symbol": str(attrs["global_symbol"]) if _has(attrs, "global_symbol") else gv.name_hint,
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,
