@@ -10,4 +10,4 @@ from pytest_byoc.session import TargetSession
 def test_onnx(byoc_target: TargetSession, byoc_onnx: str) -> None:
     verdict = byoc_target.check_onnx(byoc_onnx)
     if verdict.outcome != "pass":
-        pytest.skip(f"{verdict.outcome}: {'; '.join(verdict.notes) or 'the target takes none of it'}")
+        pytest.skip(verdict.reason)

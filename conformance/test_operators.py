@@ -11,4 +11,4 @@ from pytest_byoc.session import TargetSession
 def test_operator(byoc_target: TargetSession, byoc_case: Case) -> None:
     verdict = byoc_target.check(byoc_case.graph, byoc_case.id)
     if verdict.outcome != "pass":
-        pytest.skip(f"{verdict.outcome}: {'; '.join(verdict.notes) or 'the target does not take it'}")
+        pytest.skip(verdict.reason)

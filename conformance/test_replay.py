@@ -13,4 +13,4 @@ from pytest_byoc.session import TargetSession
 def test_replay(byoc_target: TargetSession, byoc_replay: Path) -> None:
     verdict = byoc_target.check(read_graph(byoc_replay), byoc_replay.name, shrink=False)
     if verdict.outcome != "pass":
-        pytest.skip(f"{verdict.outcome}: {'; '.join(verdict.notes) or 'the target takes none of it'}")
+        pytest.skip(verdict.reason)

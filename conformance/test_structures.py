@@ -17,4 +17,4 @@ def test_structure(byoc_target: TargetSession, structure: str) -> None:
         pytest.skip(f"not-offloaded: {e}")
     verdict = byoc_target.check(graph, structure)
     if verdict.outcome != "pass":
-        pytest.skip(f"{verdict.outcome}: {'; '.join(verdict.notes) or 'the target takes none of it'}")
+        pytest.skip(verdict.reason)

@@ -67,6 +67,11 @@ class Verdict:
         return self.outcome in FAILURES
 
     @property
+    def reason(self) -> str:
+        """Why it is no pass, as a test's skip says it: the outcome, and what is known of it."""
+        return f"{self.outcome}: {'; '.join(self.notes) or 'the target takes none of it'}"
+
+    @property
     def identity(self) -> str:
         """Stays the same while a counterexample shrinks: check, outcome, stage, kind."""
         return self.findings[0].identity if self.findings else self.outcome

@@ -14,7 +14,7 @@ from .generation.systematic import default_case
 from .graph import Graph, show
 from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
-from .recorder import TargetRecord
+from .recorder import Failure, TargetRecord
 from .report import bundle
 from .report.words import printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
@@ -96,7 +96,7 @@ class TargetSession:
             verdict = self.examiner.examine(reduce(verdict.graph, fails, self.ir))
         failure, new = self.record.fail(verdict, case)
         if new:
-            folder = self.settings.failures / f"{self._slug()}-{failure.id}"
+            folder = self._folder(failure)
             failure.graph = str(folder / "graph.json")
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
             text = self.describe(verdict, original, failure.command, folder)
@@ -115,9 +115,10 @@ class TargetSession:
             text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
         raise ConformanceFailure(text, verdict)
 
-    def _slug(self) -> str:
+    def _folder(self, failure: Failure) -> Path:
+        """Where a failure's bundle goes."""
         name = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.record.target)
-        return f"{name}-{self.ir}"
+        return self.settings.failures / f"{name}-{self.ir}-{failure.id}"
 
     def command(self, *extra: str) -> str:
         """The pytest command for this target, with further options."""
@@ -149,7 +150,7 @@ class TargetSession:
         if verdict.failed:
             failure, new = self.record.fail(verdict, name)
             if new:
-                folder = self.settings.failures / f"{self._slug()}-{failure.id}"
+                folder = self._folder(failure)
                 failure.command = self.command("-k", shlex.quote(f"test_onnx[{name}]"))
             text = onnx_nodes.describe(verdict, self.record.target, failure.command)
             if new:
