@@ -6,19 +6,59 @@ tuple of them for an operator with several outputs.
 
 from __future__ import annotations
 
-from . import convolution, elementwise, matrix, nn, pooling, reduction, shape
+from . import (
+    arithmetic,
+    attention,
+    conversion,
+    convolution,
+    convolution_nd,
+    elementwise,
+    functions,
+    indexing,
+    logic,
+    matrix,
+    nn,
+    normalization,
+    pooling,
+    pooling_nd,
+    quantized,
+    rearranging,
+    reduction,
+    resize,
+    shape,
+    statistics,
+    transposed,
+)
 from .bounded import Bounded, exact
 from .elementwise import Kernel
 
 #: Kernels by TVM's operator name.
 KERNELS: dict[str, Kernel] = {
-    **elementwise.KERNELS,
-    **convolution.KERNELS,
-    **matrix.KERNELS,
-    **pooling.KERNELS,
-    **nn.KERNELS,
-    **reduction.KERNELS,
-    **shape.KERNELS,
+    name: kernel
+    for family in (
+        elementwise,
+        functions,
+        arithmetic,
+        logic,
+        conversion,
+        convolution,
+        convolution_nd,
+        transposed,
+        matrix,
+        attention,
+        pooling,
+        pooling_nd,
+        nn,
+        normalization,
+        reduction,
+        statistics,
+        shape,
+        rearranging,
+        indexing,
+        resize,
+        quantized,
+    )
+    for name, kernel in family.KERNELS.items()
 }
 
 __all__ = ["KERNELS", "Bounded", "Kernel", "exact"]

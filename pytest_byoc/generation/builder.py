@@ -7,7 +7,7 @@ from typing import Any
 
 from ..graph import Graph, Node, Source, TensorType
 from ..operators import OPERATORS
-from ..operators.record import LEAD, Operand, Operator
+from ..operators.record import DATA, FRESH, LEAD, Operand, Operator, default_range
 
 #: Chooses a value of a parameter: (name, values by class) -> value.
 Pick = Callable[[str, Mapping[str, Sequence[Any]]], Any]
@@ -28,6 +28,12 @@ def choose_parameters(op: Operator, x: TensorType, pick: Pick) -> dict[str, Any]
     return chosen
 
 
+def _range(type_: TensorType, low: float | None, high: float | None) -> tuple[float, float]:
+    """The range given, or else the dtype's."""
+    default = default_range(type_.dtype)
+    return default[0] if low is None else low, default[1] if high is None else high
+
+
 class Builder:
     """Names: inputs x0, x1 …, constants c0 …, values made by nodes v0 …"""
 
@@ -45,15 +51,23 @@ class Builder:
             return 0
         return self._seed * 1009 + len(self.inputs) * 31 + len(self.constants)
 
-    def input(self, type_: TensorType, low: float = -2.0, high: float = 2.0) -> str:
-        source = Source(f"x{len(self.inputs)}", type_, low, high, self._next_seed())
+    def input(
+        self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None
+    ) -> str:
+        """A new graph input, drawn from a range (by default its dtype's) or with given elements."""
+        source = Source(
+            f"x{len(self.inputs)}", type_, *_range(type_, low, high), self._next_seed(), data
+        )
         self.inputs.append(source)
         return self._add(source)
 
     def constant(
-        self, type_: TensorType, low: float = -2.0, high: float = 2.0, data: Any = None
+        self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None
     ) -> str:
-        source = Source(f"c{len(self.constants)}", type_, low, high, self._next_seed(), data)
+        """A new constant, likewise."""
+        source = Source(
+            f"c{len(self.constants)}", type_, *_range(type_, low, high), self._next_seed(), data
+        )
         self.constants.append(source)
         return self._add(source)
 
@@ -64,13 +78,12 @@ class Builder:
 
     def fresh(self, operand: Operand, position: int = 0) -> str:
         """A new input for data, a new constant for weights and biases."""
-        make = self.input if operand.role in ("lead", "data") else self.constant
-        return make(operand.type, operand.low, operand.high)
+        make = self.input if operand.role in (LEAD, DATA, FRESH) else self.constant
+        return make(operand.type, *operand.range(), operand.data)
 
     def lead(self, op: Operator, type_: TensorType) -> str:
         """A new input fit to be the operator's first operand."""
-        low, high = op.domain or (-2.0, 2.0)
-        return self.input(type_, low, high)
+        return self.input(type_, *(op.domain or (None, None)))
 
     def apply(
         self, op: str | Operator, x: str, chosen: Mapping[str, Any], supply: Supply | None = None

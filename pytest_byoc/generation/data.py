@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from ..graph import Graph, Source
+from ..operators.record import FLOATS
 
 #: Distance between the seeds of the first and second set of inputs.
 _OTHER = 1_000_003
 
 
+def numpy_dtype(name: str) -> np.dtype:
+    """NumPy's dtype of that name; bfloat16 is ml_dtypes'."""
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
 def array(source: Source, which: int = 0) -> np.ndarray:
     """The elements of a source in its dtype; `which` numbers the set of inputs.
 
-    Seed 0 gives small round numbers, all others the whole mantissa, uniform between low and high.
-    Integers are drawn between four times low and four times high.
+    Seed 0 gives small round numbers, all others the whole mantissa, uniform between low and high;
+    integers lie between low and high too, both included. Given elements may be the strings "nan",
+    "inf" and "-inf", which JSON has no numbers for.
     """
-    shape, dtype = source.type.shape, np.dtype(source.type.dtype)
+    shape, dtype = source.type.shape, numpy_dtype(source.type.dtype)
+    floating = source.type.dtype in FLOATS
     if source.data is not None:
-        return np.array(source.data, dtype).reshape(shape)
-    size = source.type.size
-    if dtype.kind == "b":
-        low, high = 0.0, 1.0
-    elif dtype.kind in "iu":
-        low, high = np.ceil(source.low * 4), np.floor(source.high * 4)
-    else:
-        low, high = source.low, source.high
+        # By way of float64, which takes the strings, and int64, which float64 cannot hold.
+        return np.array(source.data, np.float64 if floating else np.int64).astype(dtype).reshape(shape)
+    size, low, high = source.type.size, source.low, source.high
     if source.seed == 0:
         # Steps of 7 in a cycle of 17: neighbours differ, and rows of most lengths do too.
         position = (np.arange(size) * 7 + 3 * (which + 1)) % 17 / 16
-        unit = 0.25 if dtype.kind == "f" else 1.0
+        unit = 0.25 if floating else 1.0
         flat = np.clip(np.round((low + position * (high - low)) / unit) * unit, low, high)
     else:
         rng = np.random.default_rng([source.seed + which * _OTHER, size])
         flat = low + rng.random(size) * (high - low)
-        if dtype.kind != "f":
+        if not floating:
             flat = np.round(flat)
     return flat.astype(dtype).reshape(shape)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS
-from ..operators.record import BIAS, DATA, WEIGHT, Operand, Operator
+from ..operators.measured import dtypes as runnable
+from ..operators.record import BIAS, CONSTANT, DATA, NUMBERS, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters
 
 #: What tends to follow an operator in real models, and so in patterns.
@@ -25,8 +26,6 @@ FOLLOWERS = {
     "add": ("nn.relu", "tanh"),
     "split": ("concatenate",),
 }
-#: Operators whose result grows quickly: one of them is enough in a row of operators.
-_STEEP = frozenset({"exp"})
 _MAX_OUTPUTS = 4
 _MAX_ELEMENTS = 4096
 
@@ -40,13 +39,13 @@ def graphs(
     min_nodes: int = 1,
     max_nodes: int = 6,
     focus: str | None = None,
-    dtypes: Sequence[str] = ("float32", "float64", "float16", "int32"),
+    dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
     """Graphs of 1 to `max_nodes` operators.
 
     operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
-    focus: an operator each graph holds. dtypes: of the first value; float32 is the most likely.
-    Raises KeyError for an unknown operator.
+    focus: an operator each graph holds. dtypes: of the first value; float32 is the most likely, and
+    every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
     records = [OPERATORS[n] for n in names]
@@ -55,15 +54,15 @@ def graphs(
     count = draw(st.integers(min_nodes, max_nodes))
     focus_at = draw(st.integers(0, count - 1)) if focus else -1
     builder = Builder(seed=draw(st.integers(0, 1000)))
-    dtype = draw(st.sampled_from(["float32", "float32", "float32", *dtypes]))
+    dtype = draw(st.sampled_from(["float32"] * len(dtypes) + [*dtypes]))
     last: str | None = None
     last_op = ""
     for position in range(count):
         if position == focus_at and focus is not None:
             op, follow = OPERATORS[focus], False
         else:
-            op, follow = _draw_operator(draw, builder, records, last_op)
-        lead = _draw_lead(draw, builder, op, dtype, last if follow else None)
+            op, follow = _draw_operator(draw, builder, records, last_op, ir)
+        lead = _draw_lead(draw, builder, op, dtype, last if follow else None, ir)
         outputs = _draw_node(draw, builder, op, lead)
         last, last_op = outputs[0], op.name
     return builder.graph(*_draw_outputs(draw, builder))
@@ -75,38 +74,40 @@ def _chance(draw: st.DrawFn, out_of_ten: int) -> bool:
 
 
 def _draw_operator(
-    draw: st.DrawFn, builder: Builder, records: list[Operator], last_op: str
+    draw: st.DrawFn, builder: Builder, records: list[Operator], last_op: str, ir: str | None
 ) -> tuple[Operator, bool]:
     """An operator, and whether the last value is to be its first operand."""
     followers = [r for r in records if r.name in FOLLOWERS.get(last_op, ())]
     if followers and _chance(draw, 5):
         return draw(st.sampled_from(followers)), True
     # Mostly one that takes a value the graph has: else the graph falls into pieces.
-    fitting = [r for r in records if any(_fits(builder, r, name) for name in builder.types)]
+    fitting = [r for r in records if any(_fits(builder, r, name, ir) for name in builder.types)]
     pool = fitting if fitting and _chance(draw, 8) else records
     return draw(st.sampled_from(pool)), _chance(draw, 5)
 
 
 def _draw_lead(
-    draw: st.DrawFn, builder: Builder, op: Operator, dtype: str, preferred: str | None
+    draw: st.DrawFn, builder: Builder, op: Operator, dtype: str, preferred: str | None, ir: str | None
 ) -> str:
     """The first operand: the preferred value if it fits, another of the graph's, or a new input."""
-    if preferred is not None and _fits(builder, op, preferred):
+    if preferred is not None and _fits(builder, op, preferred, ir):
         return preferred
-    candidates = [name for name in builder.types if _fits(builder, op, name)]
+    candidates = [name for name in builder.types if _fits(builder, op, name, ir)]
     made = [name for name in candidates if name[0] == "v"]
     if candidates and _chance(draw, 9):
         return draw(st.sampled_from((made or candidates)[::-1]))
-    if dtype not in op.dtypes:
-        dtype = op.dtypes[0]
+    fitting = runnable(op, ir)
+    if dtype not in fitting:
+        dtype = fitting[0]
     shape = draw(st.sampled_from([s for s in op.shapes if op.takes(TensorType(s, dtype))]))
     return builder.lead(op, TensorType(shape, dtype))
 
 
-def _fits(builder: Builder, op: Operator, name: str) -> bool:
-    if not op.takes(builder.types[name]):
+def _fits(builder: Builder, op: Operator, name: str, ir: str | None) -> bool:
+    x = builder.types[name]
+    if x.dtype not in runnable(op, ir) or not op.accepts(x):
         return False
-    if op.name in _STEEP and any(n.op in _STEEP for n in builder.nodes):
+    if op.steep and any(OPERATORS[n.op].steep for n in builder.nodes):
         return False
     if op.domain is None:
         return True
@@ -137,9 +138,9 @@ def _draw_node(draw: st.DrawFn, builder: Builder, op: Operator, lead: str) -> tu
                 return draw(st.sampled_from(shared))
             constant = draw(st.integers(0, 4)) < 4
         else:
-            constant = draw(st.booleans())
+            constant = operand.role == CONSTANT or draw(st.booleans())
         make = builder.constant if constant else builder.input
-        return make(operand.type, operand.low, operand.high)
+        return make(operand.type, *operand.range(), operand.data)
 
     return builder.apply(op, lead, chosen, supply)
 

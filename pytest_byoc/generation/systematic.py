@@ -13,7 +13,8 @@ from typing import Any
 
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS
-from ..operators.record import BIAS, DATA, WEIGHT, Operand, Operator
+from ..operators.measured import dtypes as runnable
+from ..operators.record import BIAS, CONSTANT, DATA, FRESH, INTEGERS, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters, first
 
 #: Operators with this many parameters get pairs of their classes too.
@@ -35,7 +36,7 @@ def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     for name in operators:
         op = OPERATORS[name]
         if ir is None or ir in op.irs():
-            found += list(_cases_of(op))
+            found += list(_cases_of(op, runnable(op, ir)))
     return found
 
 
@@ -47,7 +48,7 @@ def default_case(name: str, dtype: str) -> Case:
     return Case(f"{name}[{dtype}]", name, graph)
 
 
-def _cases_of(op: Operator) -> Iterator[Case]:
+def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
     seen: set[Graph] = set()
 
     def case(label: str, graph: Graph | None) -> Iterator[Case]:
@@ -55,9 +56,9 @@ def _cases_of(op: Operator) -> Iterator[Case]:
             seen.add(graph)
             yield Case(f"{op.name}[{label}]", op.name, graph)
 
-    for dtype in op.dtypes:
+    for dtype in dtypes:
         yield from case(dtype, _graph(op, TensorType(op.shapes[0], dtype), {}))
-    dtype = op.dtypes[0]
+    dtype = dtypes[0]
     for shape in op.shapes[1:]:
         label = "x".join(map(str, shape)) if shape else "scalar"
         yield from case(f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {}))
@@ -79,7 +80,7 @@ def _cases_of(op: Operator) -> Iterator[Case]:
     for label, graph in _large_values(op):
         yield from case(label, graph)
     roles = [o.role for o in _default_operands(op, dtype)]
-    if DATA in roles:
+    if DATA in roles or FRESH in roles:
         yield from case(f"{dtype}-constant_operand", _graph(op, _default_type(op, dtype), {}, DATA))
         yield from case(f"{dtype}-same_operand", _same_operand(op, dtype))
         yield from case(f"{dtype}-constant_first", _constant_lead(op, dtype))
@@ -201,12 +202,12 @@ def _one_node(
 
     def supply(operand: Operand, position: int) -> str:
         # Products of two large integers would overflow.
-        if limit and operand.role == DATA and not x.dtype.startswith("int"):
+        if limit and operand.role == DATA and x.dtype not in INTEGERS:
             return builder.input(operand.type, -limit, limit)
+        if operand.role == CONSTANT or constants == DATA:
+            return builder.constant(operand.type, *operand.range(), operand.data)
         if constants is None:
-            return builder.input(operand.type, operand.low, operand.high)
-        if constants == DATA:
-            return builder.constant(operand.type, operand.low, operand.high)
+            return builder.input(operand.type, *operand.range(), operand.data)
         return builder.fresh(operand)
 
     return builder.graph(*builder.apply(op, lead, chosen, supply))
@@ -230,5 +231,5 @@ def _constant_lead(op: Operator, dtype: str) -> Graph | None:
     """The first operand a constant, the others inputs."""
     builder = Builder(seed=1)
     x = _default_type(op, dtype)
-    lead = builder.constant(x, *(op.domain or (-2.0, 2.0)))
+    lead = builder.constant(x, *(op.domain or (None, None)))
     return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first)))

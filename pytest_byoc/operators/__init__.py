@@ -4,12 +4,55 @@ from __future__ import annotations
 
 from typing import Dict
 
-from . import convolution, elementwise, matrix, nn, pooling, reduction, shape
+from . import (
+    arithmetic,
+    attention,
+    conversion,
+    convolution,
+    convolution_nd,
+    elementwise,
+    functions,
+    indexing,
+    logic,
+    matrix,
+    nn,
+    normalization,
+    pooling,
+    pooling_nd,
+    quantized,
+    rearranging,
+    reduction,
+    resize,
+    shape,
+    statistics,
+    transposed,
+)
 from .record import Operator
 
+#: Families, in the order in which they are listed and tested.
+FAMILIES = (
+    elementwise,
+    functions,
+    arithmetic,
+    logic,
+    conversion,
+    convolution,
+    convolution_nd,
+    transposed,
+    matrix,
+    attention,
+    pooling,
+    pooling_nd,
+    nn,
+    normalization,
+    reduction,
+    statistics,
+    shape,
+    rearranging,
+    indexing,
+    resize,
+    quantized,
+)
+
 #: Every operator known, by TVM's name, in a fixed order.
-OPERATORS: Dict[str, Operator] = {
-    op.name: op
-    for family in (elementwise, convolution, matrix, pooling, nn, reduction, shape)
-    for op in family.OPERATORS
-}
+OPERATORS: Dict[str, Operator] = {op.name: op for family in FAMILIES for op in family.OPERATORS}

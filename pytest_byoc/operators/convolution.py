@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
-from .record import LEAD, NUMBERS, WEIGHT, Attrs, Classes, Operand, Operator, Parameter, TypeRuleError
+from .record import (
+    LEAD,
+    NUMBERS,
+    WEIGHT,
+    Attrs,
+    Classes,
+    Lowering,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+)
 
 #: Axes of (batch, channel, height, width) in a layout.
 AXES = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
@@ -78,7 +89,7 @@ def _conv2d_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     shape = _weight_shape(
         chosen["channels"], c // chosen["groups"], chosen["kernel_size"], chosen["kernel_layout"]
     )
-    return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype), -1.0, 1.0)
+    return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
 def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
@@ -161,7 +172,7 @@ OPERATORS: Tuple[Operator, ...] = (
             ),
             Parameter("dilation", _dilation),
         ),
-        relay=_relay,
-        relax=_relax,
+        relay=Lowering("nn.conv2d", _relay),
+        relax=Lowering("nn.conv2d", _relax),
     ),
 )

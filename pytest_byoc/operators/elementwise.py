@@ -10,8 +10,10 @@ from .record import (
     FLOATS,
     LEAD,
     NUMBERS,
+    SIGNED,
     Attrs,
     Classes,
+    Lowering,
     Operand,
     Operator,
     Parameter,
@@ -35,6 +37,7 @@ def _unary(
     dtypes: Tuple[str, ...] = FLOATS,
     domain: Optional[Tuple[float, float]] = None,
     parameters: Tuple[Parameter, ...] = (),
+    steep: bool = False,
 ) -> Operator:
     return Operator(
         name=name,
@@ -46,6 +49,7 @@ def _unary(
         parameters=parameters,
         relay=call(name),
         relax=call(relax or name),
+        steep=steep,
     )
 
 
@@ -58,13 +62,13 @@ def _lower_clip_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Te
 
 
 def _clip_low(x: TensorType, chosen: Attrs) -> Classes:
-    if x.dtype.startswith("int"):
-        return {"negative": (-1,), "zero": (0,)}
+    if x.dtype not in FLOATS:
+        return {"zero": (0,), "negative": (-1,) if x.dtype in SIGNED else ()}
     return {"zero": (0.0,), "negative": (-1.2345678, -0.5)}
 
 
 def _clip_high(x: TensorType, chosen: Attrs) -> Classes:
-    if x.dtype.startswith("int"):
+    if x.dtype not in FLOATS:
         return {"plain": (1,), "six": (6,)}
     return {"six": (6.0,), "odd": (0.76543211, 1.1)}
 
@@ -147,12 +151,12 @@ OPERATORS: Tuple[Operator, ...] = (
         accuracy="exact, bounds rounded to the dtype",
         dtypes=NUMBERS,
         parameters=(Parameter("a_min", _clip_low), Parameter("a_max", _clip_high)),
-        relay=_lower_clip_relay,
-        relax=_lower_clip_relax,
+        relay=Lowering("clip", _lower_clip_relay),
+        relax=Lowering("clip", _lower_clip_relax),
     ),
     _unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 4 ulp"),
     _unary("tanh", "quotient of exponentials: 4 ulp of 1.0"),
-    _unary("exp", "2 ulp"),
+    _unary("exp", "2 ulp", steep=True),
     _unary("log", "2 ulp", domain=(0.25, 4.0)),
     _unary("sqrt", _IEEE, domain=(0.0, 4.0)),
     _unary("abs", _EXACT, dtypes=NUMBERS),

@@ -12,6 +12,7 @@ from .record import (
     WEIGHT,
     Attrs,
     Classes,
+    Lowering,
     Operand,
     Operator,
     Parameter,
@@ -43,7 +44,7 @@ def _same_dtype(types: Sequence[TensorType], op: str) -> None:
 
 def _dense_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     weight = TensorType((chosen["units"], x.shape[-1]), x.dtype)
-    return Operand(LEAD, x), Operand(WEIGHT, weight, -1.0, 1.0)
+    return Operand(LEAD, x), Operand(WEIGHT, weight)
 
 
 def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
@@ -73,7 +74,7 @@ def _other(x: TensorType, chosen: Attrs, batch: Tuple[int, ...]) -> TensorType:
 
 
 def _matmul_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
-    return Operand(LEAD, x), Operand(WEIGHT, _other(x, chosen, ()), -1.0, 1.0)
+    return Operand(LEAD, x), Operand(WEIGHT, _other(x, chosen, ()))
 
 
 def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
@@ -123,8 +124,8 @@ OPERATORS: Tuple[Operator, ...] = (
         operands=_dense_operands,
         dtypes=NUMBERS,
         parameters=(Parameter("units", {"plain": (6, 3, 17), "one": (1,)}),),
-        relay=_dense_relay,
-        relax=_dense_relax,
+        relay=Lowering("nn.dense", _dense_relay),
+        relax=Lowering("matmul", _dense_relax),
     ),
     Operator(
         name="nn.matmul",
@@ -139,8 +140,8 @@ OPERATORS: Tuple[Operator, ...] = (
             Parameter("transpose_b", _FLAG),
             _COLUMNS,
         ),
-        relay=_matmul_relay,
-        relax=_matmul_relax,
+        relay=Lowering("nn.matmul", _matmul_relay),
+        relax=Lowering("matmul", _matmul_relax),
     ),
     Operator(
         name="nn.batch_matmul",
@@ -157,7 +158,7 @@ OPERATORS: Tuple[Operator, ...] = (
             Parameter("batch", _batch, attribute=False),
             _COLUMNS,
         ),
-        relay=_batch_relay,
-        relax=_matmul_relax,
+        relay=Lowering("nn.batch_matmul", _batch_relay),
+        relax=Lowering("matmul", _matmul_relax),
     ),
 )

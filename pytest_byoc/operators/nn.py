@@ -7,10 +7,13 @@ from typing import Any, List, Sequence, Tuple
 from ..graph import TensorType
 from .record import (
     BIAS,
+    FLOATS,
     LEAD,
     NUMBERS,
+    SIGNED,
     Attrs,
     Classes,
+    Lowering,
     Operand,
     Operator,
     Parameter,
@@ -105,8 +108,8 @@ def _pad_width(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _pad_value(x: TensorType, chosen: Attrs) -> Classes:
-    if x.dtype.startswith("int"):
-        return {"zero": (0,), "other": (3, -2)}
+    if x.dtype not in FLOATS:
+        return {"zero": (0,), "other": (3, -2) if x.dtype in SIGNED else (3,)}
     # Representable in every float type: Relay rounds the value to float32 first.
     return {"zero": (0.0,), "other": (1.5, -2.0)}
 
@@ -135,7 +138,7 @@ OPERATORS: Tuple[Operator, ...] = (
         parameters=(Parameter("axis", _bias_axis),),
         dtypes=NUMBERS,
         relay=call("nn.bias_add"),
-        relax=_bias_relax,
+        relax=Lowering("add", _bias_relax),
     ),
     Operator(
         name="nn.softmax",
@@ -166,7 +169,7 @@ OPERATORS: Tuple[Operator, ...] = (
         accepts=lambda x: x.rank > 0 and x.size > 0,
         dtypes=NUMBERS,
         relay=call("nn.batch_flatten"),
-        relax=_flatten_relax,
+        relax=Lowering("reshape", _flatten_relax),
     ),
     Operator(
         name="nn.pad",
@@ -177,6 +180,6 @@ OPERATORS: Tuple[Operator, ...] = (
         parameters=(Parameter("pad_width", _pad_width), Parameter("pad_value", _pad_value)),
         dtypes=NUMBERS,
         relay=call("nn.pad"),
-        relax=_pad_relax,
+        relax=Lowering("nn.pad", _pad_relax),
     ),
 )

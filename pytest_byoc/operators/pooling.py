@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .convolution import AXES
-from .record import NUMBERS, Attrs, Classes, Operator, Parameter, TypeRuleError
+from .record import NUMBERS, Attrs, Classes, Lowering, Operator, Parameter, TypeRuleError, call
 
 _LAYOUT = {"nchw": ("NCHW",), "nhwc": ("NHWC",)}
 _FLAG = {"no": (False,), "yes": (True,)}
@@ -120,13 +120,6 @@ _STEPS = (
 )
 
 
-def _relay(path: str) -> Any:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        return getattr(ns.nn, path)(args[0], **attrs)
-
-    return lower
-
-
 # --- global pooling --------------------------------------------------------------------------
 
 
@@ -159,8 +152,8 @@ OPERATORS: Tuple[Operator, ...] = (
         accuracy="exact",
         dtypes=NUMBERS,
         parameters=_WINDOW + _STEPS,
-        relay=_relay("max_pool2d"),
-        relax=_relay("max_pool2d"),
+        relay=call("nn.max_pool2d"),
+        relax=call("nn.max_pool2d"),
         **_COMMON,
     ),
     Operator(
@@ -168,8 +161,8 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_pool_infer,
         accuracy="sum of n: gamma(n), and 3 roundings of the division",
         parameters=_WINDOW + (Parameter("count_include_pad", _FLAG),) + _STEPS,
-        relay=_relay("avg_pool2d"),
-        relax=_relay("avg_pool2d"),
+        relay=call("nn.avg_pool2d"),
+        relax=call("nn.avg_pool2d"),
         **_COMMON,
     ),
     Operator(
@@ -177,8 +170,8 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_global_infer,
         accuracy="sum of n: gamma(n), and 3 roundings of the division",
         parameters=(Parameter("layout", _LAYOUT),),
-        relay=_relay("global_avg_pool2d"),
-        relax=_global_avg_relax,
+        relay=call("nn.global_avg_pool2d"),
+        relax=Lowering("nn.adaptive_avg_pool2d", _global_avg_relax),
         **_COMMON,
     ),
     Operator(
@@ -187,8 +180,8 @@ OPERATORS: Tuple[Operator, ...] = (
         accuracy="exact",
         dtypes=NUMBERS,
         parameters=(Parameter("layout", _LAYOUT),),
-        relay=_relay("global_max_pool2d"),
-        relax=_global_max_relax,
+        relay=call("nn.global_max_pool2d"),
+        relax=Lowering("max", _global_max_relax),
         **_COMMON,
     ),
 )

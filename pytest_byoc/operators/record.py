@@ -16,12 +16,28 @@ Attrs = Mapping[str, Any]
 #: Values of a parameter by their class. Coverage counts classes; the first value of the first
 #: class is the default, and what shrinking tends to.
 Classes = Mapping[str, Sequence[Any]]
-#: Builds the operator's expression: (namespace, operand expressions, attributes, operand types).
-#: The namespace is `tvm.relay` or `tvm.relax.op`.
-Lowering = Callable[[Any, List[Any], Attrs, Sequence[TensorType]], Any]
+#: Builds an operator's expression: (namespace, operand expressions, attributes, operand types).
+#: The namespace is `tvm.relay` or `tvm.relax.op`. What it returns is a call, or ends in one.
+Build = Callable[[Any, List[Any], Attrs, Sequence[TensorType]], Any]
 
-FLOATS = ("float32", "float64", "float16")
-NUMBERS = FLOATS + ("int32",)
+#: Dtypes by kind. Which of them TVM's LLVM build runs for an operator is measured: see `measured`.
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+SIGNED = ("int32", "int8", "int16", "int64")
+INTEGERS = SIGNED + ("uint8",)
+NUMBERS = FLOATS + INTEGERS
+ANY = NUMBERS + ("bool",)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
+    `relax.`), or of the one it ends in where it takes several."""
+
+    op: str
+    build: Build
+
+    def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        return self.build(ns, args, attrs, types)
 
 
 class TypeRuleError(ValueError):
@@ -52,20 +68,42 @@ class Operand:
     """One operand the operator takes once its parameters are chosen.
 
     role: "lead" (the operand the choice started from; exactly one), "data" (any value of that
-    type), "weight" or "bias" (usually constant). low, high: the range its elements are drawn from
-    when it is made afresh, where the record's own does not suit.
+    type), "weight" or "bias" (usually constant), "fresh" (an input or constant of its own: other
+    values of that type need not lie in its range, as indices must) or "constant" (never anything
+    but a constant, as scales and zero points must be). low, high: the range its elements are drawn
+    from, both included; by default that of its role and dtype. data: its elements, for a constant
+    whose values matter: nested lists.
     """
 
     role: str
     type: TensorType
-    low: float = -2.0
-    high: float = 2.0
+    low: Optional[float] = None
+    high: Optional[float] = None
+    data: Optional[Any] = None
+
+    def range(self) -> Tuple[float, float]:
+        low, high = default_range(self.type.dtype, self.role)
+        return low if self.low is None else self.low, high if self.high is None else self.high
 
 
 LEAD = "lead"
 DATA = "data"
 WEIGHT = "weight"
 BIAS = "bias"
+FRESH = "fresh"
+CONSTANT = "constant"
+ROLES = (LEAD, DATA, WEIGHT, BIAS, FRESH, CONSTANT)
+
+
+def default_range(dtype: str, role: str = DATA) -> Tuple[float, float]:
+    """Where elements are drawn from when nothing is said: small enough that a few products in a
+    row overflow no dtype."""
+    if dtype == "bool":
+        return 0.0, 1.0
+    high = 2.0 if dtype in FLOATS else 4.0 if dtype.endswith("int8") else 8.0
+    if role == WEIGHT:
+        high /= 2
+    return (0.0 if dtype.startswith("uint") else -high), high
 
 
 def only_lead(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
@@ -83,7 +121,8 @@ class Operator:
     whether a tensor of that type can be the first operand. operands: all operands, from the first
     one's type and the chosen parameters. domain: the range of values the operator is made for
     (None: any). relay, relax: the lowering, None where that IR lacks the operator. tuple_result:
-    TVM returns a tuple, be it of one tensor. accuracy: where the error bound comes from, for the docs.
+    TVM returns a tuple, be it of one tensor. steep: results grow so quickly that one such operator
+    in a graph is enough. accuracy: the error bound and where it comes from, for the docs.
     """
 
     name: str
@@ -98,6 +137,7 @@ class Operator:
     relay: Optional[Lowering] = None
     relax: Optional[Lowering] = None
     tuple_result: bool = False
+    steep: bool = False
 
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
@@ -111,7 +151,7 @@ class Operator:
 
 
 def call(path: str) -> Lowering:
-    """A lowering that passes operands by position and attributes by name: `call("nn.relu")`."""
+    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`."""
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         f = ns
@@ -119,7 +159,7 @@ def call(path: str) -> Lowering:
             f = getattr(f, part)
         return f(*args, **attrs)
 
-    return lower
+    return Lowering(path, lower)
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:

@@ -64,7 +64,7 @@ def _relay(name: str) -> Lowering:
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
-    return lower
+    return Lowering(name, lower)
 
 
 def _relax(name: str) -> Lowering:
@@ -76,7 +76,7 @@ def _relax(name: str) -> Lowering:
             args[0], axis=None if axis is None else list(axis), keepdims=attrs["keepdims"]
         )
 
-    return lower
+    return Lowering(name, lower)
 
 
 def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:

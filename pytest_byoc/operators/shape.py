@@ -12,6 +12,7 @@ from .record import (
     NUMBERS,
     Attrs,
     Classes,
+    Lowering,
     Operand,
     Operator,
     Parameter,
@@ -292,12 +293,16 @@ def _cast_to(x: TensorType, chosen: Attrs) -> Classes:
     # Not float64 to float16: the LLVM code of TVM 0.16 (Relay) calls the conversion routine with
     # the wrong convention and returns garbage.
     kinds: Dict[str, Dict[str, Sequence[Any]]] = {
-        "float32": {"wider": ("float64",), "narrower": ("float16",), "integer": ("int32",)},
-        "float64": {"narrower": ("float32",), "integer": ("int32",)},
+        "float32": {"wider": ("float64",), "narrower": ("float16",), "integer": ("int32", "int8")},
+        "float64": {"narrower": ("float32",), "integer": ("int32", "int64")},
         "float16": {"wider": ("float32", "float64"), "integer": ("int32",)},
-        "int32": {"float": ("float32", "float64", "float16")},
+        "bfloat16": {"wider": ("float32",)},
     }
-    return {**kinds[x.dtype], "same": (x.dtype,)}
+    integers: Dict[str, Sequence[Any]] = {
+        "float": ("float32", "float64", "float16"),
+        "integer": tuple(d for d in ("int64", "int32", "int16", "int8") if d != x.dtype),
+    }
+    return {**kinds.get(x.dtype, integers), "same": (x.dtype,)}
 
 
 def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
@@ -323,25 +328,30 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
 
 
 OPERATORS: Tuple[Operator, ...] = (
-    _moving("reshape", reshaping.infer, reshaping.relax, Parameter("newshape", reshaping.newshapes)),
+    _moving(
+        "reshape",
+        reshaping.infer,
+        Lowering("reshape", reshaping.relax),
+        Parameter("newshape", reshaping.newshapes),
+    ),
     _moving("transpose", _transpose_infer, call("permute_dims"), Parameter("axes", _permutation)),
     _moving(
         "concatenate",
         _concatenate_infer,
-        _concatenate_relax,
+        Lowering("concat", _concatenate_relax),
         Parameter("axis", lambda x, chosen: _axes_classes(x.rank)),
         Parameter("others", _joined, attribute=False),
         Parameter("place", {"first": ("first",), "last": ("last",)}, attribute=False),
         operands=_concatenate_operands,
-        relay=_concatenate_relay,
+        relay=Lowering("concatenate", _concatenate_relay),
     ),
     _moving(
         "split",
         _split_infer,
-        _split,
+        Lowering("split", _split),
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
-        relay=_split,
+        relay=Lowering("split", _split),
         accepts=lambda x: any(d > 1 for d in x.shape) and x.size > 0,
         shapes=tuple(s for s in SHAPES if s != (1,)),
         tuple_result=True,
@@ -350,14 +360,14 @@ OPERATORS: Tuple[Operator, ...] = (
     _moving(
         "expand_dims",
         _expand_infer,
-        _expand_relax,
+        Lowering("expand_dims", _expand_relax),
         Parameter("axis", _new_axis),
         Parameter("num_newaxis", {"one": (1,), "several": (2, 3)}),
     ),
     _moving(
         "strided_slice",
         _slice_infer,
-        _slice_relax,
+        Lowering("strided_slice", _slice_relax),
         Parameter("axes", _sliced_axes),
         Parameter("strides", _slice_strides),
         Parameter("begin", _slice_begin),

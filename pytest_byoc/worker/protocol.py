@@ -2,7 +2,8 @@
 
 A frame is the magic `BYOC`, the length of the JSON text and of all tensor bytes (two unsigned 64-bit
 little-endian numbers), the text, and the bytes. Inside the JSON a tensor is an object
-`{"$tensor": [dtype, shape, offset]}`, the offset counting from the first tensor byte.
+`{"$tensor": [dtype, shape, offset]}`, the offset counting from the first tensor byte. A bfloat16 tensor
+is an array of ml_dtypes' where that is installed, else of `Bfloat16`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ _HEADER = struct.Struct("<4sQQ")
 _LIMIT = 1 << 34
 
 
+class Bfloat16(np.ndarray):
+    """A bfloat16 tensor for a NumPy without ml_dtypes: its bits, as uint16."""
+
+
+def dtype_name(array: np.ndarray) -> str:
+    return "bfloat16" if isinstance(array, Bfloat16) else str(array.dtype)
+
+
 class ProtocolError(ValueError):
     """Raised for bytes that are no frame."""
 
@@ -32,7 +41,7 @@ def encode(message: Any) -> bytes:
         nonlocal offset
         if isinstance(value, np.ndarray):
             data = np.ascontiguousarray(value).tobytes()
-            tag = {"$tensor": [str(value.dtype), list(value.shape), offset]}
+            tag = {"$tensor": [dtype_name(value), list(value.shape), offset]}
             buffers.append(data)
             offset += len(data)
             return tag
@@ -74,6 +83,17 @@ class Decoder:
             yield frame, _decode(frame, text_length)
 
 
+def _numpy_dtype(name: str) -> Tuple[Any, Any]:
+    """NumPy's dtype for a name, and the kind of array."""
+    if name != "bfloat16":
+        return np.dtype(name), np.ndarray
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype("uint16"), Bfloat16
+    return np.dtype(ml_dtypes.bfloat16), np.ndarray
+
+
 def _decode(frame: bytes, text_length: int) -> Any:
     start = _HEADER.size + text_length
 
@@ -83,8 +103,9 @@ def _decode(frame: bytes, text_length: int) -> Any:
             count = 1
             for d in shape:
                 count *= d
-            array = np.frombuffer(frame, dtype=np.dtype(dtype), count=count, offset=start + offset)
-            return array.reshape(shape).copy()
+            bits, kind = _numpy_dtype(dtype)
+            array = np.frombuffer(frame, dtype=bits, count=count, offset=start + offset)
+            return array.reshape(shape).copy().view(kind)
         return obj
 
     try:

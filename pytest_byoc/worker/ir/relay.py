@@ -15,6 +15,7 @@ import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
+from ..protocol import Bfloat16, dtype_name
 from ..server import Failure, NotAModule
 
 NAME = "relay"
@@ -131,7 +132,7 @@ def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[
         values[s.name] = relay.var(s.name, shape=s.type.shape, dtype=s.type.dtype)
         params.append(values[s.name])
     for s in graph.constants:
-        values[s.name] = relay.const(tvm.nd.array(constants[s.name]))
+        values[s.name] = relay.const(_tensor(constants[s.name]))
     signatures = []
     for node in graph.nodes:
         lowering = OPERATORS[node.op].relay
@@ -275,6 +276,21 @@ def _holds_source(module: Any) -> bool:
     )
 
 
+def _tensor(array: np.ndarray) -> Any:
+    """TVM's tensor of an array."""
+    import tvm
+
+    if dtype_name(array) != "bfloat16":
+        return tvm.nd.array(array)
+    return tvm.nd.empty(array.shape, "bfloat16").copyfrom(np.asarray(array).view(np.uint16))
+
+
+def _array(tensor: Any) -> np.ndarray:
+    found: np.ndarray = tensor.numpy()
+    # TVM hands out the bits.
+    return found.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else found
+
+
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes()
 
@@ -294,12 +310,13 @@ class GraphExecutable(Executable):
         # Output buffers first: an output may be an input.
         for i in range(g.get_num_outputs()):
             out = g.get_output(i)
-            raw = np.full(int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize, POISON_BYTE, np.uint8)
-            out.copyfrom(raw.view(out.dtype).reshape(out.shape))
+            dtype = np.dtype("uint16" if out.dtype == "bfloat16" else out.dtype)
+            raw = np.full(int(np.prod(out.shape)) * dtype.itemsize, POISON_BYTE, np.uint8)
+            out.copyfrom(raw.view(dtype).reshape(out.shape))
         for name, value in inputs.items():
-            g.set_input(name, value)
+            g.set_input(name, _tensor(value))
         g.run()
-        outputs = [g.get_output(i).numpy() for i in range(g.get_num_outputs())]
+        outputs = [_array(g.get_output(i)) for i in range(g.get_num_outputs())]
         modified = []
         for name, value in inputs.items():
             after = g.get_input(name)
@@ -328,10 +345,10 @@ class VMExecutable(Executable):
 
         if self._vm is None:
             self._vm = VirtualMachine(self._executable, tvm.cpu())
-        arrays = {name: tvm.nd.array(value) for name, value in inputs.items()}
+        arrays = {name: _tensor(value) for name, value in inputs.items()}
         result = self._vm.invoke("main", *arrays.values())
         fields = [result] if isinstance(result, tvm.nd.NDArray) else list(result)
-        outputs = [f.numpy() for f in fields]
+        outputs = [_array(f) for f in fields]
         modified = [n for n, a in arrays.items() if not _same(a.numpy(), inputs[n])]
         return outputs, modified
 

@@ -1,0 +1,9 @@
+"""Arithmetic of two tensors beyond add, subtract, multiply and divide."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from .record import Operator
+
+OPERATORS: Tuple[Operator, ...] = ()

@@ -1,0 +1,9 @@
+"""Conversions between dtypes, and tensors made like another."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from .record import Operator
+
+OPERATORS: Tuple[Operator, ...] = ()

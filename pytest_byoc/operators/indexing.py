@@ -1,0 +1,9 @@
+"""Elements picked, placed and ordered by index."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from .record import Operator
+
+OPERATORS: Tuple[Operator, ...] = ()

@@ -1,0 +1,9 @@
+"""Comparisons, logical and bitwise operators, choices between tensors."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from .record import Operator
+
+OPERATORS: Tuple[Operator, ...] = ()

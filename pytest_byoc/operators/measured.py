@@ -1,0 +1,40 @@
+"""Dtypes that TVM's own LLVM build runs, by operator and IR: measured, not written by hand.
+
+`python -m pytest_byoc.measure` writes `measured.json`; the tests compare it to the TVM they run with.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+from .record import Operator
+
+PATH = Path(__file__).with_name("measured.json")
+
+
+@lru_cache(maxsize=1)
+def table() -> Dict[str, Dict[str, Any]]:
+    """By IR: "tvm", its version, and "fails": by operator and dtype, what TVM's build said."""
+    if not PATH.exists():
+        return {}
+    found: Dict[str, Dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+    return found
+
+
+def why_not(operator: str, dtype: str, ir: str) -> Optional[str]:
+    """What TVM's LLVM build says to that dtype; None if it runs."""
+    reason: Optional[str] = table().get(ir, {}).get("fails", {}).get(operator, {}).get(dtype)
+    return reason
+
+
+@lru_cache(maxsize=None)
+def _dtypes(name: str, dtypes: Tuple[str, ...], irs: Tuple[str, ...]) -> Tuple[str, ...]:
+    return tuple(d for d in dtypes if all(why_not(name, d, ir) is None for ir in irs))
+
+
+def dtypes(op: Operator, ir: Optional[str]) -> Tuple[str, ...]:
+    """Dtypes of the first operand that can be judged in an IR (None: in every IR the operator has)."""
+    return _dtypes(op.name, op.dtypes, op.irs() if ir is None else (ir,))

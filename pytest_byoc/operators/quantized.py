@@ -1,0 +1,9 @@
+"""Quantisation, and operators on quantised tensors."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from .record import Operator
+
+OPERATORS: Tuple[Operator, ...] = ()

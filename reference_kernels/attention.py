@@ -1,0 +1,7 @@
+"""Kernels: attention."""
+
+from __future__ import annotations
+
+from .elementwise import Kernel
+
+KERNELS: dict[str, Kernel] = {}

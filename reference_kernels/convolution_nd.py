@@ -1,0 +1,7 @@
+"""Kernels: convolutions in one and three dimensions."""
+
+from __future__ import annotations
+
+from .elementwise import Kernel
+
+KERNELS: dict[str, Kernel] = {}

@@ -1,0 +1,7 @@
+"""Kernels: transposed convolutions, and gradients of convolutions."""
+
+from __future__ import annotations
+
+from .elementwise import Kernel
+
+KERNELS: dict[str, Kernel] = {}

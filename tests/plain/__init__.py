@@ -1,0 +1,71 @@
+"""Operators evaluated plainly, to compare the reference kernels to. Shares no code with them.
+
+`plain` evaluates an operator in the arrays' own dtype, one rounding after the other, summing in a
+given order. In float64 it says what the value is; in float32 and float16, how far a correct
+implementation may stray. Each family has a file with a table PLAIN: by the operator's name, a function
+of (arrays, attributes, output types, order of sums) that returns an array or a tuple of them. An
+evaluation by another library (SciPy, ONNX's reference evaluator) does as well as one written out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pytest_byoc.graph import TensorType
+from pytest_byoc.operators import OPERATORS
+
+from . import (
+    arithmetic,
+    attention,
+    conversion,
+    convolution_nd,
+    first,
+    functions,
+    indexing,
+    logic,
+    normalization,
+    pooling_nd,
+    quantized,
+    rearranging,
+    resize,
+    statistics,
+    transposed,
+)
+from .sums import ORDERS, Sum, forwards
+
+__all__ = ["ORDERS", "Sum", "forwards", "plain"]
+
+TABLES: tuple[Any, ...] = (
+    functions,
+    arithmetic,
+    logic,
+    conversion,
+    statistics,
+    indexing,
+    rearranging,
+    resize,
+    convolution_nd,
+    transposed,
+    pooling_nd,
+    normalization,
+    attention,
+    quantized,
+)
+
+
+def plain(
+    name: str, arrays: list[np.ndarray], a: dict[str, Any], add: Sum = forwards
+) -> tuple[np.ndarray, ...]:
+    """The operator's results, in the arrays' dtype, sums made by `add`."""
+    outs = OPERATORS[name].infer([TensorType(x.shape, str(x.dtype)) for x in arrays], a)
+    table = next((t.PLAIN for t in TABLES if name in t.PLAIN), None)
+    with np.errstate(all="ignore"):
+        if table is None:
+            found = first.evaluate(name, arrays, a, outs, add)
+        else:
+            made = table[name](arrays, a, outs, add)
+            found = made if isinstance(made, tuple) else (made,)
+    assert [(y.shape, str(y.dtype)) for y in found] == [(t.shape, t.dtype) for t in outs]
+    return found

@@ -1,0 +1,7 @@
+"""Plain evaluations: attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PLAIN: dict[str, Any] = {}

@@ -1,0 +1,7 @@
+"""Plain evaluations: elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PLAIN: dict[str, Any] = {}

@@ -1,0 +1,7 @@
+"""Plain evaluations: reductions to an index, a truth value or a spread, and scans along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PLAIN: dict[str, Any] = {}
