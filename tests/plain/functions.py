@@ -1,4 +1,4 @@
-"""Plain evaluations: elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations."""
+"""Plain evaluations: elementwise functions of one tensor beyond the commonest."""
 
 from __future__ import annotations
 
