@@ -20,6 +20,9 @@ class _Found(Exception):
 
 def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     options = byoc_target.settings
+    claimed = byoc_target.claimed()
+    if byoc_operator not in claimed:
+        pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
     failing: Verdict | None
     passed: list[Verdict] = []
     seen: list[Verdict] = []
@@ -34,7 +37,10 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(
-        graphs(options.operators, ir=byoc_target.ir, max_nodes=options.max_nodes, focus=byoc_operator)
+        graphs(
+            options.operators, ir=byoc_target.ir, max_nodes=options.max_nodes, focus=byoc_operator,
+            prefer=list(claimed), fragments=byoc_target.fragments(), dtypes=claimed[byoc_operator],
+        )
     )
     def search(graph: Graph) -> None:
         verdict = byoc_target.examine(graph, f"random[{byoc_operator}]")

@@ -125,6 +125,7 @@ class ActivePlugin:
             "byoc_operator": lambda t: [
                 o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
             ],
+            "byoc_pattern": lambda t: t.patterns(),
             "byoc_replay": lambda t: self.replay,
             "byoc_onnx": lambda t: t.onnx_candidates(),
         }

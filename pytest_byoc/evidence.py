@@ -102,6 +102,11 @@ class Evidence:
             return list(value["regions"])
         return []
 
+    @property
+    def nothing_offloaded(self) -> bool:
+        """The partitioned module is known, and has no region."""
+        return any(not value["regions"] for _, value in self.target.facts("regions"))
+
     def offloaded(self) -> tuple[bool, ...]:
         """For each node, whether its call is found in a region. A call with the node's operator and
         output type is looked for first, then, since a partition function may change layouts, one

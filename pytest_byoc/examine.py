@@ -13,6 +13,7 @@ from reference_kernels import Bounded
 
 from . import oracle
 from .checks import CHECKS, Finding
+from .claims import Claims
 from .evidence import Evidence, JobReport, compare
 from .generation import data
 from .generation.systematic import default_case
@@ -56,7 +57,6 @@ class Examiner:
         self.opt_level = 0
         self._workers: dict[str, Worker] = {}
         self._verdicts: dict[str, Verdict] = {}
-        self._claims: dict[str, tuple[bool, ...]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
         self._hung = False
@@ -138,33 +138,21 @@ class Examiner:
     def _try_partition(self) -> None:
         """Raises WorkerError for a partition function that returns no IRModule at all."""
         graph = default_case("nn.relu", "float32").graph
-        for message in self._claim_job(graph).raised():
+        self.claims = Claims(self._workers["target"])
+        for message in self.claims.report([graph]).raised():
             raised = message["raised"]
             if raised["type"] == "NotAModule":
                 raise WorkerError(f"target {self.name}: {raised['message']}")
 
     # --- one graph ---------------------------------------------------------------------------
 
-    def claims(self, graph: Graph) -> tuple[bool, ...]:
-        """For each node, whether the target takes it; nothing is built. All False if partitioning
-        fails: what happens there is the examination's business."""
-        key = graph.to_json()
-        if key not in self._claims:
-            evidence = Evidence(graph, [], {}, [], self._claim_job(graph), JobReport())
-            self._claims[key] = evidence.offloaded()
-        return self._claims[key]
-
-    def _claim_job(self, graph: Graph) -> JobReport:
-        worker = self._workers["target"]
-        worker.submit(
-            {"kind": "claims", "graph": graph.to_dict(), "inputs": [], "constants": data.constants(graph)}
-        )
-        return worker.collect()
-
     def examine(self, graph: Graph) -> Verdict:
         """The verdict on a graph; the same graph is examined once."""
         key = graph.to_json()
         if key not in self._verdicts:
+            claim = self.claims.known(graph)
+            if claim is not None and not claim.regions:
+                return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
             verdict = self._examine(graph)
             # What was seen of a failure is needed again; the rest would only fill the memory.
             self._verdicts[key] = verdict if verdict.failed else replace(verdict, evidence=None)
@@ -192,15 +180,20 @@ class Examiner:
         job = {**job, "kind": "examine", "graph": graph.to_dict()}
         target, reference = self._workers["target"], self._workers["reference"]
         target.submit({**job, "folder": str(folder), "executors": self.executors}, self._limit())
-        reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
         evidence = Evidence(
-            graph, job["inputs"], job["constants"], [], JobReport(), JobReport(),
+            graph, job["inputs"], job["constants"], [], target.wait_for("regions"), JobReport(),
             deterministic=self.deterministic,
         )
-        try:
-            evidence.expected = expected()
-        finally:
-            evidence.target, evidence.reference = target.collect(), reference.collect()
+        if evidence.nothing_offloaded:
+            # Nothing to judge: the reference would be built for nothing.
+            target.collect()
+        else:
+            reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
+            try:
+                evidence.expected = expected()
+            finally:
+                target.collect()
+                evidence.reference = reference.collect()
         self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .graph import Graph
 from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict
 
 SCHEMA = "pytest-byoc/report/1"
@@ -76,12 +77,15 @@ class TargetRecord:
         if verdict.outcome not in FAILURES and verdict.notes:
             self.notes.setdefault(verdict.outcome, []).append(f"{case}: {'; '.join(verdict.notes)}")
 
-    def fail(self, verdict: Verdict, case: str) -> tuple[Failure, bool]:
-        """Lists a failing (shrunk) graph; the failure, and whether it is a new one."""
-        for op, dtype in {(n.op, n.types[0].dtype) for n in verdict.graph.nodes}:
-            if op.startswith(ONNX):
-                continue
-            self._cell(op, dtype)["failed"] += 1
+    def fail(self, verdict: Verdict, case: str, found_in: Graph | None = None) -> tuple[Failure, bool]:
+        """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
+
+        found_in: the graph before it was shrunk: its cells are what has failed, of the operators
+        that are left in the shrunk one."""
+        nodes = (found_in or verdict.graph).nodes
+        for op, dtype in {(n.op, n.types[0].dtype) for n in nodes if n.op in verdict.graph.operators}:
+            if not op.startswith(ONNX):
+                self._cell(op, dtype)["failed"] += 1
         identity = failure_id(verdict.identity, verdict.graph.operators)
         if identity in self.failures:
             self.failures[identity].count += 1

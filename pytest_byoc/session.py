@@ -8,9 +8,10 @@ from pathlib import Path
 
 from . import onnx_nodes
 from .examine import Examiner
+from .generation.patterns import Found, Pattern, search
 from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
-from .generation.systematic import default_case
+from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
 from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
@@ -32,6 +33,9 @@ class TargetSession:
         self.record = TargetRecord(declaration.name, "", {})
         #: Called with each verdict; the plugin listens.
         self._survey: onnx_nodes.Survey | None = None
+        self._patterns: dict[str, Pattern] | None = None
+        self._found: dict[str, Found] = {}
+        self._claimed: dict[str, list[str]] | None = None
         self._counted: set[tuple[str, Graph]] = set()
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
@@ -66,14 +70,62 @@ class TargetSession:
 
         Raises structures.Unavailable when there are too few.
         """
-        claimed = set()
-        for name in self.settings.operators:
-            op = OPERATORS[name]
-            if self.ir not in op.irs() or "float32" not in op.dtypes:
-                continue
-            if any(self.examiner.claims(default_case(name, "float32").graph)):
-                claimed.add(name)
-        return vocabulary(frozenset(claimed), self.ir)
+        defaults = {
+            name: default_case(name, "float32").graph
+            for name in self.settings.operators
+            if self.ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
+        }
+        self.examiner.claims.survey(defaults.values())
+        return vocabulary(frozenset(n for n, g in defaults.items() if self._takes(g)), self.ir)
+
+    def claimed(self) -> dict[str, list[str]]:
+        """Operators of which the target takes at least one systematic case, and their dtypes."""
+        if self._claimed is None:
+            self._claimed = {}
+            found = cases(self.settings.operators, self.ir)
+            self.examiner.claims.survey(case.graph for case in found)
+            for case in found:
+                if self._takes(case.graph):
+                    dtypes = self._claimed.setdefault(case.operator, [])
+                    dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
+                    if dtype not in dtypes:
+                        dtypes.append(dtype)
+        return self._claimed
+
+    def check_case(self, case: Case) -> Verdict:
+        """`check` of a systematic case. What the target takes of all of them is found out first:
+        that costs milliseconds a graph, and those it takes nothing of need no more."""
+        self.claimed()
+        return self.check(case.graph, case.id)
+
+    # --- the target's patterns ---------------------------------------------------------------
+
+    def patterns(self) -> list[str]:
+        """Names of the patterns TVM has registered for the target."""
+        if self._patterns is None:
+            self._patterns = {p.name: p for p in self.examiner.claims.patterns()}
+        return list(self._patterns)
+
+    def found(self, name: str) -> Found:
+        """Graphs that the target takes for one of its patterns, or why there are none."""
+        self.patterns()
+        assert self._patterns is not None
+        if name not in self._found:
+            found = search(self._patterns[name], self.ir, self.examiner.claims.composites)
+            self._found[name] = found
+            if not found.fragments:
+                self.record.not_checked.append(f"pattern {name} is never matched: {found.reason}")
+        return self._found[name]
+
+    def fragments(self) -> list[Graph]:
+        """A graph for each pattern, of as few operators as were found."""
+        found = (self.found(name).fragments for name in self.patterns())
+        return [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
+
+    def _takes(self, graph: Graph) -> bool:
+        claim = self.examiner.claims.of(graph)
+        # Where partitioning fails the target has at least tried.
+        return claim is None or any(claim.offloaded)
 
     def check(self, graph: Graph, case: str = "", shrink: bool = True) -> Verdict:
         """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
@@ -94,7 +146,7 @@ class TargetSession:
                 return tried.failed and tried.identity == identity
 
             verdict = self.examiner.examine(reduce(verdict.graph, fails, self.ir))
-        failure, new = self.record.fail(verdict, case)
+        failure, new = self.record.fail(verdict, case, original.graph)
         if new:
             folder = self._folder(failure)
             failure.graph = str(folder / "graph.json")

@@ -34,6 +34,9 @@ class Target:
     runtime_libraries: Sequence[str] = ()
     #: Keyword arguments of `export_library`: cc, options, addons …
     export_options: Mapping[str, Any] = {}
+    #: Name under which its patterns are registered with TVM, if it is not the target's own: Relay's
+    #: pattern table, or what the names of Relax's patterns begin with. Graphs are made from them.
+    patterns: Optional[str] = None
     #: Of the PassContext in which the partitioned module is built.
     opt_level: int = 3
     #: Whether the same inputs give the same bits every time.
@@ -55,6 +58,7 @@ class ResolvedTarget:
         self.libraries = _as_tuple(options.get("libraries"))
         self.runtime_libraries = _as_tuple(options.get("runtime_libraries"))
         self.export_options: Dict[str, Any] = dict(options.get("export_options") or {})
+        self.patterns: str = options.get("patterns") or name
         self.opt_level = int(options.get("opt_level", Target.opt_level))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))
         unknown = sorted(set(options) - known)

@@ -45,6 +45,30 @@ class Builder:
         self.types: dict[str, TensorType] = {}
         #: Names of sources whose elements suit an operator's domain, by (low, high).
         self.ranges: dict[str, tuple[float, float]] = {}
+        #: Values inside a pattern, which would no longer match if they were used elsewhere too.
+        self.hidden: set[str] = set()
+
+    def usable(self) -> list[str]:
+        """Values that may be used as operands or outputs, in the order in which they were made."""
+        return [name for name in self.types if name not in self.hidden]
+
+    def splice(self, part: Graph, choose: Callable[[TensorType], str | None]) -> tuple[str, ...]:
+        """Adds the nodes of another graph; names of its outputs.
+
+        choose: the value to be used for an input of that type, None for a new input. What the graph
+        does not return is hidden."""
+        names: dict[str, str] = {}
+        for source in part.inputs:
+            found = choose(source.type)
+            names[source.name] = found or self.input(source.type, source.low, source.high, source.data)
+        for source in part.constants:
+            names[source.name] = self.constant(source.type, source.low, source.high, source.data)
+        for node in part.nodes:
+            outputs = self.node(node.op, [names[i] for i in node.inputs], node.attrs)
+            names.update(zip(node.outputs, outputs))
+        made = {names[o] for node in part.nodes for o in node.outputs}
+        self.hidden |= made - {names[o] for o in part.outputs}
+        return tuple(names[o] for o in part.outputs)
 
     def _next_seed(self) -> int:
         if self._seed == 0:

@@ -39,33 +39,61 @@ def graphs(
     min_nodes: int = 1,
     max_nodes: int = 6,
     focus: str | None = None,
+    prefer: Sequence[str] = (),
+    fragments: Sequence[Graph] = (),
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
     """Graphs of 1 to `max_nodes` operators.
 
     operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
-    focus: an operator each graph holds. dtypes: of the first value; float32 is the most likely, and
+    focus: an operator each graph holds. prefer: operators that are to be more likely (those a target
+    takes). fragments: graphs of which each has at least one as a part (those that match a target's
+    patterns); they count as their operators do. dtypes: of the first value, the first being the most likely;
     every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
     records = [OPERATORS[n] for n in names]
     if not records:
         raise ValueError("no operator to make graphs of")
+    preferred = [r for r in records if r.name in prefer]
     count = draw(st.integers(min_nodes, max_nodes))
-    focus_at = draw(st.integers(0, count - 1)) if focus else -1
+    must = -1
+    if focus or fragments:
+        must = draw(st.integers(0, count - 1))
     builder = Builder(seed=draw(st.integers(0, 1000)))
-    dtype = draw(st.sampled_from(["float32"] * len(dtypes) + [*dtypes]))
+    dtype = draw(st.sampled_from([dtypes[0]] * len(dtypes) + [*dtypes]))
     last: str | None = None
     last_op = ""
-    for position in range(count):
-        if position == focus_at and focus is not None:
-            op, follow = OPERATORS[focus], False
+    while len(builder.nodes) < count or (must >= 0 and not builder.nodes):
+        due = must >= 0 and len(builder.nodes) >= must
+        left = count - len(builder.nodes)
+        if fragments and ((due and not focus) or _chance(draw, 3)):
+            # One that fits into what is left, or else whichever: it must be there.
+            small = [f for f in fragments if len(f.nodes) <= left]
+            if small or due:
+                part = draw(st.sampled_from(small or fragments))
+                last, last_op = _draw_part(draw, builder, part), part.nodes[-1].op
+                must = -1 if not focus else must
+                continue
+        if due and focus is not None:
+            op, follow, must = OPERATORS[focus], False, -1
         else:
-            op, follow = _draw_operator(draw, builder, records, last_op, ir)
+            pool = preferred if preferred and _chance(draw, 7) else records
+            op, follow = _draw_operator(draw, builder, pool, last_op, ir)
         lead = _draw_lead(draw, builder, op, dtype, last if follow else None, ir)
         outputs = _draw_node(draw, builder, op, lead)
         last, last_op = outputs[0], op.name
     return builder.graph(*_draw_outputs(draw, builder))
+
+
+def _draw_part(draw: st.DrawFn, builder: Builder, part: Graph) -> str:
+    """Adds a fragment, fed with what is there where that fits; its first output."""
+
+    def choose(type_: TensorType) -> str | None:
+        fitting = [n for n in builder.usable() if builder.types[n] == type_]
+        return draw(st.sampled_from(fitting[::-1])) if fitting and _chance(draw, 7) else None
+
+    return builder.splice(part, choose)[0]
 
 
 def _chance(draw: st.DrawFn, out_of_ten: int) -> bool:
@@ -81,7 +109,7 @@ def _draw_operator(
     if followers and _chance(draw, 5):
         return draw(st.sampled_from(followers)), True
     # Mostly one that takes a value the graph has: else the graph falls into pieces.
-    fitting = [r for r in records if any(_fits(builder, r, name, ir) for name in builder.types)]
+    fitting = [r for r in records if any(_fits(builder, r, name, ir) for name in builder.usable())]
     pool = fitting if fitting and _chance(draw, 8) else records
     return draw(st.sampled_from(pool)), _chance(draw, 5)
 
@@ -92,7 +120,7 @@ def _draw_lead(
     """The first operand: the preferred value if it fits, another of the graph's, or a new input."""
     if preferred is not None and _fits(builder, op, preferred, ir):
         return preferred
-    candidates = [name for name in builder.types if _fits(builder, op, name, ir)]
+    candidates = [name for name in builder.usable() if _fits(builder, op, name, ir)]
     made = [name for name in candidates if name[0] == "v"]
     if candidates and _chance(draw, 9):
         return draw(st.sampled_from((made or candidates)[::-1]))
@@ -128,7 +156,7 @@ def _draw_node(draw: st.DrawFn, builder: Builder, op: Operator, lead: str) -> tu
         chosen = choose_parameters(op, x, lambda _, classes: next(iter(classes.values()))[0])
 
     def supply(operand: Operand, position: int) -> str:
-        existing = [n for n, t in builder.types.items() if t == operand.type]
+        existing = [n for n in builder.usable() if builder.types[n] == operand.type]
         if operand.role == DATA and existing and draw(st.booleans()):
             return draw(st.sampled_from(existing[::-1]))
         if operand.role in (WEIGHT, BIAS):
@@ -154,7 +182,7 @@ def _result(
 def _draw_outputs(draw: st.DrawFn, builder: Builder) -> list[str]:
     """Values nobody uses, in some order, and now and then one that is used, twice, or an input."""
     used = {i for n in builder.nodes for i in n.inputs}
-    made = [o for n in builder.nodes for o in n.outputs]
+    made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
     leaves = [o for o in made if o not in used]
     # The last node's results always; others may be dead code.
     outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]

@@ -43,7 +43,7 @@ class Worker:
         self._pending: list[Any] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
         self._deadline = 0.0
-        self._unanswered = False
+        self._report = JobReport()
         self.description: dict[str, Any] = {}
 
     # --- life --------------------------------------------------------------------------------
@@ -136,25 +136,39 @@ class Worker:
         assert self._socket is not None
         # The worker ends a stage that hangs; this is for a worker that hangs itself.
         self._deadline = time.monotonic() + timeout * 12 + 30
+        self._report = JobReport()
         self._socket.sendall(encode({"job": job, "timeout": timeout}))
+
+    def wait_for(self, fact: str) -> JobReport:
+        """The report so far, once it holds that fact or something raised, or the job has ended."""
+        report = self._report
+        while report.end is None and not any(
+            m.get("fact") == fact or "raised" in m for m in report.messages
+        ):
+            self._step()
+        return report
 
     def collect(self) -> JobReport:
         """The report on the job submitted last."""
-        report = JobReport()
-        while True:
-            message = self._receive()
-            if message is None:
-                hung = self._process is not None and self._process.poll() is None
-                self.stop()
-                report.end = {
-                    "stage": "start", "hung": hung, "signal": None if hung else "lost", "status": None,
-                    "seconds": {}, "garbage": False, "printed": self._said(),
-                    "cpu_seconds": 0.0, "peak_kib": 0,
-                }
-                return report
-            if "end" in message:
-                report.end = message["end"]
-                return report
+        while self._report.end is None:
+            self._step()
+        return self._report
+
+    def _step(self) -> None:
+        """Adds one message to the report."""
+        report = self._report
+        message = self._receive()
+        if message is None:
+            hung = self._process is not None and self._process.poll() is None
+            self.stop()
+            report.end = {
+                "stage": "start", "hung": hung, "signal": None if hung else "lost", "status": None,
+                "seconds": {}, "garbage": False, "printed": self._said(),
+                "cpu_seconds": 0.0, "peak_kib": 0,
+            }
+        elif "end" in message:
+            report.end = message["end"]
+        else:
             report.messages.append(message)
 
     def _receive(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping
 
 from ..checks import CHECKS
 from ..graph import Graph
-from . import onnx_nodes
+from . import onnx_nodes, patterns
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
@@ -164,11 +164,14 @@ class TargetRole(Role):
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        if job["kind"] == "claims":
+            self._claims(job["graphs"], reporter)
+            return
+        if job["kind"] == "patterns":
+            self._patterns(job["graphs"][0], reporter)
+            return
         graph = Graph.from_dict(job["graph"])
         run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
-        if job["kind"] == "claims":
-            run.record("regions", run.regions())
-            return
         poison_allocations()
         for check in CHECKS:
             if check.observe is None:
@@ -181,6 +184,30 @@ class TargetRole(Role):
             if run.nothing_offloaded:
                 # Building and running it would judge TVM alone.
                 return
+
+
+    def _patterns(self, entry: Any, reporter: Reporter) -> None:
+        """Describes the target's patterns. A graph is partitioned first: many a target registers its
+        patterns only then."""
+        job = {"inputs": [], "constants": entry["constants"]}
+        run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
+        try:
+            run.partitioned()
+        except Exception as e:
+            run.failed(e)
+        table = self._ir.pattern_table(self.target.patterns)
+        described = [{"name": name, "nodes": patterns.describe(p)} for name, p in table]
+        reporter.send({"fact": "patterns", "executor": None, "value": described})
+
+    def _claims(self, graphs: List[Any], reporter: Reporter) -> None:
+        """Partitions many graphs and says what is offloaded of each."""
+        for number, entry in enumerate(graphs):
+            job = {"inputs": [], "constants": entry["constants"]}
+            run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
+            try:
+                run.record("regions", dict(run.regions(), number=number))
+            except Exception as e:
+                run.failed(e)
 
 
 class LoaderRole(Role):

@@ -105,6 +105,13 @@ def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
     return partition
 
 
+def pattern_table(name: str) -> List[Tuple[str, Any]]:
+    """The patterns whose names begin with `name.`, in the order of their priority: (name, pattern)."""
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    return [(str(p.name), p.pattern) for p in get_patterns_with_prefix(name + ".")]
+
+
 # --- lowering and partitioning ---------------------------------------------------------------
 
 

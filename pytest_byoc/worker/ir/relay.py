@@ -1,8 +1,8 @@
 """Relay: TVM 0.9 to 0.19.
 
 An IR file offers: NAME, versions(), check_available(), executors(), known_targets(),
-known_partition(name), lower(), partition_facts(), build(), load(), and Executable objects with
-run(), export().
+known_partition(name), pattern_table(name), lower(), partition_facts(), build(), load(), and Executable
+objects with run(), export().
 """
 
 from __future__ import annotations
@@ -112,6 +112,16 @@ def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
         return tvm.transform.Sequential(passes)(mod)
 
     return partition
+
+
+def pattern_table(name: str) -> List[Tuple[str, Any]]:
+    """The patterns registered under a name, in their order: (name, pattern)."""
+    from tvm.relay.op.contrib.register import get_pattern_table
+
+    table = get_pattern_table(name)
+    if callable(table):
+        table = table()
+    return [(str(entry[0]), entry[1]) for entry in table or ()]
 
 
 # --- lowering and partitioning ---------------------------------------------------------------

@@ -1,0 +1,223 @@
+"""Graphs that are one step off a graph a pattern matches.
+
+Each must be handled rightly or not be claimed: the edge of a claim is where support checks are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...graph import Graph, GraphFormatError, Node, Source, TensorType
+from ...operators import OPERATORS
+from ...operators.measured import dtypes as runnable
+from ...operators.record import (
+    CONSTANT,
+    FLOATS,
+    Operand,
+    Operator,
+    TypeRuleError,
+    default_range,
+)
+
+#: Dtypes a graph is changed to, where all of its operators take them.
+_OTHER_DTYPES = ("float64", "float16", "int32", "int8")
+
+
+def spread(found: Sequence[tuple[str, Graph]], limit: int) -> list[tuple[str, Graph]]:
+    """At most `limit` of them, from the whole length of the list."""
+    step = max(len(found) / limit, 1.0)
+    return [found[int(i * step)] for i in range(min(limit, len(found)))]
+
+
+def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
+    """(what is off, the graph): an attribute, the dtype, constness, a consumer, the operands' order."""
+    seen = {graph}
+    for label, changed in _all(graph, ir):
+        if changed is not None and changed not in seen:
+            seen.add(changed)
+            yield label, changed
+
+
+def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
+    for i, node in enumerate(graph.nodes):
+        for name, value in _other_values(graph, node):
+            yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
+    for dtype in _OTHER_DTYPES:
+        yield dtype, _with_dtype(graph, dtype, ir)
+    for source in graph.constants:
+        if not _must_be_constant(graph, source.name):
+            yield f"input_{source.name}", _moved(graph, source, constant=False)
+    if len(graph.inputs) > 1:
+        for source in graph.inputs:
+            yield f"constant_{source.name}", _moved(graph, source, constant=True)
+    for node in graph.nodes:
+        # A value inside the pattern that is wanted outside too.
+        for name in node.outputs:
+            if name not in graph.outputs:
+                yield f"returned_{node.op}", replace(graph, outputs=(*graph.outputs, name))
+                break
+    for i, node in enumerate(graph.nodes):
+        if len(node.inputs) == 2 and node.inputs[0] != node.inputs[1]:
+            swapped = replace(node, inputs=node.inputs[::-1])
+            yield f"swapped_{node.op}", _retyped(graph, {i: swapped})
+
+
+def _word(value: Any) -> str:
+    """A value as part of a test's id."""
+    text = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in text)[:24]
+
+
+def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
+    """For each attribute, the first value of each class that it does not have already."""
+    op = OPERATORS[node.op]
+    # The lead is not always the first operand; its type is what the classes depend on.
+    x = graph.type_of(node.inputs[_lead(op, graph, node)])
+    chosen: dict[str, Any] = dict(node.attrs)
+    for parameter in op.parameters:
+        if not parameter.attribute:
+            continue
+        try:
+            classes = parameter.values(x, chosen)
+        except (KeyError, IndexError):
+            # Depends on how the operands were chosen, which a finished node does not tell.
+            continue
+        for values in classes.values():
+            if not any(_same(v, node.attrs.get(parameter.name)) for v in values):
+                yield parameter.name, values[0]
+
+
+def _lead(op: Operator, graph: Graph, node: Node) -> int:
+    return next((i for i, name in enumerate(node.inputs) if op.takes(graph.type_of(name))), 0)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)
+
+
+def _with_attr(graph: Graph, position: int, name: str, value: Any) -> Graph | None:
+    """The graph with an attribute changed, and with it what cannot stay as it is: attributes whose
+    domain depends on it, weights of another shape."""
+    node = graph.nodes[position]
+    op = OPERATORS[node.op]
+    x = graph.type_of(node.inputs[_lead(op, graph, node)])
+    attrs: dict[str, Any] = {}
+    try:
+        for parameter in op.parameters:
+            domain = [v for vs in parameter.values(x, attrs).values() for v in vs]
+            now = value if parameter.name == name else node.attrs.get(parameter.name)
+            attrs[parameter.name] = now if any(_same(now, v) for v in domain) else domain[0]
+        operands = op.operands(x, attrs)
+    except (KeyError, IndexError, TypeRuleError):
+        return None
+    attrs = op.attrs(attrs)
+    if not _same(attrs[name], value) or len(operands) != len(node.inputs):
+        return None
+    return _resized(graph, position, replace(node, attrs=attrs), operands)
+
+
+def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand]) -> Graph | None:
+    """The graph with the sources a node reads made to have its operands' types."""
+    types = {}
+    for name, operand in zip(node.inputs, operands):
+        if graph.type_of(name) != operand.type:
+            types[name] = operand.type
+    sources = {s.name for s in graph.sources()}
+    if not set(types) <= sources or len(operands) != len(node.inputs):
+        return None
+
+    def resize(s: Source) -> Source:
+        # Elements that were given do not fit another shape.
+        return replace(s, type=types[s.name], data=None) if s.name in types else s
+
+    try:
+        resized = Graph(
+            tuple(map(resize, graph.inputs)), tuple(map(resize, graph.constants)), graph.nodes, graph.outputs
+        )
+    except GraphFormatError:
+        return None
+    return _retyped(resized, {position: node})
+
+
+def _retyped(graph: Graph, changed: Mapping[int, Node]) -> Graph | None:
+    """The graph with some nodes replaced and all types inferred anew; None where that does not fit."""
+    types: dict[str, TensorType] = {s.name: s.type for s in graph.sources()}
+    nodes = []
+    for i, old in enumerate(graph.nodes):
+        node = changed.get(i, old)
+        try:
+            made = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
+        except (TypeRuleError, KeyError, IndexError, ValueError):
+            return None
+        if len(made) != len(node.outputs) or any(t.size == 0 for t in made):
+            return None
+        types.update(zip(node.outputs, made))
+        nodes.append(replace(node, types=made))
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
+    """The graph with its sources of the first input's dtype in another one."""
+    if not graph.inputs:
+        return None
+    old = graph.inputs[0].type.dtype
+    if old == dtype:
+        return None
+
+    def change(s: Source) -> Source:
+        if s.type.dtype != old:
+            return s
+        low, high = s.low, s.high
+        if (dtype in FLOATS) != (old in FLOATS):
+            low, high = default_range(dtype)
+        # Given elements may not fit.
+        data = s.data if dtype in FLOATS else None
+        return replace(s, type=TensorType(s.type.shape, dtype), low=low, high=high, data=data)
+
+    changed = _retyped(
+        Graph(
+            tuple(map(change, graph.inputs)), tuple(map(change, graph.constants)), graph.nodes, graph.outputs
+        ),
+        {},
+    )
+    if changed is None:
+        return None
+    for node in changed.nodes:
+        op = OPERATORS[node.op]
+        taken = runnable(op, ir)
+        if not any(changed.type_of(n).dtype in taken for n in node.inputs):
+            return None
+    return changed
+
+
+def _must_be_constant(graph: Graph, name: str) -> bool:
+    """Whether an operator takes the value as a constant alone."""
+    for node in graph.nodes:
+        op = OPERATORS[node.op]
+        if name not in node.inputs:
+            continue
+        x = graph.type_of(node.inputs[_lead(op, graph, node)])
+        try:
+            operands = op.operands(x, node.attrs)
+        except (KeyError, IndexError, TypeRuleError):
+            # It takes more to tell: better keep it a constant.
+            return True
+        if any(o.role == CONSTANT and n == name for o, n in zip(operands, node.inputs)):
+            return True
+    return False
+
+
+def _moved(graph: Graph, source: Source, constant: bool) -> Graph:
+    """The graph with a source made a constant, or an input."""
+
+    def without(sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        return tuple(s for s in sources if s.name != source.name)
+
+    inputs, constants = without(graph.inputs), without(graph.constants)
+    if constant:
+        return replace(graph, inputs=inputs, constants=(*constants, source))
+    return replace(graph, inputs=(*inputs, source), constants=constants)

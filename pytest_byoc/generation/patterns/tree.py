@@ -1,0 +1,98 @@
+"""A target's pattern, as the worker describes it, and the ways in which it can be matched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Branches taken: by the number of an `or` (or of a call of several operators), the branch.
+Way = Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A node of a pattern. kind: wildcard, constant, variable, call, tuple, item, or, and, with, other.
+
+    of: numbers of its parts; None where the pattern leaves them open. ops: a call's operators, any of
+    which matches. more: a call may have more arguments. index: of an item, None for any. attrs, dtype,
+    shape: what `with` demands.
+    """
+
+    kind: str
+    of: tuple[int, ...] | None = ()
+    ops: tuple[str, ...] | None = None
+    more: bool = False
+    index: int | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern of a target's table. nodes: parts before the whole, the root last."""
+
+    name: str
+    nodes: tuple[Tree, ...]
+
+    @property
+    def root(self) -> int:
+        return len(self.nodes) - 1
+
+
+def parse(name: str, described: Sequence[Mapping[str, Any]]) -> Pattern:
+    """The pattern in what the worker sent. Raises KeyError for what it cannot have sent."""
+
+    def node(d: Mapping[str, Any]) -> Tree:
+        parts = d.get("args" if d["is"] == "call" else "of", ())
+        return Tree(
+            d["is"],
+            None if parts is None else tuple(parts),
+            None if d.get("ops") is None else tuple(d["ops"]),
+            bool(d.get("more")),
+            d.get("index"),
+            dict(d.get("attrs") or {}),
+            d.get("dtype"),
+            None if d.get("shape") is None else tuple(d["shape"]),
+            d.get("class", ""),
+        )
+
+    return Pattern(name, tuple(node(d) for d in described))
+
+
+def _choices(pattern: Pattern, way: Way) -> list[tuple[int, int]]:
+    """The nodes at which there is something to choose, following a way, and how many branches each has."""
+    found: dict[int, int] = {}
+
+    def visit(number: int) -> None:
+        node = pattern.nodes[number]
+        if node.kind == "or":
+            found[number] = 2
+            assert node.of is not None
+            visit(node.of[way.get(number, 0)])
+            return
+        if node.kind == "call" and node.ops is not None and len(node.ops) > 1:
+            found[number] = len(node.ops)
+        for part in node.of or ():
+            visit(part)
+
+    visit(pattern.root)
+    return list(found.items())
+
+
+def ways(pattern: Pattern, limit: int = 32) -> list[Way]:
+    """Ways to match it, so that each branch of each alternative is taken at least once: the one that
+    takes all first branches, then others that differ from one before in one choice. At most `limit`.
+    """
+    found: list[Way] = [{}]
+    taken: set[tuple[int, int]] = set()
+    for way in found:
+        for number, branches in _choices(pattern, way):
+            taken.add((number, way.get(number, 0)))
+            for branch in range(branches):
+                if (number, branch) not in taken and len(found) < limit:
+                    taken.add((number, branch))
+                    found.append({**way, number: branch})
+    return found
