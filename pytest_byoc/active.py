@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import conformance
@@ -44,6 +45,8 @@ class ActivePlugin:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
         self._verdicts: list[Verdict] = []
+        self._unwritten = ""
+        _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
         )
@@ -75,7 +78,12 @@ class ActivePlugin:
         compiler = os.environ.get("CXX") or next(
             (c for c in ("g++", "clang++", "c++") if shutil.which(c)), None
         )
-        if compiler is None or shutil.which(compiler) is None:
+        if compiler is not None and os.environ.get("CXX") and shutil.which(compiler) is None:
+            raise pytest.UsageError(
+                f"the environment variable CXX names {compiler!r}, which is no program: TVM's export_library "
+                "takes the name or path of a C++ compiler there, without options."
+            )
+        if compiler is None:
             raise pytest.UsageError(
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."
@@ -98,7 +106,11 @@ class ActivePlugin:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.settings.report is not None:
             report = json_report.build(self._records(), SEED, as_mapping(self.settings))
-            json_report.write(self.settings.report, report)
+            try:
+                json_report.write(self.settings.report, report)
+            except OSError as e:
+                self._unwritten = str(e)
+                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -180,8 +192,22 @@ class ActivePlugin:
                 terminalreporter.write_line(
                     "no example passed: the session fails, whatever the tests' own outcomes", red=True
                 )
-        if self.settings.report is not None:
+        if self._unwritten:
+            terminalreporter.write_line(f"the report could not be written: {self._unwritten}", red=True)
+        elif self.settings.report is not None:
             terminalreporter.write_line(f"report: {self.settings.report}")
+
+
+def _set_profile(config: pytest.Config) -> None:
+    """Hypothesis's settings for a user's own tests of a target, unless they name a profile themselves:
+    building a graph takes longer than Hypothesis lets an example take, and is to be the same each time."""
+    if getattr(config.option, "hypothesis_profile", None):
+        return
+    hypothesis.settings.register_profile(
+        "byoc", deadline=None, derandomize=True, database=None, max_examples=20,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+    )
+    hypothesis.settings.load_profile("byoc")
 
 
 def _id(value: Any) -> str:

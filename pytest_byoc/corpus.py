@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .generation.data import array
 from .graph import Graph, GraphFormatError
 from .operators import OPERATORS
 from .operators.record import TypeRuleError
@@ -19,9 +20,19 @@ def read_graph(path: Path) -> Graph:
         raise GraphFormatError(f"{path}: expected JSON, found bytes that are not text") from None
     except GraphFormatError as e:
         raise GraphFormatError(f"{path}: {e}") from None
+    for source in graph.sources():
+        try:
+            array(source)
+        except (ValueError, TypeError, OverflowError) as e:
+            what = f"the elements of {source.name} are not a {source.type}: {e}"
+            raise GraphFormatError(f"{path}: {what}") from None
     for node in graph.nodes:
         if node.op not in OPERATORS:
             raise GraphFormatError(f"{path}: this version has no operator {node.op!r}")
+        known = {p.name for p in OPERATORS[node.op].parameters if p.attribute}
+        if set(node.attrs) != known:
+            odd = ", ".join(sorted(set(node.attrs) ^ known))
+            raise GraphFormatError(f"{path}: {node.op} with an attribute too many or too few: {odd}")
         try:
             types = OPERATORS[node.op].infer([graph.type_of(i) for i in node.inputs], node.attrs)
         except (TypeRuleError, KeyError, TypeError, ValueError, IndexError) as e:

@@ -8,9 +8,15 @@ can be read by somebody who has none of our type rules.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
+#: Dtypes a tensor may have, by NumPy's and TVM's name.
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+)
 FORMAT = "pytest-byoc/graph"
 VERSION = 1
 
@@ -80,7 +86,11 @@ class Graph:
     _types: Dict[str, TensorType] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        types = {s.name: s.type for s in self.inputs + self.constants}
+        types: Dict[str, TensorType] = {}
+        for s in self.inputs + self.constants:
+            if s.name in types:
+                raise GraphFormatError("two values are called %r" % s.name)
+            types[s.name] = s.type
         for node in self.nodes:
             for name in node.inputs:
                 if name not in types:
@@ -171,12 +181,15 @@ class Graph:
                 "expected version %d of the graph format, found %r" % (VERSION, obj.get("version"))
             )
         try:
-            return Graph(
+            graph = Graph(
                 inputs=tuple(_source(s) for s in obj["inputs"]),
                 constants=tuple(_source(s) for s in obj["constants"]),
                 nodes=tuple(_node(n) for n in obj["nodes"]),
                 outputs=tuple(_string(o) for o in obj["outputs"]),
             )
+            if not graph.nodes or not graph.outputs:
+                raise GraphFormatError("a graph has at least one node and one output")
+            return graph
         except GraphFormatError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as e:
@@ -187,7 +200,7 @@ class Graph:
         """Reads what `to_json` wrote. Raises GraphFormatError for anything else."""
         try:
             obj = json.loads(text)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise GraphFormatError("expected JSON (%s)" % e) from e
         return Graph.from_dict(obj)
 
@@ -202,18 +215,19 @@ def _type(obj: Mapping[str, Any]) -> TensorType:
     shape = tuple(obj["shape"])
     if not all(isinstance(d, int) and d >= 0 for d in shape):
         raise GraphFormatError("a shape must be a list of non-negative ints, found %r" % (shape,))
-    return TensorType(shape, _string(obj["dtype"]))
+    if obj["dtype"] not in DTYPES:
+        raise GraphFormatError("unknown dtype %r; known are %s" % (obj["dtype"], ", ".join(DTYPES)))
+    return TensorType(shape, obj["dtype"])
 
 
 def _source(obj: Mapping[str, Any]) -> Source:
-    return Source(
-        _string(obj["name"]),
-        _type(obj),
-        float(obj.get("low", -2.0)),
-        float(obj.get("high", 2.0)),
-        int(obj.get("seed", 0)),
-        obj.get("data"),
-    )
+    low, high, seed = float(obj.get("low", -2.0)), float(obj.get("high", 2.0)), int(obj.get("seed", 0))
+    if not (-math.inf < low <= high < math.inf) or seed < 0:
+        raise GraphFormatError(
+            "expected finite low <= high and a seed that is not negative, found %r, %r and %r"
+            % (low, high, seed)
+        )
+    return Source(_string(obj["name"]), _type(obj), low, high, seed, obj.get("data"))
 
 
 def _freeze(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -45,6 +46,8 @@ class TargetDeclaration:
     options: dict[str, Any] = field(default_factory=dict)
     sys_path: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    #: Whether it is a table of pyproject.toml.
+    table: bool = False
 
     def for_worker(self) -> dict[str, Any]:
         return {
@@ -52,6 +55,7 @@ class TargetDeclaration:
             "reference": self.reference,
             "options": self.options,
             "names": self.names,
+            "table": self.table,
         }
 
 
@@ -73,9 +77,9 @@ class Settings:
 def _positive(name: str, value: str, kind: type) -> Any:
     try:
         number = kind(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         number = 0
-    if number <= 0:
+    if not 0 < number < math.inf:
         raise SettingsError(f"{name} must be a positive {kind.__name__}, found {value!r}")
     return number
 
@@ -97,13 +101,46 @@ def read_tables(root: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        content = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as e:
+        tables: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise SettingsError(f"{path} is not valid TOML: {e}") from None
-    tables = content.get("tool", {}).get("pytest-byoc", {}).get("targets", {})
-    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
-        raise SettingsError(f"{path}: [tool.pytest-byoc.targets] must hold one table per target")
+    for key in ("tool", "pytest-byoc", "targets"):
+        tables = tables.get(key, {})
+        if not isinstance(tables, dict):
+            raise SettingsError(f"{path}: {key} must be a table, as in [tool.pytest-byoc.targets.NAME]")
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise SettingsError(f"{path}: [tool.pytest-byoc.targets] must hold one table per target")
+        _check_table(table, f"{path}: [tool.pytest-byoc.targets.{name}]")
     return tables
+
+
+#: Keys of a target's table: what their values are, in words and as types.
+_TEXT = ("a string", (str,))
+_TEXTS = ("a string or a list of strings", (str, list))
+_KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "partition": _TEXT,
+    "python": _TEXT,
+    "patterns": _TEXT,
+    "ir": _TEXTS,
+    "libraries": _TEXTS,
+    "runtime-libraries": _TEXTS,
+    "export-options": ("a table", (dict,)),
+    "opt-level": ("an integer", (int,)),
+    "deterministic": ("true or false", (bool,)),
+}
+
+
+def _check_table(table: Mapping[str, Any], where: str) -> None:
+    """Raises SettingsError for a key that is not known or a value of the wrong kind."""
+    for given, value in table.items():
+        key = given.replace("_", "-")
+        if key not in _KEYS:
+            raise SettingsError(f"{where}: unknown setting {given}; known are {', '.join(sorted(_KEYS))}")
+        words, kinds = _KEYS[key]
+        fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+        if not fits or (isinstance(value, list) and not all(isinstance(v, str) for v in value)):
+            raise SettingsError(f"{where}: {given} must be {words}, found {value!r}")
 
 
 def entry_points() -> dict[str, str]:
@@ -168,9 +205,9 @@ def declare(
             reference = _absolute(given, invocation)
     elif reference is not None:
         reference = _absolute(reference, root)
-    name = given.rpartition(":")[2] if ":" in given else given
+    name = f"{Path(given.rpartition(':')[0]).stem}:{given.rpartition(':')[2]}" if ":" in given else given
     return TargetDeclaration(
-        given, name, reference, ir, python, python_given, libraries, table, sys_path, names
+        given, name, reference, ir, python, python_given, libraries, table, sys_path, names, given in tables
     )
 
 
@@ -201,8 +238,9 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     python = option(config, "python")
     report = option(config, "report")
     path = (invocation / report) if report else None
-    if path is not None and path.suffix != ".json":
-        path = path / "report.json"
+    if path is not None:
+        path = path if path.suffix == ".json" else path / "report.json"
+        _check_writable(path)
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
         operators=select_operators([option(config, "operators") or ""]),
@@ -214,6 +252,18 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
         failures=(path.parent if path else invocation) / "byoc-failures",
     )
+
+
+def _check_writable(path: Path) -> None:
+    """Raises SettingsError where a report can't be written: better now than when it is finished."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory")
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as e:
+        raise SettingsError(f"--byoc-report: {path} cannot be written: {e}") from None
 
 
 def _list(value: Any) -> list[str]:

@@ -88,6 +88,17 @@ def _package_name(path: str) -> Tuple[str, str]:
     return ".".join(parts), folder
 
 
+def _load_file(path: str) -> str:
+    """Loads a file as a module of a name of its own, which is returned."""
+    name = "byoc_target_" + "".join(c if c.isalnum() else "_" for c in os.path.basename(path))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return name
+
+
 def import_reference(reference: str) -> Any:
     """The object `module:attribute` or `path/to/file.py:attribute` names.
 
@@ -100,9 +111,13 @@ def import_reference(reference: str) -> Any:
     if where.endswith(".py") or os.sep in where:
         path = os.path.join(where, "__init__.py") if os.path.isdir(where) else where
         if not os.path.isfile(path):
-            raise Failure("there is no file %s (given as target %s)" % (where, reference))
+            what = "folder %s has no __init__.py" if os.path.isdir(where) else "there is no file %s"
+            raise Failure((what + " (given as target %s)") % (where, reference))
         name, folder = _package_name(path)
         sys.path.insert(0, folder)
+        if "." not in name and (name in sys.modules or not name.isidentifier()):
+            # A file called like a module that is there already, or like none at all.
+            name = _load_file(path)
     else:
         name = where
         try:
@@ -160,6 +175,11 @@ def resolve(declaration: Mapping[str, Any], irs: List[Any]) -> ResolvedTarget:
         partition = ir.known_partition(name)
         if partition is not None:
             return ResolvedTarget(name, partition, dict({"ir": ir.NAME}, **options))
+    if declaration.get("table"):
+        raise Failure(
+            "target %s: its table in pyproject.toml has no partition = \"module:function\", and TVM knows "
+            "no target of that name" % name
+        )
     known = list(declaration.get("names", []))
     for ir in irs:
         known += ["%s (known to this TVM, %s)" % (n, ir.NAME) for n in ir.known_targets()]

@@ -18,7 +18,7 @@ from ..operators.record import BIAS, CONSTANT, DATA, FRESH, INTEGERS, WEIGHT, Op
 from .builder import Builder, choose_parameters, first
 
 #: Operators with this many parameters get pairs of their classes too.
-MANY = 5
+MANY = 2
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
         yield from case(f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {}))
     for position, parameter in enumerate(op.parameters):
         for label in _class_names(op, position, dtype):
-            # Another shape each time, where the class exists for it; one element shows little.
-            several = tuple(s for s in op.shapes if TensorType(s, dtype).size > 1)
-            shapes = several[position % len(several) :] + op.shapes
+            # Another shape each time, where the class exists for it: of those that show most.
+            rich = _rich(op)
+            shapes = (*rich[position % len(rich) :], *rich, *op.shapes)
             made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
             graph = next((g for g in made if g is not None), None)
             yield from case(f"{dtype}-{parameter.name}_{label}", graph)
@@ -81,17 +81,26 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
         yield from case(label, graph)
     roles = [o.role for o in _default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
-        yield from case(f"{dtype}-constant_operand", _graph(op, _default_type(op, dtype), {}, DATA))
+        for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
+            graph = _graph(op, _default_type(op, other), {}, DATA)
+            yield from case(f"{other}-constant_operand", graph)
         yield from case(f"{dtype}-same_operand", _same_operand(op, dtype))
         yield from case(f"{dtype}-constant_first", _constant_lead(op, dtype))
     if WEIGHT in roles or BIAS in roles:
         yield from case(f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None))
 
 
+def _rich(op: Operator) -> tuple[tuple[int, ...], ...]:
+    """The shapes with at least two dimensions above 1, or else those with the most."""
+    telling = [sum(d > 1 for d in s) for s in op.shapes]
+    least = min(2, max(telling))
+    return tuple(s for s, n in zip(op.shapes, telling) if n >= least)
+
+
 def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Graph]]:
     """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
     met: set[frozenset[tuple[str, str]]] = set()
-    several = [s for s in op.shapes if TensorType(s, dtype).size > 1]
+    several = _rich(op)
     names = [p.name for p in op.parameters]
     for i, j in combinations(range(len(names)), 2):
         for a in _class_names(op, i, dtype):

@@ -224,8 +224,9 @@ def _slice_begin(x: TensorType, chosen: Attrs) -> Classes:
     start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
     inside = tuple(d // 2 for d in dims)
     return {
-        "edge": (start,),
+        # The default slices something off.
         "inside": (inside,) if inside != start else (),
+        "edge": (start,),
         "negative": (tuple(b - d for b, d in zip(inside, dims)), tuple(-d for d in dims)),
     }
 

@@ -12,12 +12,16 @@ from ..recorder import SCHEMA, TargetRecord
 
 
 def build(records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """One target's record at the top level; of several, the first, all of them under `targets`."""
+    """One target's record at the top level; of several, the first, all of them under `targets`.
+
+    Outcomes and failures at the top level are those of all targets."""
     head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings)}
     dicts = [r.as_dict() for r in records]
     report = {**head, **(dicts[0] if dicts else {})}
     if len(dicts) > 1:
         report["targets"] = dicts
+        report["outcomes"] = {k: sum(d["outcomes"][k] for d in dicts) for k in dicts[0]["outcomes"]}
+        report["failures"] = [{**f, "target": d["target"]} for d in dicts for f in d["failures"]]
     return report
 
 

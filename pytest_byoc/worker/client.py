@@ -80,7 +80,10 @@ class Worker:
         self._socket = host
         self._decoder = Decoder()
         self._pending = []
-        host.sendall(encode(self._config))
+        try:
+            host.sendall(encode(self._config))
+        except OSError:  # it is gone already: `ready` says how
+            pass
 
     def ready(self) -> dict[str, Any]:
         """Waits until the worker is prepared; its description. Raises WorkerError."""
@@ -161,8 +164,10 @@ class Worker:
         if message is None:
             hung = self._process is not None and self._process.poll() is None
             self.stop()
+            stages = [m["stage"] for m in report.messages if len(m) == 1 and "stage" in m]
             report.end = {
-                "stage": "start", "hung": hung, "signal": None if hung else "lost", "status": None,
+                "stage": stages[-1] if stages else "start", "hung": hung,
+                "signal": None if hung else "lost with its worker", "status": None,
                 "seconds": {}, "garbage": False, "printed": self._said(),
                 "cpu_seconds": 0.0, "peak_kib": 0,
             }
@@ -183,14 +188,20 @@ class Worker:
                 continue
             try:
                 data = self._socket.recv(1 << 20)
-                if not data:
-                    assert self._process is not None
-                    try:
-                        self._process.wait(5)
-                    except subprocess.TimeoutExpired:
-                        pass
-                    return None
                 self._pending.extend(self._decoder.feed(data))
-            except (OSError, ProtocolError):
+            except ProtocolError:
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                self._reap()
                 return None
         return self._pending.pop(0)
+
+    def _reap(self) -> None:
+        """Waits for a process whose end of the line is closed: how it ended is known then."""
+        assert self._process is not None
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass

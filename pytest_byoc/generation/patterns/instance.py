@@ -45,8 +45,8 @@ class _Instance:
         self._values: dict[int, tuple[str, ...]] = {}
         #: How often a parameter is left at its default: checks refuse what is odd in several ways.
         self._plainness = self._random.choice((0.9, 0.7, 0.4))
-        #: The dtype new values have, where the operator takes it: drawn once, so that parts agree.
-        self._dtype: str | None = None
+        #: The dtype new values have, where the operator takes it: one that all operators take, if any.
+        self._dtype = self._common_dtype()
 
     def graph(self) -> Graph:
         root, _ = self._resolve(self._pattern.root)
@@ -58,6 +58,28 @@ class _Instance:
         return self._builder.graph(*outputs)
 
     # --- walking the pattern -----------------------------------------------------------------
+
+    def _common_dtype(self) -> str | None:
+        taken: list[set[str]] = []
+        order: list[str] = []
+
+        def visit(number: int) -> None:
+            number, _ = self._resolve(number)
+            node = self._pattern.nodes[number]
+            if node.kind == "call" and node.ops is not None:
+                name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
+                found = [d for op in records(self._ir, name) for d in runnable(op, self._ir)]
+                taken.append(set(found))
+                order.extend(found)
+            for part in node.of or ():
+                visit(part)
+
+        visit(self._pattern.root)
+        common = [d for d in dict.fromkeys(order) if all(d in t for t in taken)]
+        if not common:
+            return None
+        # float32 and float16 are what most tables are written for.
+        return common[0] if self._seed % 2 == 0 else self._random.choice(common[:3] + common)
 
     def _resolve(self, number: int) -> tuple[int, dict[str, Any]]:
         """The node that is matched in the end, and what is demanded of it on the way there."""
@@ -182,8 +204,6 @@ class _Instance:
         wanted = demands.get("dtype") or self._dtype
         if wanted not in allowed:
             wanted = allowed[0] if plain else self._random.choice(allowed)
-        if self._dtype is None:
-            self._dtype = wanted
         shapes = [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
             return None

@@ -1,0 +1,18 @@
+"""Operators that TVM's own backends claim and that have no record here, and why.
+
+The tests compute what is claimed from the TVM they run with, and fail for an operator that has neither
+a record nor a line here.
+"""
+
+from __future__ import annotations
+
+from typing import Dict
+
+#: By IR: the IR's own name of the operator, and the reason.
+ABSENT: Dict[str, Dict[str, str]] = {
+    "relay": {},
+    "relax": {
+        "call_tir": "calls a PrimFunc: what it computes is in the module, not in an operator",
+        "nn.attention_var_len": "TVM has no LLVM implementation: LegalizeOps leaves it, and the build fails",
+    },
+}
