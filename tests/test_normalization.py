@@ -39,7 +39,14 @@ def _drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     ("name", "attrs", "op", "version", "onnx_attrs", "shapes"),
     [
         ("nn.layer_norm", {"axes": (-1,)}, "LayerNormalization", 17, {"axis": -1}, [(2, 6, 5), (5,), (5,)]),
-        ("nn.layer_norm", {"axes": (1, 2)}, "LayerNormalization", 17, {"axis": 1}, [(2, 6, 5)] + 2 * [(6, 5)]),
+        (
+            "nn.layer_norm",
+            {"axes": (1, 2)},
+            "LayerNormalization",
+            17,
+            {"axis": 1},
+            [(2, 6, 5), (6, 5), (6, 5)],
+        ),
         ("nn.instance_norm", {"axis": 1}, "InstanceNormalization", 6, {}, [(2, 6, 4, 5), (6,), (6,)]),
         (
             "nn.group_norm",
