@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,20 @@ from .elementwise import Attrs, Kernel, multiply
 from .matrix import contracted
 
 
+def _open(f: Callable[..., np.ndarray], inputs: Sequence[Bounded]) -> np.ndarray:
+    """Which results take infinity times an interval, which may hold zero."""
+    found = np.zeros((), bool)
+    for i, inexact in enumerate(inputs):
+        for j, infinite in enumerate(inputs):
+            if i != j:
+                parts: list[np.ndarray] = [np.ones(o.shape) for o in inputs]
+                parts[i], parts[j] = (inexact.error > 0) * 1.0, np.isinf(infinite.value) * 1.0
+                found = np.logical_or(found, f(*parts) > 0)
+    return found
+
+
 def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Products of k factors, n of them summed, in any order: gamma(n + k - 1) of their magnitudes.
+    """Products of k factors, n of them summed, in any order: gamma(n + k - 2) of their magnitudes.
 
     With A = |a| + ea: what errors move is ea * |b| * |c| + A * eb * |c| + A * B * ec, summed likewise.
     """
@@ -40,8 +52,8 @@ def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         for i, e in enumerate(errors):
             if e.any():
                 moved = moved + f(*most[:i], e, *magnitudes[i + 1 :])
-        # Infinity times an interval that may hold zero.
-        ambiguous |= ~np.isfinite(value) & (moved > 0)
+        if not np.isfinite(value).all():
+            ambiguous |= _open(f, inputs)
         if k > 2:
             # A product that underflows is multiplied by what is left.
             moved = moved + SMALLEST_NORMAL[dtype] * f(*(np.maximum(m, 1.0) for m in most))

@@ -91,6 +91,9 @@ def _batch_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorT
 
 def _layer_axes(x: TensorType, chosen: Attrs) -> Classes:
     r = x.rank
+    if x.dtype == "bfloat16":
+        # Over other axes the LLVM code of TVM 0.16 (Relay) returns garbage.
+        return {"last": ((-1,),), "positive": ((r - 1,),)}
     return {
         "last": ((-1,),),
         "positive": ((r - 1,),),
