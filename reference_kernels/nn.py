@@ -11,7 +11,7 @@ from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, gamma, rounded
 from .elementwise import Attrs, Kernel, add
 
 #: Roundings granted to exp and log, as in the elementwise kernels.
-_ULPS = 4.0
+EXP_ULPS = 4.0
 
 
 def bias_add(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -39,12 +39,12 @@ def pad(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     )
 
 
-class _Exponentials:
+class Exponentials:
     """exp(x - max) along an axis, and how far each of them and their sum may be off, as factors.
 
     With D the distance of an element from the maximum: the subtraction is rounded by u * D, exp
-    adds _ULPS roundings, the operand's own error e acts as exp(e): a factor within exp(+-t),
-    t = e + u * D + _ULPS * u. (The maximum's own error cancels, but for the D it is rounded with.)
+    adds EXP_ULPS roundings, the operand's own error e acts as exp(e): a factor within exp(+-t),
+    t = e + u * D + EXP_ULPS * u. (The maximum's own error cancels, but for the D it is rounded with.)
     The sum is off by the mean of these factors, weighted with the elements, and by gamma(n).
     """
 
@@ -61,7 +61,7 @@ class _Exponentials:
             self.weights = self.values / self.total
             distance = np.abs(self.shifted) + error + np.max(error, **along)
             # exp(-inf) is 0 whatever the rounding.
-            t = np.where(np.isinf(distance), 0.0, error + u * distance + (_ULPS + 1) * u)
+            t = np.where(np.isinf(distance), 0.0, error + u * distance + (EXP_ULPS + 1) * u)
             #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
             self.each = t
             summing = gamma(n, u) + n * SMALLEST_NORMAL[x.dtype]
@@ -71,7 +71,7 @@ class _Exponentials:
 
 def softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
-    e = _Exponentials(x, attrs["axis"])
+    e = Exponentials(x, attrs["axis"])
     with np.errstate(all="ignore"):
         factor = np.maximum(np.expm1(e.each + e.down), -np.expm1(-e.each - e.up))
         propagated = np.where(e.weights > 0, e.weights * factor, 0.0) + SMALLEST_NORMAL[x.dtype]
@@ -82,14 +82,14 @@ def log_softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """x - max - log(sum), or x - (max + log(sum)): the roundings of either."""
     (x,) = inputs
     u = UNIT_ROUNDOFF[x.dtype]
-    e = _Exponentials(x, attrs["axis"])
+    e = Exponentials(x, attrs["axis"])
     with np.errstate(all="ignore"):
         log_total = np.log(e.total)
         y = e.shifted - log_total
         error = np.where(np.isfinite(x.error), x.error, 0.0)
         propagated = error + np.maximum(e.up, e.down)
         propagated = propagated + u * (np.abs(e.shifted) + np.abs(e.maximum))
-        propagated = propagated + (_ULPS + 1) * u * (log_total + propagated)
+        propagated = propagated + (EXP_ULPS + 1) * u * (log_total + propagated)
         propagated = np.where(np.isinf(y), 0.0, propagated)
     return rounded(y, propagated, e.ambiguous, x.dtype, 1.0)
 

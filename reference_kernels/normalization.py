@@ -1,7 +1,274 @@
-"""Kernels: normalisations."""
+"""Kernels of normalisations.
+
+What is assumed of an implementation: it works in the graph's dtype or a wider one; it sums in any order;
+it computes the variance as mean((x - mean)^2) or as mean(x^2) - mean^2; it scales x - mean, or scales x
+and mean apart. Where the variance's interval reaches down to -epsilon the result is ambiguous.
+"""
 
 from __future__ import annotations
 
-from .elementwise import Kernel
+from collections.abc import Sequence
+from typing import Any
 
-KERNELS: dict[str, Kernel] = {}
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma
+from .elementwise import Attrs, Kernel
+from .reduction import axes_of
+
+#: A value and its absolute error.
+Pair = tuple[np.ndarray, np.ndarray]
+
+#: Roundings on the longest way from x, mean and scale to the result: v + epsilon and epsilon itself
+#: (1 together, under the root), root, reciprocal (or an approximate reciprocal root: 2), times gamma,
+#: times x, minus mean, plus beta, and one more for x - mean first.
+_ROUNDINGS = 9
+
+
+def _known(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
+    """Value and error, the latter 0 where the element is ambiguous anyway."""
+    return x.value, np.where(x.ambiguous, 0.0, x.error)
+
+
+def _mean(v: np.ndarray, axes: tuple[int, ...]) -> Any:
+    return np.mean(v, axis=axes, keepdims=True) if axes else v
+
+
+def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
+    """Mean and variance over `axes` (kept) of n elements, each with its error.
+
+    Mean: gamma(n + 3) * mean|x| for the sum and the division by n. Variance, two passes: a mean that is
+    off by d adds d^2, and the squares are off by gamma(n + 6). One pass: gamma(n + 4) * mean(x^2),
+    2 |mean| d + d^2 for the square of the mean, a rounding of it and one of the difference. Operands off
+    by e move the variance by at most 2 mean(|x - mean| e) + mean(e^2).
+    """
+    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    value, error = _known(x)
+    largest = np.abs(value) + error
+    mean = _mean(value, axes)
+    off = gamma(n + 3, u) * _mean(largest, axes) + tiny
+    centred = value - mean
+    variance = _mean(centred * centred, axes)
+    squares = _mean(largest * largest, axes)
+    moved = _mean(2 * np.abs(centred) * error + error * error, axes)
+    # mean(x^2) bounds the variance and the mean's square.
+    one_pass = gamma(n + 6, u) * squares + 2 * np.abs(mean) * off + off * off
+    one_pass = one_pass + 2 * u * (squares + mean * mean + one_pass) + 3 * tiny
+    return (mean, off + _mean(error, axes)), (variance, moved + one_pass)
+
+
+def _root(v: Pair, epsilon: float, dtype: str) -> tuple[Pair, np.ndarray]:
+    """1 / sqrt(v + epsilon) with its error, and where v + epsilon may be no positive number."""
+    value, error = v
+    # Epsilon is rounded to the dtype; a subnormal one may be flushed to zero.
+    lost = epsilon if epsilon < SMALLEST_NORMAL[dtype] else UNIT_ROUNDOFF[dtype] * epsilon
+    error = error + lost
+    low, high = value + epsilon - error, value + epsilon + error
+    r = 1 / np.sqrt(value + epsilon)
+    spread = np.maximum(1 / np.sqrt(low) - r, r - 1 / np.sqrt(high))
+    # The subtraction is itself rounded, in float64.
+    return (r, spread + 2**-51 * r), low <= 0
+
+
+def _scaled(
+    x: Bounded,
+    mean: Pair,
+    root: Pair,
+    scale: Bounded | None,
+    shift: Bounded | None,
+    ambiguous: np.ndarray,
+    roundings: int = _ROUNDINGS,
+) -> Bounded:
+    """(x - mean) * root * scale + shift, all of which broadcast.
+
+    Error: gamma(roundings) * ((|x| + |mean|) * root * |scale| + |shift|), and propagated, with capitals
+    for the largest magnitudes, (ex + em) * R * S + |x - mean| * (er * S + root * es) + eb.
+    """
+    tiny = SMALLEST_NORMAL[x.dtype]
+    (v, e), (m, em), (r, er) = _known(x), mean, root
+    g, eg = _known(scale) if scale is not None else (np.ones(()), np.zeros(()))
+    b, eb = _known(shift) if shift is not None else (np.zeros(()), np.zeros(()))
+    for operand in (scale, shift):
+        ambiguous = ambiguous | (operand.ambiguous if operand is not None else False)
+    c = v - m
+    value = c * r * g + b
+    most_r, most_g = r + er, np.abs(g) + eg
+    moved = (e + em) * most_r * most_g + np.abs(c) * (er * most_g + r * eg) + eb
+    # What a factor that underflows is multiplied by.
+    moved = moved + tiny * (np.abs(v) + np.abs(m) + most_g)
+    magnitude = (np.abs(v) + e + np.abs(m) + em) * most_r * most_g + np.abs(b) + eb
+    # NaN if an element or the mean is; infinite where x is, unless multiplied by what may be zero.
+    infinite = np.isinf(v) & np.isfinite(m) & np.isfinite(b) & (np.abs(g) > eg) & (r > 0)
+    special = ~np.isfinite(value)
+    ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | infinite))
+    moved, magnitude = (np.where(special, 0.0, part) for part in (moved, magnitude))
+    return accumulated(value, magnitude, moved, roundings, ambiguous, x.dtype)
+
+
+def _shaped(x: Bounded, axes: Sequence[int], rank: int) -> Bounded:
+    """gamma or beta, its dimensions put at those axes."""
+    shape = [1] * rank
+    for axis, d in zip(axes, x.shape, strict=True):
+        shape[axis] = d
+    return x.map(lambda v: v.reshape(shape))
+
+
+def _standardized(
+    x: Bounded, axes: tuple[int, ...], attrs: Attrs, scale: Bounded, shift: Bounded
+) -> Bounded:
+    """x normalised over `axes`; scale and shift broadcast, and count where attrs say so."""
+    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True)
+    with np.errstate(all="ignore"):
+        mean, variance = _moments(x, axes)
+        root, open_ = _root(variance, attrs["epsilon"], x.dtype)
+        return _scaled(
+            x,
+            mean,
+            root,
+            scale if attrs["scale"] else None,
+            shift if attrs["center"] else None,
+            ambiguous | open_,
+        )
+
+
+def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
+    """By the moving statistics, which are returned as they are."""
+    x, *others = inputs
+    rank = len(x.shape)
+    scale, shift, mean, variance = (_shaped(o, (attrs["axis"] % rank,), rank) for o in others)
+    with np.errstate(all="ignore"):
+        root, open_ = _root(_known(variance), attrs["epsilon"], x.dtype)
+        y = _scaled(
+            x,
+            _known(mean),
+            root,
+            scale if attrs["scale"] else None,
+            shift if attrs["center"] else None,
+            x.ambiguous | mean.ambiguous | variance.ambiguous | open_,
+        )
+    return y, others[2], others[3]
+
+
+def layer_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    x, scale, shift = inputs
+    rank = len(x.shape)
+    axes = tuple(a % rank for a in attrs["axes"])
+    return _standardized(x, axes, attrs, _shaped(scale, axes, rank), _shaped(shift, axes, rank))
+
+
+def instance_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """Over all axes but the first and the channels."""
+    x, scale, shift = inputs
+    rank = len(x.shape)
+    channel = attrs["axis"] % rank
+    axes = tuple(a for a in range(1, rank) if a != channel)
+    return _standardized(x, axes, attrs, _shaped(scale, (channel,), rank), _shaped(shift, (channel,), rank))
+
+
+def group_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """Over the channels of a group and all axes after them."""
+    x, scale, shift = inputs
+    shape, groups = x.shape, attrs["num_groups"]
+    axis, rank = attrs["axis"] % len(shape), len(shape) + 1
+    split = (groups, shape[axis] // groups)
+    parts = x.map(lambda v: v.reshape(shape[:axis] + split + shape[axis + 1 :]))
+    where = (axis, axis + 1)
+    scale, shift = (_shaped(o.map(lambda v: v.reshape(split)), where, rank) for o in (scale, shift))
+    y = _standardized(parts, tuple(range(axis + 1, rank)), attrs, scale, shift)
+    return y.map(lambda v: v.reshape(shape))
+
+
+def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
+    """Sum of n squares over `axes` (kept): gamma(n + 5), which leaves five roundings to what is made of
+    it; operands off by e move it by 2 |x| e + e^2 each."""
+    value, error = _known(x)
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    most = np.sum((np.abs(value) + error) ** 2, axis=axes, keepdims=True)
+    moved = np.sum((2 * np.abs(value) + error) * error, axis=axes, keepdims=True)
+    bound = moved + gamma(n + 5, UNIT_ROUNDOFF[x.dtype]) * most + n * SMALLEST_NORMAL[x.dtype]
+    return np.sum(value * value, axis=axes, keepdims=True), bound
+
+
+#: Where no mean is taken away.
+_ZERO: Pair = (np.zeros(()), np.zeros(()))
+
+
+def rms_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """x / sqrt(mean(x^2) + epsilon) * weight."""
+    x, weight = inputs
+    rank = len(x.shape)
+    axes = tuple(a % rank for a in attrs["axes"])
+    n = np.prod([x.shape[a] for a in axes], dtype=np.int64)
+    with np.errstate(all="ignore"):
+        total, error = _squares(x, axes)
+        root, open_ = _root((total / n, error / n), attrs["epsilon"], x.dtype)
+        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
+        return _scaled(x, _ZERO, root, _shaped(weight, axes, rank), None, ambiguous, 6)
+
+
+def l2_normalize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """x / sqrt(max(sum(x^2), eps))."""
+    (x,) = inputs
+    axes, eps = axes_of(attrs, len(x.shape)), attrs["eps"]
+    with np.errstate(all="ignore"):
+        total, error = _squares(x, axes)
+        limited = np.maximum(total, eps)
+        low, high = np.maximum(total - error, eps), np.maximum(total + error, eps)
+        spread = np.maximum(high - limited, limited - low)
+        # Eps may be the larger one, rounded to the dtype.
+        spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
+        root, open_ = _root((limited, np.where(np.isinf(total), np.nan, spread)), 0.0, x.dtype)
+        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
+        return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
+
+
+def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """x / (bias + alpha / size * sum(x^2 of `size` neighbouring channels)) ** beta.
+
+    All terms are positive: gamma(size + 6). The power is exp(beta * log): beta |log| + 4 roundings.
+    """
+    (x,) = inputs
+    axis, size, bias, beta = attrs["axis"], attrs["size"], attrs["bias"], attrs["beta"]
+    half = size // 2
+    width = [(half, half) if a == axis else (0, 0) for a in range(len(x.shape))]
+
+    def windows(v: np.ndarray) -> np.ndarray:
+        return sliding_window_view(np.pad(v, width), size, axis=axis)
+
+    u = UNIT_ROUNDOFF[x.dtype]
+    factor = attrs["alpha"] / size
+    with np.errstate(all="ignore"):
+        value, error = _known(x)
+        magnitude = windows(np.abs(value))
+        around = windows(error)
+        base = bias + factor * np.sum(magnitude**2, axis=-1)
+        moved = factor * np.sum((2 * magnitude + around) * around, axis=-1)
+        off = moved + gamma(size + 6, u) * (base + moved) + size * SMALLEST_NORMAL[x.dtype]
+        power = base**-beta
+        spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
+        # The subtraction is itself rounded, in float64.
+        log = np.abs(np.log(base)) + off / base
+        spread = spread + ((4 + 4 * beta * log) * u + 2**-50) * (power + spread)
+        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0)
+        return _scaled(x, _ZERO, (power, spread), None, None, ambiguous, 4)
+
+
+def dropout(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
+    """At inference: the operand, and a mask of ones."""
+    (x,) = inputs
+    ones = np.ones(x.shape)
+    return x, Bounded(ones, np.zeros(x.shape), np.zeros(x.shape, bool), x.dtype)
+
+
+KERNELS: dict[str, Kernel] = {
+    "nn.batch_norm": batch_norm,
+    "nn.layer_norm": layer_norm,
+    "nn.group_norm": group_norm,
+    "nn.instance_norm": instance_norm,
+    "nn.rms_norm": rms_norm,
+    "nn.l2_normalize": l2_normalize,
+    "nn.lrn": lrn,
+    "nn.dropout": dropout,
+}

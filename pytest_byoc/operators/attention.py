@@ -1,9 +1,116 @@
-"""Attention."""
+"""Attention: Relax's, of query [batch, queries, heads, dim], key and value [batch, keys, heads, dim]."""
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, List, Sequence, Tuple
 
-from .record import Operator
+from ..graph import TensorType
+from .record import (
+    DATA,
+    LEAD,
+    Attrs,
+    Classes,
+    Lowering,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+)
 
-OPERATORS: Tuple[Operator, ...] = ()
+_SHAPES = ((2, 3, 2, 4), (1, 5, 3, 8), (2, 1, 3, 4), (1, 7, 2, 1), (1, 4, 1, 6))
+_ACCURACY = "scores: gamma(dim + 5); softmax; sum of keys: gamma(keys): see reference_kernels/attention.py"
+
+
+def _keys(x: TensorType, chosen: Attrs) -> Classes:
+    n = x.shape[1]
+    return {"more": (n + 2, 2 * n + 3), "same": (n,), "fewer": (n - 1,) if n > 2 else (), "one": (1,)}
+
+
+def _value_dim(x: TensorType, chosen: Attrs) -> Classes:
+    return {"same": (x.shape[3],), "other": (x.shape[3] + 2, 5)}
+
+
+def _bias_shape(x: TensorType, chosen: Attrs) -> Classes:
+    """Shapes that broadcast to [batch, heads, queries, keys], as far as Relax's type rule allows."""
+    (b, s, n, _), t = x.shape, chosen["keys"]
+    return {
+        "full": ((b, n, s, t),),
+        "shared": ((1, 1, s, t),),
+        "per_batch": ((b, 1, 1, t),),
+        "per_head": ((1, n, s, t),),
+        "per_key": ((1, 1, 1, t),),
+    }
+
+
+def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    b, _, n, h = x.shape
+    key = TensorType((b, chosen["keys"], n, h), x.dtype)
+    value = TensorType((b, chosen["keys"], n, chosen["value_dim"]), x.dtype)
+    return Operand(LEAD, x), Operand(DATA, key), Operand(DATA, value)
+
+
+def _bias_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    return _operands(x, chosen) + (Operand(DATA, TensorType(chosen["bias_shape"], x.dtype)),)
+
+
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    q, k, v = types[:3]
+    if any(t.dtype != q.dtype for t in types) or any(t.rank != 4 for t in types):
+        raise TypeRuleError("attention of %s" % ", ".join(map(str, types)))
+    b, s, n, h = q.shape
+    t = k.shape[1]
+    if k.shape != (b, t, n, h) or v.shape[:3] != (b, t, n):
+        raise TypeRuleError("attention of query %s, key %s, value %s" % (q, k, v))
+    for bias in types[3:]:
+        if bias.shape[3] != t or any(d not in (1, e) for d, e in zip(bias.shape, (b, n, s))):
+            raise TypeRuleError("attention bias %s for scores %s" % (bias, (b, n, s, t)))
+    return (TensorType((b, s, n, v.shape[3]), q.dtype),)
+
+
+def _attention(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.attention(*args, scale=attrs["scale"], causal_mask=attrs["causal_mask"])
+
+
+def _attention_bias(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.attention_bias(*args, scale=attrs["scale"], causal_mask=attrs["causal_mask"])
+
+
+#: None: one over the root of dim. window_size is left out: TVM's LLVM build refuses it.
+_SCALE = Parameter("scale", {"default": (None,), "other": (0.31234567, 1.0)})
+#: TopLeft: query i sees keys up to i; BottomRight: up to i + |queries - keys|.
+_MASK = Parameter(
+    "causal_mask", {"none": (None,), "top_left": ("TopLeft",), "bottom_right": ("BottomRight",)}
+)
+_KEYS = Parameter("keys", _keys, attribute=False)
+_VALUE_DIM = Parameter("value_dim", _value_dim, attribute=False)
+
+# nn.attention_var_len is left out: TVM has no code of its own for it ("Legalization of
+# attention_var_len op is not supported yet").
+OPERATORS: Tuple[Operator, ...] = (
+    Operator(
+        name="nn.attention",
+        infer=_infer,
+        shapes=_SHAPES,
+        accuracy=_ACCURACY,
+        accepts=lambda x: x.rank == 4 and x.size > 0,
+        operands=_operands,
+        parameters=(_SCALE, _MASK, _KEYS, _VALUE_DIM),
+        relax=Lowering("nn.attention", _attention),
+    ),
+    Operator(
+        name="nn.attention_bias",
+        infer=_infer,
+        shapes=_SHAPES,
+        accuracy=_ACCURACY,
+        accepts=lambda x: x.rank == 4 and x.size > 0,
+        operands=_bias_operands,
+        parameters=(
+            _SCALE,
+            _MASK,
+            _KEYS,
+            _VALUE_DIM,
+            Parameter("bias_shape", _bias_shape, attribute=False),
+        ),
+        relax=Lowering("nn.attention_bias", _attention_bias),
+    ),
+)

@@ -71,10 +71,6 @@ def _softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _log_softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
-    return {"last": (-1, 1)}
-
-
 # --- nn.batch_flatten ------------------------------------------------------------------------
 
 
@@ -150,14 +146,14 @@ OPERATORS: Tuple[Operator, ...] = (
         relay=call("nn.softmax"),
         relax=call("nn.softmax"),
     ),
-    # TVM 0.9 compiles it for rank 2 and the last axis alone.
+    # TVM 0.9 compiles it for rank 2 and the last axis alone: the default is such a case.
     Operator(
         name="nn.log_softmax",
         infer=same_type,
-        shapes=((3, 5), (1, 7), (4, 1), (2, 67)),
+        shapes=((3, 5),) + SHAPES,
         accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",
-        accepts=lambda x: x.rank == 2 and x.size > 0,
-        parameters=(Parameter("axis", _log_softmax_axis),),
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        parameters=(Parameter("axis", _softmax_axis),),
         relay=call("nn.log_softmax"),
         relax=call("nn.log_softmax"),
     ),

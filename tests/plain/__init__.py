@@ -19,12 +19,14 @@ from pytest_byoc.operators import OPERATORS
 from . import (
     arithmetic,
     attention,
+    contraction,
     conversion,
     convolution_nd,
     first,
     functions,
     indexing,
     logic,
+    loss,
     normalization,
     pooling_nd,
     quantized,
@@ -50,6 +52,8 @@ TABLES: tuple[Any, ...] = (
     transposed,
     pooling_nd,
     normalization,
+    loss,
+    contraction,
     attention,
     quantized,
 )

@@ -1,0 +1,75 @@
+"""Kernels of einsum and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .bounded import SMALLEST_NORMAL, Bounded, accumulated, integer
+from .elementwise import Attrs, Kernel, multiply
+from .matrix import contracted
+
+
+def _open(f: Callable[..., np.ndarray], inputs: Sequence[Bounded]) -> np.ndarray:
+    """Which results take infinity times an interval, which may hold zero."""
+    found = np.zeros((), bool)
+    for i, inexact in enumerate(inputs):
+        for j, infinite in enumerate(inputs):
+            if i != j:
+                parts: list[np.ndarray] = [np.ones(o.shape) for o in inputs]
+                parts[i], parts[j] = (inexact.error > 0) * 1.0, np.isinf(infinite.value) * 1.0
+                found = np.logical_or(found, f(*parts) > 0)
+    return found
+
+
+def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """Products of k factors, n of them summed, in any order: gamma(n + k - 2) of their magnitudes.
+
+    With A = |a| + ea: what errors move is ea * |b| * |c| + A * eb * |c| + A * B * ec, summed likewise.
+    """
+    equation, dtype, k = attrs["equation"], inputs[0].dtype, len(inputs)
+
+    def f(*parts: np.ndarray) -> np.ndarray:
+        return np.asarray(np.einsum(equation, *parts))
+
+    ambiguous = np.zeros(f(*(o.value for o in inputs)).shape, bool)
+    ones = [np.ones(o.shape) for o in inputs]
+    for i, o in enumerate(inputs):
+        if o.ambiguous.any():
+            ambiguous |= f(*ones[:i], o.ambiguous.astype(np.float64), *ones[i + 1 :]) > 0
+    value = f(*(o.value for o in inputs))
+    if not inputs[0].is_float:
+        # Partial sums must not overflow either.
+        largest = integer(f(*(np.abs(o.value) for o in inputs)), ambiguous, dtype)
+        return integer(value, largest.ambiguous, dtype)
+    n = int(f(*ones).flat[0])
+    magnitudes = [np.where(np.isfinite(o.value), np.abs(o.value), 0.0) for o in inputs]
+    errors = [np.where(np.isfinite(o.error), o.error, 0.0) for o in inputs]
+    most = [m + e for m, e in zip(magnitudes, errors, strict=True)]
+    with np.errstate(all="ignore"):
+        moved = np.zeros(value.shape)
+        for i, e in enumerate(errors):
+            if e.any():
+                moved = moved + f(*most[:i], e, *magnitudes[i + 1 :])
+        if not np.isfinite(value).all():
+            ambiguous |= _open(f, inputs)
+        if k > 2:
+            # A product that underflows is multiplied by what is left.
+            moved = moved + SMALLEST_NORMAL[dtype] * f(*(np.maximum(m, 1.0) for m in most))
+        # Nothing is rounded where nothing is multiplied or added.
+        return accumulated(value, f(*magnitudes), moved, n + k - 2, ambiguous, dtype)
+
+
+def matmul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """NumPy's product of vectors, matrices and stacks of them."""
+    a, b = inputs
+    return contracted(lambda p, q: np.asarray(np.matmul(p, q)), a, b, a.shape[-1])
+
+
+def outer(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    a, b = inputs
+    return multiply([a.map(lambda v: v.reshape(-1, 1)), b.map(lambda v: v.reshape(1, -1))], attrs)
+
+
+KERNELS: dict[str, Kernel] = {"einsum": einsum, "matmul": matmul, "outer": outer}
