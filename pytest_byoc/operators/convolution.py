@@ -42,13 +42,13 @@ STRIDES: Dict[int, Classes] = {
     2: {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
     3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((1, 2, 3), (3, 1, 2), (2, 1, 1))},
 }
-_DILATIONS: Dict[int, Classes] = {
+DILATIONS: Dict[int, Classes] = {
     1: {"dilated": ((2,), (3,))},
     2: {"dilated": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
     3: {"dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 3, 1))},
 }
 #: First what is added before each axis, then what after.
-_PADDINGS: Dict[int, Classes] = {
+PADDINGS: Dict[int, Classes] = {
     1: {"none": ((0, 0),), "symmetric": ((1, 1), (2, 2)), "asymmetric": ((0, 2), (2, 1), (1, 0))},
     2: {
         "none": ((0, 0, 0, 0),),
@@ -132,7 +132,7 @@ def strides(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def padding(x: TensorType, chosen: Attrs) -> Classes:
-    return _PADDINGS[x.rank - 2]
+    return PADDINGS[x.rank - 2]
 
 
 def dilation(x: TensorType, chosen: Attrs) -> Classes:
@@ -141,7 +141,7 @@ def dilation(x: TensorType, chosen: Attrs) -> Classes:
     def fits(d: Sequence[int]) -> bool:
         return all((k - 1) * f < size for k, f, size in zip(chosen["kernel_size"], d, sizes))
 
-    dilated = {k: tuple(d for d in v if fits(d)) for k, v in _DILATIONS[len(sizes)].items()}
+    dilated = {k: tuple(d for d in v if fits(d)) for k, v in DILATIONS[len(sizes)].items()}
     return {"unit": ((1,) * len(sizes),), **dilated}
 
 
