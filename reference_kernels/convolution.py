@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +11,30 @@ from .bounded import Bounded
 from .elementwise import Attrs, Kernel
 from .matrix import contracted
 
-#: Axes of (batch, channel, height, width) in a layout.
-NCHW = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
+#: Letters of the spatial axes, by their number.
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def image_axes(layout: str) -> tuple[int, ...]:
+    """Axes of (batch, channel, spatial ones in order) in a layout."""
+    return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])
+
+
+def channels_first(x: Bounded, layout: str) -> Bounded:
+    """x as [N, C, spatial ...]."""
+    return x.map(lambda v: v.transpose(image_axes(layout)))
+
+
+def laid_out(y: Bounded, layout: str) -> Bounded:
+    """[N, C, spatial ...] in a layout."""
+    back = tuple(int(i) for i in np.argsort(image_axes(layout)))
+    return y.map(lambda v: v.transpose(back))
+
+
+def oriented(w: Bounded, layout: str, wanted: str = "OI") -> Bounded:
+    """A weight as [O, I, spatial ...], or with its I first."""
+    axes = [layout.index(a) for a in wanted + SPATIAL[len(layout) - 2]]
+    return w.map(lambda v: v.transpose(axes))
 
 
 def windows(
@@ -22,38 +45,71 @@ def windows(
     dilation: Sequence[int],
     fill: float = 0.0,
 ) -> np.ndarray:
-    """The windows of x [N, C, H, W] as a view [N, C, OH, OW, kh, kw].
+    """The windows of x [N, C, *in] as a view [N, C, *out, *kernel].
 
-    padding: top, left, bottom, right, filled with `fill`. Windows that do not fit are left out.
+    padding: before each axis, then after each, filled with `fill`. Windows that do not fit are left
+    out.
     """
-    top, left, bottom, right = padding
-    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
+    n = len(kernel)
+    pads = ((0, 0), (0, 0), *zip(padding[:n], padding[n:]))
+    x = np.pad(x, pads, constant_values=fill)
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
-    view = np.lib.stride_tricks.sliding_window_view(x, extent, axis=(2, 3))
-    return view[:, :, :: strides[0], :: strides[1], :: dilation[0], :: dilation[1]]
+    view = np.lib.stride_tricks.sliding_window_view(x, extent, axis=tuple(range(2, n + 2)))
+    return view[(slice(None),) * 2 + tuple(slice(None, None, s) for s in (*strides, *dilation))]
 
 
-def conv2d(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    x, w = inputs
-    layout, groups = attrs["data_layout"], attrs["groups"]
-    x = x.map(lambda v: v.transpose(NCHW[layout]))
-    w = w.map(lambda v: v.transpose([attrs["kernel_layout"].index(a) for a in "OIHW"]))
-    outer, inner, kh, kw = w.shape
-    terms = inner * kh * kw
+def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0.0) -> np.ndarray:
+    """x with s - 1 times `fill` between neighbours along each of its last axes."""
+    lead = x.ndim - len(strides)
+    sizes = [(d - 1) * s + 1 for d, s in zip(x.shape[lead:], strides)]
+    out = np.full((*x.shape[:lead], *sizes), fill, x.dtype)
+    out[(Ellipsis,) + tuple(slice(None, None, s) for s in strides)] = x
+    return out
 
-    def contraction(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        view = windows(p, (kh, kw), attrs["strides"], attrs["padding"], attrs["dilation"])
-        n, _, oh, ow = view.shape[:4]
-        # [N, groups, OH * OW, terms] times [groups, terms, O / groups]
-        view = view.reshape(n, groups, inner, oh * ow, kh, kw).transpose(0, 1, 3, 2, 4, 5)
-        out = view.reshape(n, groups, oh * ow, terms) @ np.swapaxes(
-            q.reshape(groups, outer // groups, terms), 1, 2
+
+def correlated(
+    x: Bounded,
+    w: Bounded,
+    groups: int,
+    terms: int,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    stretch: Sequence[int],
+) -> Bounded:
+    """w [O, I, *kernel] slid over x [N, groups * I, *in] stretched and padded with zeros.
+
+    terms: of the image, in one result. A weight that is no number in the padding makes NaN or
+    nothing, as the implementation likes: ambiguous.
+    """
+    outer, inner, *kernel = w.shape
+    taps = inner * int(np.prod(kernel))
+
+    def contraction(p: np.ndarray, q: np.ndarray, fill: float = 0.0) -> np.ndarray:
+        view = windows(stretched(p, stretch, fill), kernel, strides, padding, dilation, fill)
+        n = view.shape[0]
+        out = view.shape[2 : 2 + len(kernel)]
+        # [N, groups, *out, taps] times [groups, taps, O / groups]
+        view = np.moveaxis(view.reshape(n, groups, inner, *out, *kernel), 2, 2 + len(kernel))
+        found = view.reshape(n, groups, -1, taps) @ np.swapaxes(
+            q.reshape(groups, outer // groups, taps), 1, 2
         )
-        return np.swapaxes(out, 2, 3).reshape(n, outer, oh, ow)
+        return np.swapaxes(found, 2, 3).reshape(n, outer, *out)
 
     y = contracted(contraction, x, w, terms)
-    back = tuple(int(i) for i in np.argsort(NCHW[layout]))
-    return y.map(lambda v: v.transpose(back))
+    if np.isfinite(w.value).all():
+        return y
+    open_ = contraction(np.zeros(x.shape), 1.0 * ~np.isfinite(w.value), 1.0) > 0
+    return replace(y, ambiguous=y.ambiguous | open_, error=np.where(open_, np.inf, y.error))
 
 
-KERNELS: dict[str, Kernel] = {"nn.conv2d": conv2d}
+def conv(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """A convolution with any number of spatial axes."""
+    x = channels_first(inputs[0], attrs["data_layout"])
+    w = oriented(inputs[1], attrs["kernel_layout"])
+    steps = (attrs["strides"], attrs["padding"], attrs["dilation"], (1,) * (len(w.shape) - 2))
+    y = correlated(x, w, attrs["groups"], int(np.prod(w.shape[1:])), *steps)
+    return laid_out(y, attrs["data_layout"])
+
+
+KERNELS: dict[str, Kernel] = {"nn.conv2d": conv}

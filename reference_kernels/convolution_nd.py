@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .convolution import conv
 from .elementwise import Kernel
 
-KERNELS: dict[str, Kernel] = {}
+KERNELS: dict[str, Kernel] = {"nn.conv1d": conv, "nn.conv3d": conv}

@@ -122,6 +122,20 @@ def test_classes_are_all_reached(op: Operator) -> None:
 
 
 @EVERY
+def test_an_ir_lacks_classes_the_record_has_and_no_default(op: Operator) -> None:
+    types = [TensorType(shape, op.dtypes[0]) for shape in op.shapes]
+    reached = {pair for x in types for _, pairs in choices(op, x) for pair in pairs}
+    for ir in (*op.irs(), None):
+        irs = op.irs() if ir is None else (ir,)
+        lacking = {(p.name, name) for p in op.parameters for i in irs for name in p.lacks.get(i, ())}
+        assert lacking <= reached
+        for x in types if lacking else ():
+            within = list(choices(op.within(ir), x))
+            assert within[0][0] == next(choices(op, x))[0]
+            assert not lacking & {pair for _, pairs in within for pair in pairs}
+
+
+@EVERY
 def test_operands_of_every_choice_are_accepted(op: Operator) -> None:
     for dtype in op.dtypes:
         for x, chosen in applied(op, dtype):

@@ -52,7 +52,7 @@ def graphs(
     every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
-    records = [OPERATORS[n] for n in names]
+    records = [OPERATORS[n].within(ir) for n in names]
     if not records:
         raise ValueError("no operator to make graphs of")
     preferred = [r for r in records if r.name in prefer]
@@ -76,7 +76,7 @@ def graphs(
                 must = -1 if not focus else must
                 continue
         if due and focus is not None:
-            op, follow, must = OPERATORS[focus], False, -1
+            op, follow, must = OPERATORS[focus].within(ir), False, -1
         else:
             pool = preferred if preferred and _chance(draw, 7) else records
             op, follow = _draw_operator(draw, builder, pool, last_op, ir)

@@ -36,7 +36,7 @@ def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     for name in operators:
         op = OPERATORS[name]
         if ir is None or ir in op.irs():
-            found += list(_cases_of(op, runnable(op, ir)))
+            found += list(_cases_of(op.within(ir), runnable(op, ir)))
     return found
 
 

@@ -1,8 +1,8 @@
-"""Convolutions."""
+"""Convolutions: what they share whatever the number of spatial axes, and nn.conv2d."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
@@ -18,46 +18,108 @@ from .record import (
     TypeRuleError,
 )
 
-#: Axes of (batch, channel, height, width) in a layout.
-AXES = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
+#: Letters of the spatial axes, by their number.
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
+DOT = "dot product of K = I/groups * kernel: gamma(K), Higham, ASNA 2nd ed., (3.5)"
 
-def _layout(x: TensorType, chosen: Attrs) -> Classes:
-    return {"nchw": ("NCHW",), "nhwc": ("NHWC",)}
-
-
-def _nchw(x: TensorType, layout: str) -> Tuple[int, ...]:
-    return tuple(x.shape[a] for a in AXES[layout])
-
-
-def _kernel_size(x: TensorType, chosen: Attrs) -> Classes:
-    _, _, h, w = _nchw(x, chosen["data_layout"])
-
-    def fits(*kernels: Tuple[int, int]) -> Tuple[Tuple[int, int], ...]:
-        return tuple(k for k in kernels if k[0] <= h and k[1] <= w)
-
-    # (1, 1) fits always; 3x3 is the default where it fits.
-    return {
-        "square": fits((3, 3), (2, 2), (5, 5)),
+#: Windows, by the number of spatial axes. What an image is too small for is left out.
+KERNEL_SIZES: Dict[int, Classes] = {
+    1: {"odd": ((3,), (5,)), "pointwise": ((1,),), "even": ((2,), (4,))},
+    2: {
+        "square": ((3, 3), (2, 2), (5, 5)),
         "pointwise": ((1, 1),),
-        "uneven": fits((1, 3), (3, 1), (2, 3), (3, 2)),
-    }
+        "uneven": ((1, 3), (3, 1), (2, 3), (3, 2)),
+    },
+    3: {
+        "cube": ((2, 2, 2), (3, 3, 3)),
+        "pointwise": ((1, 1, 1),),
+        "uneven": ((1, 2, 3), (3, 1, 2), (2, 3, 1), (1, 3, 1)),
+    },
+}
+STRIDES: Dict[int, Classes] = {
+    1: {"unit": ((1,),), "strided": ((2,), (3,))},
+    2: {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
+    3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((1, 2, 3), (3, 1, 2), (2, 1, 1))},
+}
+DILATIONS: Dict[int, Classes] = {
+    1: {"dilated": ((2,), (3,))},
+    2: {"dilated": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
+    3: {"dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 3, 1))},
+}
+#: First what is added before each axis, then what after.
+PADDINGS: Dict[int, Classes] = {
+    1: {"none": ((0, 0),), "symmetric": ((1, 1), (2, 2)), "asymmetric": ((0, 2), (2, 1), (1, 0))},
+    2: {
+        "none": ((0, 0, 0, 0),),
+        "symmetric": ((1, 1, 1, 1), (2, 1, 2, 1)),
+        "asymmetric": ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 0, 0), (0, 0, 0, 2)),
+    },
+    3: {
+        "none": ((0, 0, 0, 0, 0, 0),),
+        "symmetric": ((1, 1, 1, 1, 1, 1), (0, 1, 2, 0, 1, 2)),
+        "asymmetric": ((0, 1, 2, 2, 0, 1), (2, 0, 1, 1, 0, 0), (1, 0, 0, 0, 0, 0), (0, 0, 0, 0, 2, 1)),
+    },
+}
 
 
-def _dilation(x: TensorType, chosen: Attrs) -> Classes:
-    _, _, h, w = _nchw(x, chosen["data_layout"])
-    kh, kw = chosen["kernel_size"]
-    fits = tuple(
-        d for d in ((2, 2), (1, 2), (2, 1), (3, 2)) if (kh - 1) * d[0] < h and (kw - 1) * d[1] < w
-    )
-    return {
-        "unit": ((1, 1),),
-        "dilated": tuple(d for d in fits if d[0] == d[1]),
-        "uneven": tuple(d for d in fits if d[0] != d[1]),
-    }
+# --- layouts ---------------------------------------------------------------------------------
 
 
-def _channels(x: TensorType, chosen: Attrs) -> Classes:
+def layouts(n: int) -> Classes:
+    """Layouts of an image with n spatial axes: channels first, channels last."""
+    both = ("NC" + SPATIAL[n], "N" + SPATIAL[n] + "C")
+    return {layout.lower(): (layout,) for layout in both}
+
+
+def image_axes(layout: str) -> Tuple[int, ...]:
+    """Axes of (batch, channel, spatial ones in order) in a layout."""
+    return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])
+
+
+def image(x: TensorType, layout: str) -> Tuple[int, int, Tuple[int, ...]]:
+    """Batch, channels and spatial sizes. Raises TypeRuleError where the rank is not the layout's."""
+    if x.rank != len(layout):
+        raise TypeRuleError("%s does not have the layout %s" % (x, layout))
+    batch, channels, *sizes = (x.shape[a] for a in image_axes(layout))
+    return batch, channels, tuple(sizes)
+
+
+def laid_out(batch: int, channels: int, sizes: Sequence[int], layout: str) -> Tuple[int, ...]:
+    """The shape of an image in a layout."""
+    dims = dict(zip("NC" + SPATIAL[len(sizes)], (batch, channels) + tuple(sizes)))
+    return tuple(dims[a] for a in layout)
+
+
+def weight_shape(o: int, i: int, kernel: Sequence[int], layout: str) -> Tuple[int, ...]:
+    dims = dict(zip("OI" + SPATIAL[len(kernel)], (o, i) + tuple(kernel)))
+    return tuple(dims[a] for a in layout)
+
+
+# --- parameters ------------------------------------------------------------------------------
+
+
+def data_layout(x: TensorType, chosen: Attrs) -> Classes:
+    return layouts(x.rank - 2)
+
+
+def kernel_size(x: TensorType, chosen: Attrs) -> Classes:
+    """Kernels no larger than the image; a pointwise one fits always."""
+    _, _, sizes = image(x, chosen["data_layout"])
+
+    def fits(kernel: Sequence[int]) -> bool:
+        return all(k <= size for k, size in zip(kernel, sizes))
+
+    return {name: tuple(k for k in v if fits(k)) for name, v in KERNEL_SIZES[len(sizes)].items()}
+
+
+def groups(x: TensorType, chosen: Attrs) -> Classes:
+    _, c, _ = image(x, chosen["data_layout"])
+    divisors = tuple(g for g in range(2, c) if c % g == 0)
+    return {"one": (1,), "grouped": divisors, "depthwise": (c,) if c > 1 else ()}
+
+
+def channels(x: TensorType, chosen: Attrs) -> Classes:
     g = chosen["groups"]
     if g == 1:
         return {"plain": (4, 1, 5, 3)}
@@ -65,28 +127,64 @@ def _channels(x: TensorType, chosen: Attrs) -> Classes:
     return {"multiplier_one": (g,), "multiplied": (2 * g,)}
 
 
-def _groups(x: TensorType, chosen: Attrs) -> Classes:
-    _, c, _, _ = _nchw(x, chosen["data_layout"])
-    divisors = tuple(g for g in range(2, c) if c % g == 0)
-    return {"one": (1,), "grouped": divisors, "depthwise": (c,) if c > 1 else ()}
+def strides(x: TensorType, chosen: Attrs) -> Classes:
+    return STRIDES[x.rank - 2]
 
 
-def _kernel_layout(x: TensorType, chosen: Attrs) -> Classes:
-    if chosen["data_layout"] == "NCHW":
-        return {"oihw": ("OIHW",)}
-    # TVM's depthwise kernels for NHWC are HWOI; with a channel multiplier it compiles HWIO alone.
-    depthwise = 1 < chosen["groups"] == x.shape[3] == chosen["channels"]
-    return {"hwoi": ("HWOI",)} if depthwise else {"hwio": ("HWIO",)}
+def padding(x: TensorType, chosen: Attrs) -> Classes:
+    return PADDINGS[x.rank - 2]
 
 
-def _weight_shape(o: int, i: int, k: Tuple[int, int], layout: str) -> Tuple[int, ...]:
-    dims = {"O": o, "I": i, "H": k[0], "W": k[1]}
-    return tuple(dims[axis] for axis in layout)
+def dilation(x: TensorType, chosen: Attrs) -> Classes:
+    _, _, sizes = image(x, chosen["data_layout"])
+
+    def fits(d: Sequence[int]) -> bool:
+        return all((k - 1) * f < size for k, f, size in zip(chosen["kernel_size"], d, sizes))
+
+    dilated = {k: tuple(d for d in v if fits(d)) for k, v in DILATIONS[len(sizes)].items()}
+    return {"unit": ((1,) * len(sizes),), **dilated}
 
 
-def _conv2d_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
-    _, c, _, _ = _nchw(x, chosen["data_layout"])
-    shape = _weight_shape(
+def kernel_layout(x: TensorType, chosen: Attrs) -> Classes:
+    """What goes with the layout of the data: OI first, or IO last."""
+    spatial = SPATIAL[x.rank - 2]
+    layout = "OI" + spatial if chosen["data_layout"].endswith("W") else spatial + "IO"
+    return {layout.lower(): (layout,)}
+
+
+def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
+    if chosen["data_layout"] == "NHWC" and 1 < chosen["groups"] == x.shape[3]:
+        # Relay's code for HWOI needs as many results as channels. Neither HWOI nor OHWI nor OIHW is
+        # compiled for other convolutions of this layout, nor anything but OIHW for NCHW.
+        hwoi = ("HWOI",) if chosen["groups"] == chosen["channels"] else ()
+        return {"hwoi": hwoi, "hwio": ("HWIO",)}
+    return kernel_layout(x, chosen)
+
+
+def parameters(
+    layout: Callable[[TensorType, Attrs], Classes] = data_layout,
+    in_groups: Callable[[TensorType, Attrs], Classes] = groups,
+    kernel: Callable[[TensorType, Attrs], Classes] = kernel_layout,
+) -> Tuple[Parameter, ...]:
+    """A convolution's parameters, in an order in which each depends on those before it."""
+    return (
+        Parameter("data_layout", layout),
+        Parameter("kernel_size", kernel_size),
+        Parameter("groups", in_groups),
+        Parameter("channels", channels),
+        Parameter("kernel_layout", kernel),
+        Parameter("padding", padding),
+        Parameter("strides", strides),
+        Parameter("dilation", dilation),
+    )
+
+
+# --- operands and type rule ------------------------------------------------------------------
+
+
+def conv_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    _, c, _ = image(x, chosen["data_layout"])
+    shape = weight_shape(
         chosen["channels"], c // chosen["groups"], chosen["kernel_size"], chosen["kernel_layout"]
     )
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
@@ -100,79 +198,76 @@ def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
     return out
 
 
-def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> Tuple[int, int, Tuple[int, ...]]:
+    """O, I and the kernel's sizes, from the weight. Raises TypeRuleError where they are not the
+    attributes', or its dtype is not the data's."""
+    layout = attrs["kernel_layout"]
+    if w.rank != len(layout) or w.dtype != x.dtype:
+        raise TypeRuleError("weight %s does not fit %s" % (w, x))
+    dims = dict(zip(layout, w.shape))
+    kernel = tuple(dims[a] for a in SPATIAL[w.rank - 2])
+    if kernel != tuple(attrs["kernel_size"]):
+        raise TypeRuleError("weight %s is not a kernel of %s" % (w, attrs["kernel_size"]))
+    return dims["O"], dims["I"], kernel
+
+
+def conv_sizes(sizes: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> Tuple[int, ...]:
+    """Spatial sizes of the output."""
+    n = len(sizes)
+    pads = [a + b for a, b in zip(attrs["padding"][:n], attrs["padding"][n:])]
+    steps = zip(sizes, kernel, attrs["strides"], pads, attrs["dilation"])
+    return tuple(conv_out(*step) for step in steps)
+
+
+def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x, w = types
-    if x.rank != 4 or w.rank != 4 or x.dtype != w.dtype:
-        raise TypeRuleError("nn.conv2d takes two tensors of rank 4 and one dtype")
-    n, c, h, wd = _nchw(x, attrs["data_layout"])
-    dims = dict(zip(attrs["kernel_layout"], w.shape))
-    if dims["I"] * attrs["groups"] != c or dims["O"] % attrs["groups"]:
+    batch, c, sizes = image(x, attrs["data_layout"])
+    outer, inner, kernel = weight_dims(w, x, attrs)
+    if inner * attrs["groups"] != c or outer != attrs["channels"] or outer % attrs["groups"]:
         raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
-    top, left, bottom, right = attrs["padding"]
-    (sh, sw), (dh, dw) = attrs["strides"], attrs["dilation"]
-    out = {
-        "N": n,
-        "C": dims["O"],
-        "H": conv_out(h, dims["H"], sh, top + bottom, dh),
-        "W": conv_out(wd, dims["W"], sw, left + right, dw),
-    }
-    return (TensorType(tuple(out[a] for a in attrs["data_layout"]), x.dtype),)
+    shape = laid_out(batch, outer, conv_sizes(sizes, kernel, attrs), attrs["data_layout"])
+    return (TensorType(shape, x.dtype),)
 
 
-def _relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    kernel_layout = attrs["kernel_layout"]
-    return ns.nn.conv2d(
-        args[0],
-        args[1],
-        strides=attrs["strides"],
-        padding=attrs["padding"],
-        dilation=attrs["dilation"],
-        groups=attrs["groups"],
-        channels=attrs["channels"],
-        kernel_size=attrs["kernel_size"],
-        data_layout=attrs["data_layout"],
-        kernel_layout=kernel_layout,
-    )
+# --- lowering --------------------------------------------------------------------------------
 
 
-def _relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    keep: Dict[str, Any] = {
-        k: attrs[k] for k in ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout")
-    }
-    return ns.nn.conv2d(args[0], args[1], **keep)
+def relay(name: str) -> Lowering:
+    """Relay's: every parameter is an attribute of that name."""
+
+    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        return getattr(ns.nn, name)(args[0], args[1], **attrs)
+
+    return Lowering("nn." + name, lower)
+
+
+def relax(name: str) -> Lowering:
+    """Relax reads channels and kernel_size from the weight."""
+
+    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        keep: Dict[str, Any] = {k: v for k, v in attrs.items() if k not in ("channels", "kernel_size")}
+        return getattr(ns.nn, name)(args[0], args[1], **keep)
+
+    return Lowering("nn." + name, lower)
+
+
+def is_image(n: int) -> Callable[[TensorType], bool]:
+    """Whether a tensor can be an image with n spatial axes."""
+    return lambda x: x.rank == n + 2 and x.size > 0
 
 
 OPERATORS: Tuple[Operator, ...] = (
     Operator(
         name="nn.conv2d",
-        infer=_conv2d_infer,
+        infer=conv_infer,
         # H, W and C all differ; batch above 1; one size that is no multiple of a vector.
         shapes=((1, 4, 7, 6), (2, 4, 5, 8), (1, 3, 9, 5), (3, 1, 4, 5), (1, 6, 1, 7)),
-        accuracy="dot product of K = I/groups*kh*kw: gamma(K), Higham, ASNA 2nd ed., (3.5)",
-        accepts=lambda x: x.rank == 4 and x.size > 0,
-        operands=_conv2d_operands,
+        accuracy=DOT,
+        accepts=is_image(2),
+        operands=conv_operands,
         dtypes=NUMBERS,
-        parameters=(
-            Parameter("data_layout", _layout),
-            Parameter("kernel_size", _kernel_size),
-            Parameter("groups", _groups),
-            Parameter("channels", _channels),
-            Parameter("kernel_layout", _kernel_layout),
-            Parameter(
-                "padding",
-                {
-                    "none": ((0, 0, 0, 0),),
-                    "symmetric": ((1, 1, 1, 1), (2, 1, 2, 1)),
-                    "asymmetric": ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 0, 0), (0, 0, 0, 2)),
-                },
-            ),
-            Parameter(
-                "strides",
-                {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
-            ),
-            Parameter("dilation", _dilation),
-        ),
-        relay=Lowering("nn.conv2d", _relay),
-        relax=Lowering("nn.conv2d", _relax),
+        parameters=parameters(kernel=_kernel_layout_2d),
+        relay=relay("conv2d"),
+        relax=relax("conv2d"),
     ),
 )

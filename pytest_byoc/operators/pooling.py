@@ -1,22 +1,59 @@
-"""Pooling."""
+"""Pooling: what it shares whatever the number of spatial axes, and that in two dimensions."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
-from .convolution import AXES
+from .convolution import image, image_axes, is_image, laid_out, layouts
 from .record import NUMBERS, Attrs, Classes, Lowering, Operator, Parameter, TypeRuleError, call
 
-_LAYOUT = {"nchw": ("NCHW",), "nhwc": ("NHWC",)}
 _FLAG = {"no": (False,), "yes": (True,)}
-#: What a parameter not chosen yet will be at its simplest.
-_UNCHOSEN = {
-    "strides": (1, 1),
-    "dilation": (1, 1),
-    "padding": (0, 0, 0, 0),
-    "ceil_mode": False,
+
+#: Windows by the number of spatial axes.
+_POOL_SIZES: Dict[int, Classes] = {
+    1: {"odd": ((3,), (5,)), "even": ((2,), (4,)), "pointwise": ((1,),)},
+    2: {
+        "square": ((2, 2), (3, 3)),
+        "pointwise": ((1, 1),),
+        "uneven": ((2, 3), (3, 1), (1, 2), (3, 2)),
+    },
+    3: {
+        "cube": ((2, 2, 2), (3, 3, 3)),
+        "pointwise": ((1, 1, 1),),
+        "uneven": ((2, 3, 1), (1, 2, 3), (3, 1, 2)),
+    },
 }
+_STRIDES: Dict[int, Classes] = {
+    1: {"unit": ((1,),), "strided": ((2,), (3,))},
+    # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
+    # ("Instruction does not dominate all uses").
+    2: {"unit": ((1, 1),), "strided": ((2, 2), (3, 3)), "uneven": ((2, 1), (3, 2))},
+    3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((2, 1, 3), (3, 2, 1))},
+}
+_PADDINGS: Dict[int, Classes] = {
+    1: {"none": ((0, 0),), "symmetric": ((1, 1),), "asymmetric": ((0, 1), (1, 0), (1, 2))},
+    2: {
+        "none": ((0, 0, 0, 0),),
+        "symmetric": ((1, 1, 1, 1), (1, 0, 1, 0)),
+        "asymmetric": ((0, 1, 1, 2), (1, 0, 2, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 2, 1, 0)),
+    },
+    3: {
+        "none": ((0, 0, 0, 0, 0, 0),),
+        "symmetric": ((1, 1, 1, 1, 1, 1), (0, 1, 1, 0, 1, 1)),
+        "asymmetric": ((0, 1, 1, 1, 2, 0), (1, 0, 0, 0, 0, 1), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
+    },
+}
+_DILATIONS: Dict[int, Classes] = {
+    1: {"unit": ((1,),), "dilated": ((2,), (3,))},
+    2: {"unit": ((1, 1),), "dilated": ((2, 2),), "uneven": ((1, 2), (3, 1))},
+    3: {"unit": ((1, 1, 1),), "dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1))},
+}
+
+
+def _simplest(n: int) -> Dict[str, Any]:
+    """What a parameter not chosen yet will be at its simplest."""
+    return {"strides": (1,) * n, "dilation": (1,) * n, "padding": (0, 0) * n, "ceil_mode": False}
 
 
 def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ceil: bool) -> int:
@@ -38,18 +75,12 @@ def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ce
 
 def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x = types[0]
-    if x.rank != 4:
-        raise TypeRuleError("pooling takes rank 4, not %s" % x)
-    n, c, h, w = (x.shape[a] for a in AXES[attrs["layout"]])
-    top, left, bottom, right = attrs["padding"]
-    (kh, kw), (sh, sw), (dh, dw) = attrs["pool_size"], attrs["strides"], attrs["dilation"]
-    out = {
-        "N": n,
-        "C": c,
-        "H": _out(h, kh, sh, top, bottom, dh, attrs["ceil_mode"]),
-        "W": _out(w, kw, sw, left, right, dw, attrs["ceil_mode"]),
-    }
-    return (TensorType(tuple(out[a] for a in attrs["layout"]), x.dtype),)
+    batch, channels, sizes = image(x, attrs["layout"])
+    n = len(sizes)
+    before, after = attrs["padding"][:n], attrs["padding"][n:]
+    windows = zip(sizes, attrs["pool_size"], attrs["strides"], before, after, attrs["dilation"])
+    out = [_out(s, k, step, b, a, d, attrs["ceil_mode"]) for s, k, step, b, a, d in windows]
+    return (TensorType(laid_out(batch, channels, out, attrs["layout"]), x.dtype),)
 
 
 def _valid(x: TensorType, chosen: Attrs, name: str, values: Sequence[Any]) -> Tuple[Any, ...]:
@@ -57,30 +88,28 @@ def _valid(x: TensorType, chosen: Attrs, name: str, values: Sequence[Any]) -> Tu
     good = []
     for value in values:
         try:
-            _pool_infer([x], {**_UNCHOSEN, **chosen, name: value})
+            _pool_infer([x], {**_simplest(x.rank - 2), **chosen, name: value})
         except TypeRuleError:
             continue
         good.append(value)
     return tuple(good)
 
 
-def _domain(name: str, classes: Classes) -> Parameter:
+def _domain(name: str, by_axes: Callable[[int], Classes]) -> Parameter:
     def valid_classes(x: TensorType, chosen: Attrs) -> Classes:
-        return {k: _valid(x, chosen, name, v) for k, v in classes.items()}
+        return {k: _valid(x, chosen, name, v) for k, v in by_axes(x.rank - 2).items()}
 
     return Parameter(name, valid_classes)
 
 
 def _strides(x: TensorType, chosen: Attrs) -> Classes:
-    # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
-    # ("Instruction does not dominate all uses").
-    classes = {"unit": ((1, 1),), "strided": ((2, 2), (3, 3)), "uneven": ((2, 1), (3, 2))}
-    valid = {k: _valid(x, chosen, "strides", v) for k, v in classes.items()}
+    n = x.rank - 2
+    valid = {k: _valid(x, chosen, "strides", v) for k, v in _STRIDES[n].items()}
     if not chosen["ceil_mode"]:
         return valid
 
     def enlarges(strides: Any) -> bool:
-        attrs = {**_UNCHOSEN, **chosen, "strides": strides}
+        attrs = {**_simplest(n), **chosen, "strides": strides}
         return _pool_infer([x], attrs) != _pool_infer([x], {**attrs, "ceil_mode": False})
 
     # Strides with which ceil_mode changes something, where there are any.
@@ -89,35 +118,57 @@ def _strides(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _padding(x: TensorType, chosen: Attrs) -> Classes:
-    classes = {
-        "none": ((0, 0, 0, 0),),
-        "symmetric": ((1, 1, 1, 1), (1, 0, 1, 0)),
-        "asymmetric": ((0, 1, 1, 2), (1, 0, 2, 1), (1, 0, 0, 0), (0, 0, 0, 1), (0, 2, 1, 0)),
-    }
-    valid = {k: _valid(x, chosen, "padding", v) for k, v in classes.items()}
+    valid = {k: _valid(x, chosen, "padding", v) for k, v in _PADDINGS[x.rank - 2].items()}
     # Whether padding is counted shows only where there is some.
     padded = {k: v for k, v in valid.items() if k != "none"}
     return padded if chosen.get("count_include_pad") and any(padded.values()) else valid
 
 
+_LAYOUT = Parameter("layout", lambda x, chosen: layouts(x.rank - 2))
 # What changes nothing unless another parameter is off its default stands before that one.
 _WINDOW = (
-    Parameter("layout", _LAYOUT),
-    _domain(
-        "pool_size",
-        {
-            "square": ((2, 2), (3, 3)),
-            "pointwise": ((1, 1),),
-            "uneven": ((2, 3), (3, 1), (1, 2), (3, 2)),
-        },
-    ),
-    _domain("ceil_mode", {"no": (False,), "yes": (True,)}),
+    _LAYOUT,
+    _domain("pool_size", _POOL_SIZES.__getitem__),
+    _domain("ceil_mode", lambda n: _FLAG),
 )
 _STEPS = (
     Parameter("padding", _padding),
     Parameter("strides", _strides),
-    _domain("dilation", {"unit": ((1, 1),), "dilated": ((2, 2),), "uneven": ((1, 2), (3, 1))}),
+    _domain("dilation", _DILATIONS.__getitem__),
 )
+
+AVERAGE = "sum of n: gamma(n), and 3 roundings of the division"
+
+
+def max_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+    """nn.max_pool1d and so on: n spatial axes."""
+    name = "nn.max_pool%dd" % n
+    return Operator(
+        name=name,
+        infer=_pool_infer,
+        shapes=shapes,
+        accuracy="exact",
+        accepts=is_image(n),
+        dtypes=NUMBERS,
+        parameters=_WINDOW + _STEPS,
+        relay=call(name),
+        relax=call(name),
+    )
+
+
+def avg_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+    """nn.avg_pool1d and so on."""
+    name = "nn.avg_pool%dd" % n
+    return Operator(
+        name=name,
+        infer=_pool_infer,
+        shapes=shapes,
+        accuracy=AVERAGE,
+        accepts=is_image(n),
+        parameters=_WINDOW + (Parameter("count_include_pad", _FLAG),) + _STEPS,
+        relay=call(name),
+        relax=call(name),
+    )
 
 
 # --- global pooling --------------------------------------------------------------------------
@@ -125,10 +176,8 @@ _STEPS = (
 
 def _global_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x = types[0]
-    if x.rank != 4:
-        raise TypeRuleError("pooling takes rank 4, not %s" % x)
-    h, w = AXES[attrs["layout"]][2:]
-    return (TensorType(tuple(1 if i in (h, w) else d for i, d in enumerate(x.shape)), x.dtype),)
+    batch, channels, sizes = image(x, attrs["layout"])
+    return (TensorType(laid_out(batch, channels, [1] * len(sizes), attrs["layout"]), x.dtype),)
 
 
 def _global_avg_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -136,52 +185,34 @@ def _global_avg_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Te
 
 
 def _global_max_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.max(args[0], axis=list(AXES[attrs["layout"]][2:]), keepdims=True)
+    return ns.max(args[0], axis=list(image_axes(attrs["layout"])[2:]), keepdims=True)
 
 
-_COMMON: Dict[str, Any] = {
-    # H, W and C all differ; batch above 1; size 1; one size that is no multiple of a vector.
-    "shapes": ((1, 4, 7, 6), (2, 3, 5, 8), (1, 1, 9, 5), (3, 2, 1, 4), (1, 17, 4, 3)),
-    "accepts": lambda x: x.rank == 4 and x.size > 0,
-}
+# H, W and C all differ; batch above 1; size 1; one size that is no multiple of a vector.
+SHAPES = ((1, 4, 7, 6), (2, 3, 5, 8), (1, 1, 9, 5), (3, 2, 1, 4), (1, 17, 4, 3))
 
 OPERATORS: Tuple[Operator, ...] = (
-    Operator(
-        name="nn.max_pool2d",
-        infer=_pool_infer,
-        accuracy="exact",
-        dtypes=NUMBERS,
-        parameters=_WINDOW + _STEPS,
-        relay=call("nn.max_pool2d"),
-        relax=call("nn.max_pool2d"),
-        **_COMMON,
-    ),
-    Operator(
-        name="nn.avg_pool2d",
-        infer=_pool_infer,
-        accuracy="sum of n: gamma(n), and 3 roundings of the division",
-        parameters=_WINDOW + (Parameter("count_include_pad", _FLAG),) + _STEPS,
-        relay=call("nn.avg_pool2d"),
-        relax=call("nn.avg_pool2d"),
-        **_COMMON,
-    ),
+    max_pool(2, SHAPES),
+    avg_pool(2, SHAPES),
     Operator(
         name="nn.global_avg_pool2d",
         infer=_global_infer,
-        accuracy="sum of n: gamma(n), and 3 roundings of the division",
-        parameters=(Parameter("layout", _LAYOUT),),
+        shapes=SHAPES,
+        accuracy=AVERAGE,
+        accepts=is_image(2),
+        parameters=(_LAYOUT,),
         relay=call("nn.global_avg_pool2d"),
         relax=Lowering("nn.adaptive_avg_pool2d", _global_avg_relax),
-        **_COMMON,
     ),
     Operator(
         name="nn.global_max_pool2d",
         infer=_global_infer,
+        shapes=SHAPES,
         accuracy="exact",
+        accepts=is_image(2),
         dtypes=NUMBERS,
-        parameters=(Parameter("layout", _LAYOUT),),
+        parameters=(_LAYOUT,),
         relay=call("nn.global_max_pool2d"),
         relax=Lowering("max", _global_max_relax),
-        **_COMMON,
     ),
 )

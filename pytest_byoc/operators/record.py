@@ -7,7 +7,7 @@ beyond the standard library and run on Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..graph import TensorType
@@ -51,16 +51,26 @@ class Parameter:
     `classes` gives the values by class; where they depend on the first operand's type or on the
     parameters before this one, it is a function of (type, chosen so far). A class without values is
     left out for that operand. With `attribute=False` the value shapes operands only and is not
-    handed to TVM.
+    handed to TVM. lacks: by IR, classes that TVM's LLVM build does not compile there (never that of
+    the default).
     """
 
     name: str
     classes: Union[Classes, Callable[[TensorType, Attrs], Classes]]
     attribute: bool = True
+    lacks: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)
 
     def values(self, x: TensorType, chosen: Attrs) -> Dict[str, Sequence[Any]]:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
+
+    def without(self, lacking: Sequence[str]) -> Parameter:
+        """The parameter without some of its classes."""
+
+        def kept(x: TensorType, chosen: Attrs) -> Classes:
+            return {k: v for k, v in self.values(x, chosen).items() if k not in lacking}
+
+        return replace(self, classes=kept, lacks={}) if lacking else self
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,15 @@ class Operator:
     def attrs(self, chosen: Attrs) -> Dict[str, Any]:
         """The attributes among the chosen parameters."""
         return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
+
+    def within(self, ir: Optional[str]) -> Operator:
+        """The record without what an IR (None: any of the operator's) lacks of its parameters."""
+        irs = self.irs() if ir is None else (ir,)
+        lacking = [[c for i in irs for c in p.lacks.get(i, ())] for p in self.parameters]
+        if not any(lacking):
+            return self
+        kept = tuple(p.without(names) for p, names in zip(self.parameters, lacking))
+        return replace(self, parameters=kept)
 
     def takes(self, x: TensorType) -> bool:
         return x.dtype in self.dtypes and self.accepts(x)

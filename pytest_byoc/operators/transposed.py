@@ -1,9 +1,248 @@
-"""Transposed convolutions, and gradients of convolutions."""
+"""Transposed convolutions, gradients of convolutions, and the dilation both are made with."""
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
-from .record import Operator
+from ..graph import TensorType
+from .convolution import (
+    DILATIONS,
+    DOT,
+    KERNEL_SIZES,
+    PADDINGS,
+    STRIDES,
+    channels,
+    conv_infer,
+    groups,
+    image,
+    is_image,
+    laid_out,
+    layouts,
+    parameters,
+    relax,
+    relay,
+    weight_dims,
+    weight_shape,
+)
+from .record import (
+    DATA,
+    LEAD,
+    NUMBERS,
+    SIGNED,
+    WEIGHT,
+    Attrs,
+    Classes,
+    Lowering,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+)
 
-OPERATORS: Tuple[Operator, ...] = ()
+# --- transposed convolutions -----------------------------------------------------------------
+
+_OUTPUT_PADDINGS: Dict[int, Classes] = {
+    1: {"none": ((0,),), "padded": ((1,), (2,))},
+    2: {"none": ((0, 0),), "padded": ((1, 1),), "uneven": ((0, 1), (1, 0), (2, 1))},
+    3: {"none": ((0, 0, 0),), "padded": ((1, 1, 1),), "uneven": ((0, 1, 2), (2, 0, 1), (1, 0, 0))},
+}
+
+
+def _channels_first(x: TensorType, chosen: Attrs) -> Classes:
+    return {name: v for name, v in layouts(x.rank - 2).items() if not v[0].endswith("C")}
+
+
+def _input_first(x: TensorType, chosen: Attrs) -> Classes:
+    layout = "IO" + chosen["data_layout"][2:]
+    return {layout.lower(): (layout,)}
+
+
+def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
+    if chosen["data_layout"] == "NCHW":
+        return {"iohw": ("IOHW",), "oihw": ("OIHW",)}
+    return {"hwio": ("HWIO",), "hwoi": ("HWOI",), "ihwo": ("IHWO",), "iohw": ("IOHW",)}
+
+
+def _strides(x: TensorType, chosen: Attrs) -> Classes:
+    """Strides that are larger than the output's padding, as TVM wants them."""
+    extra = chosen["output_padding"]
+    valid: Dict[str, Sequence[Any]] = {}
+    for name, values in STRIDES[len(extra)].items():
+        valid[name] = tuple(v for v in values if all(s > e for s, e in zip(v, extra)))
+    return valid
+
+
+def _reach(chosen: Attrs) -> List[int]:
+    """By how much an element reaches beyond itself along each axis."""
+    return [(k - 1) * d for k, d in zip(chosen["kernel_size"], chosen["dilation"])]
+
+
+def _padding(x: TensorType, chosen: Attrs) -> Classes:
+    """Paddings that take off no more than the kernel has added, and leave something."""
+    reach, n = _reach(chosen), x.rank - 2
+    _, _, sizes = image(x, chosen["data_layout"])
+
+    def fits(p: Sequence[int]) -> bool:
+        axes = zip(sizes, reach, p[:n], p[n:])
+        return all(before <= r and after <= r and s + r > before + after for s, r, before, after in axes)
+
+    return {name: tuple(p for p in values if fits(p)) for name, values in PADDINGS[n].items()}
+
+
+def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    _, c, _ = image(x, chosen["data_layout"])
+    outer = chosen["channels"] // chosen["groups"]
+    shape = weight_shape(outer, c, chosen["kernel_size"], chosen["kernel_layout"])
+    return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
+
+
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    """The inverse of a convolution's arithmetic: (n - 1) * stride + window - padding + output_padding."""
+    x, w = types
+    batch, c, sizes = image(x, attrs["data_layout"])
+    outer, inner, _ = weight_dims(w, x, attrs)
+    if inner != c or c % attrs["groups"] or outer * attrs["groups"] != attrs["channels"]:
+        raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
+    n = len(sizes)
+    pads = [a + b for a, b in zip(attrs["padding"][:n], attrs["padding"][n:])]
+    axes = zip(sizes, attrs["strides"], _reach(attrs), pads, attrs["output_padding"])
+    out = [(size - 1) * s + r + 1 - p + e for size, s, r, p, e in axes]
+    if min(out) < 1:
+        raise TypeRuleError("padding %s leaves nothing of %s" % (attrs["padding"], x))
+    return (TensorType(laid_out(batch, attrs["channels"], out, attrs["data_layout"]), x.dtype),)
+
+
+#: data_layout and kernel_layout, by the number of spatial axes. In two dimensions Relay moves the axes
+#: before it compiles; Relax compiles the first of them alone.
+_CHANNELS_FIRST = Parameter("data_layout", _channels_first)
+_INPUT_FIRST = Parameter("kernel_layout", _input_first)
+_LAYOUTS: Dict[int, Tuple[Parameter, Parameter]] = {
+    1: (_CHANNELS_FIRST, _INPUT_FIRST),
+    2: (
+        Parameter("data_layout", lambda x, chosen: layouts(2), lacks={"relax": ("nhwc",)}),
+        Parameter(
+            "kernel_layout", _kernel_layout_2d, lacks={"relax": ("oihw", "hwio", "hwoi", "ihwo")}
+        ),
+    ),
+    3: (_CHANNELS_FIRST, _INPUT_FIRST),
+}
+
+
+def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+    name = "conv%dd_transpose" % n
+    layout, kernel_layout = _LAYOUTS[n]
+    unit: Classes = {"unit": ((1,) * n,)}
+    return Operator(
+        name="nn." + name,
+        infer=_infer,
+        shapes=shapes,
+        accuracy=DOT,
+        accepts=is_image(n),
+        operands=_operands,
+        dtypes=NUMBERS,
+        parameters=(
+            layout,
+            Parameter("kernel_size", KERNEL_SIZES[n]),
+            Parameter("groups", groups, lacks={"relay": ("grouped", "depthwise")} if n == 3 else {}),
+            Parameter("channels", channels),
+            kernel_layout,
+            Parameter("dilation", {**unit, **DILATIONS[n]}, lacks={"relay": tuple(DILATIONS[n])}),
+            Parameter("padding", _padding),
+            # Takes strides above one: stands before them.
+            Parameter("output_padding", _OUTPUT_PADDINGS[n]),
+            Parameter("strides", _strides),
+        ),
+        relay=relay(name),
+        relax=relax(name),
+    )
+
+
+# --- the gradient of nn.conv2d ---------------------------------------------------------------
+
+
+def _one_or_depthwise(x: TensorType, chosen: Attrs) -> Classes:
+    # With groups of several channels TVM 0.16 takes the gradients of the wrong ones.
+    return {name: v for name, v in groups(x, chosen).items() if name != "grouped"}
+
+
+def _gradient_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    _, c, _ = image(x, chosen["data_layout"])
+    outer, kernel = chosen["channels"], chosen["kernel_size"]
+    weight = TensorType(weight_shape(outer, c // chosen["groups"], kernel, "OIHW"), x.dtype)
+    return Operand(DATA, conv_infer([x, weight], chosen)[0]), Operand(LEAD, x)
+
+
+def _gradient_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    grad, x = types
+    _, c, _ = image(x, attrs["data_layout"])
+    shape = weight_shape(
+        attrs["channels"], c // attrs["groups"], attrs["kernel_size"], attrs["kernel_layout"]
+    )
+    weight = TensorType(shape, x.dtype)
+    if (grad,) != conv_infer([x, weight], attrs):
+        raise TypeRuleError("%s is no gradient of %s with a weight %s" % (grad, x, weight))
+    return (weight,)
+
+
+# --- dilate ----------------------------------------------------------------------------------
+
+
+def _gaps(x: TensorType, chosen: Attrs) -> Classes:
+    r = x.rank
+    return {
+        "last": ((1,) * (r - 1) + (2,),),
+        "first": ((3,) + (1,) * (r - 1),) if r > 1 else (),
+        "all": ((2,) * r, (3,) * r),
+        "uneven": (tuple(1 + (i + 1) % 3 for i in range(r)),) if r > 1 else (),
+        "none": ((1,) * r,),
+    }
+
+
+def _gap_value(x: TensorType, chosen: Attrs) -> Classes:
+    if x.dtype in SIGNED or x.dtype == "uint8":
+        return {"zero": (0.0,), "other": (3.0,)}
+    return {"zero": (0.0,), "other": (0.31234567, -1.5)}
+
+
+def _dilate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    (x,) = types
+    if len(attrs["strides"]) != x.rank or min(attrs["strides"]) < 1:
+        raise TypeRuleError("%s cannot be dilated by %s" % (x, attrs["strides"]))
+    shape = tuple((d - 1) * s + 1 for d, s in zip(x.shape, attrs["strides"]))
+    return (TensorType(shape, x.dtype),)
+
+
+def _dilate(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.dilate(args[0], attrs["strides"], attrs["dilation_value"])
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    _transposed(1, ((1, 4, 9), (2, 4, 7), (1, 3, 67), (3, 1, 5), (1, 6, 1))),
+    _transposed(2, ((1, 4, 5, 7), (2, 4, 6, 3), (1, 3, 4, 9), (3, 1, 4, 5), (1, 6, 1, 7))),
+    _transposed(
+        3, ((1, 4, 3, 5, 4), (2, 4, 2, 3, 4), (1, 3, 4, 2, 7), (3, 1, 2, 4, 3), (1, 6, 1, 3, 2))
+    ),
+    Operator(
+        name="nn.conv2d_backward_weight",
+        infer=_gradient_infer,
+        shapes=((1, 4, 7, 6), (2, 4, 5, 8), (1, 3, 9, 5), (3, 1, 4, 5), (1, 6, 1, 7)),
+        accuracy="dot product of K = batch * height * width of the gradient: gamma(K), Higham, (3.5)",
+        accepts=is_image(2),
+        operands=_gradient_operands,
+        dtypes=NUMBERS,
+        # TVM compiles it by turning it into other operators, which it does for this layout alone.
+        parameters=parameters(_channels_first, _one_or_depthwise)
+        + (Parameter("grad_layout", {"nchw": ("NCHW",)}),),
+        relay=relay("conv2d_backward_weight"),
+    ),
+    Operator(
+        name="nn.dilate",
+        infer=_dilate_infer,
+        shapes=((2, 3, 5), (7,), (1,), (4, 67), (1, 3, 5, 4), (2, 1, 3, 1, 2)),
+        accuracy="exact, the value between the elements rounded to the dtype",
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        dtypes=NUMBERS,
+        parameters=(Parameter("strides", _gaps), Parameter("dilation_value", _gap_value)),
+        relay=Lowering("nn.dilate", _dilate),
+    ),
+)
