@@ -71,7 +71,7 @@ class TargetSession:
             op = OPERATORS[name]
             if self.ir not in op.irs() or "float32" not in op.dtypes:
                 continue
-            if any(self.examiner.claims(default_case(name, "float32").graph)):
+            if any(self.examiner.claims(default_case(name, "float32", self.ir).graph)):
                 claimed.add(name)
         return vocabulary(frozenset(claimed), self.ir)
 

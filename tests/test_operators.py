@@ -151,6 +151,23 @@ def test_kernels_agree_with_the_type_rule(op: Operator) -> None:
                 assert [y.dtype for y in found] == [t.dtype for t in op.infer(types, op.attrs(chosen))]
 
 
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
+    """An operator within an IR has a value left for every parameter, and none that its lowering refuses."""
+    for record in OPERATORS.values():
+        op, lowering = record.within(ir), getattr(record, ir)
+        if lowering is None or not lowering.only:
+            assert op is record
+            continue
+        assert set(lowering.only) <= {p.name for p in op.parameters}
+        for shape in op.shapes:
+            for chosen, _ in choices(op, TensorType(shape, op.dtypes[0])):
+                assert all(chosen[name] in taken for name, taken in lowering.only.items())
+        for name, taken in lowering.only.items():
+            with pytest.raises(TypeRuleError, match=name):
+                lowering(None, [], {name: "other"}, [])
+
+
 @EVERY
 def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     """Two operands of different dtypes, or a second one of a shape that fits nothing."""

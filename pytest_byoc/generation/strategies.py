@@ -48,7 +48,7 @@ def graphs(
     every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
-    records = [OPERATORS[n] for n in names]
+    records = [OPERATORS[n].within(ir) for n in names]
     if not records:
         raise ValueError("no operator to make graphs of")
     count = draw(st.integers(min_nodes, max_nodes))
@@ -59,7 +59,7 @@ def graphs(
     last_op = ""
     for position in range(count):
         if position == focus_at and focus is not None:
-            op, follow = OPERATORS[focus], False
+            op, follow = OPERATORS[focus].within(ir), False
         else:
             op, follow = _draw_operator(draw, builder, records, last_op, ir)
         lead = _draw_lead(draw, builder, op, dtype, last if follow else None, ir)

@@ -7,7 +7,7 @@ beyond the standard library and run on Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..graph import TensorType
@@ -31,12 +31,17 @@ ANY = NUMBERS + ("bool",)
 @dataclass(frozen=True)
 class Lowering:
     """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
-    `relax.`), or of the one it ends in where it takes several."""
+    `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
+    takes, where the other IR takes more."""
 
     op: str
     build: Build
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        for name, taken in self.only.items():
+            if name in attrs and attrs[name] not in taken:
+                raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
         return self.build(ns, args, attrs, types)
 
 
@@ -61,6 +66,14 @@ class Parameter:
     def values(self, x: TensorType, chosen: Attrs) -> Dict[str, Sequence[Any]]:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
+
+    def narrowed(self, taken: Sequence[Any]) -> Parameter:
+        """The same parameter with no values but those."""
+
+        def classes(x: TensorType, chosen: Attrs) -> Classes:
+            return {k: [v for v in vs if v in taken] for k, vs in self.values(x, chosen).items()}
+
+        return replace(self, classes=classes)
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,12 @@ class Operator:
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
 
+    def within(self, ir: Optional[str]) -> Operator:
+        """The operator with the parameters' values that the IR takes (None: all of them)."""
+        only = getattr(self, ir).only if ir is not None and ir in self.irs() else {}
+        parameters = (p.narrowed(only[p.name]) if p.name in only else p for p in self.parameters)
+        return replace(self, parameters=tuple(parameters)) if only else self
+
     def attrs(self, chosen: Attrs) -> Dict[str, Any]:
         """The attributes among the chosen parameters."""
         return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
@@ -150,8 +169,11 @@ class Operator:
         return x.dtype in self.dtypes and self.accepts(x)
 
 
-def call(path: str) -> Lowering:
-    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`."""
+def call(path: str, **only: Sequence[Any]) -> Lowering:
+    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`.
+
+    only: by parameter, the values the IR takes.
+    """
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         f = ns
@@ -159,7 +181,7 @@ def call(path: str) -> Lowering:
             f = getattr(f, part)
         return f(*args, **attrs)
 
-    return Lowering(path, lower)
+    return Lowering(path, lower, only)
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
