@@ -28,6 +28,8 @@ from pytest_byoc.operators.record import (
 from pytest_byoc.operators.reshaping import reshaped
 from reference_kernels import KERNELS, Bounded, exact
 
+#: Operators whose second operand, indices, may have any shape.
+ANY_SHAPE = ("take", "adv_index")
 EVERY = pytest.mark.parametrize("op", list(OPERATORS.values()), ids=list(OPERATORS))
 
 
@@ -163,7 +165,7 @@ def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
         for shape in op.shapes:
             for chosen, _ in choices(op, TensorType(shape, op.dtypes[0])):
                 assert all(chosen[name] in taken for name, taken in lowering.only.items())
-        for name, taken in lowering.only.items():
+        for name in lowering.only:
             with pytest.raises(TypeRuleError, match=name):
                 lowering(None, [], {name: "other"}, [])
 
@@ -180,6 +182,8 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     types = [o.type for o in operands]
     with pytest.raises(TypeRuleError):
         op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
+    if op.name in ANY_SHAPE:
+        return
     shape = types[1].shape
     for unfit in (tuple(d + 7 for d in shape), shape[:-2] + tuple(d + 7 for d in shape[-2:])):
         with pytest.raises(TypeRuleError):
