@@ -25,7 +25,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    scattering,
     shape,
+    sorting,
     statistics,
     transposed,
 )
@@ -55,6 +57,8 @@ KERNELS: dict[str, Kernel] = {
         shape,
         rearranging,
         indexing,
+        scattering,
+        sorting,
         resize,
         quantized,
     )

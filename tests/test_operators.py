@@ -28,8 +28,8 @@ from pytest_byoc.operators.record import (
 from pytest_byoc.operators.reshaping import reshaped
 from reference_kernels import KERNELS, Bounded, exact
 
-#: Operators whose second operand, indices, may have any shape.
-ANY_SHAPE = ("take", "adv_index")
+#: Operators whose second operand, indices or boundaries, may have any shape.
+ANY_SHAPE = ("take", "adv_index", "bucketize")
 EVERY = pytest.mark.parametrize("op", list(OPERATORS.values()), ids=list(OPERATORS))
 
 

@@ -23,7 +23,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    scattering,
     shape,
+    sorting,
     statistics,
     transposed,
 )
@@ -50,6 +52,8 @@ FAMILIES = (
     shape,
     rearranging,
     indexing,
+    scattering,
+    sorting,
     resize,
     quantized,
 )

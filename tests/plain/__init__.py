@@ -30,6 +30,8 @@ from . import (
     quantized,
     rearranging,
     resize,
+    scattering,
+    sorting,
     statistics,
     transposed,
 )
@@ -44,6 +46,8 @@ TABLES: tuple[Any, ...] = (
     conversion,
     statistics,
     indexing,
+    scattering,
+    sorting,
     rearranging,
     resize,
     convolution_nd,
