@@ -14,7 +14,8 @@ from .reduction import axes_of, multiplied
 
 def _arg(largest: bool) -> Kernel:
     """argmax, argmin: ambiguous where several elements can be the extreme one and rounding decides,
-    and for NaN."""
+    for NaN, and where no element surpasses what TVM's reduction starts from, which gives index -1: the
+    type's least number (0 of uint8), or its largest."""
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -39,12 +40,18 @@ def _arg(largest: bool) -> Kernel:
             able = value + error >= np.max(value - error, axis=-1, keepdims=True)
             # Elements known exactly and equal: the rule of ties decides.
             unknown = unknown | ((able.sum(axis=-1) > 1) & np.any(able & (error > 0), axis=-1))
+        start = -LARGEST[x.dtype] if x.is_float else _start(x.dtype, largest)
+        unknown = unknown | (np.max(value, axis=-1) <= start)
         shape = [1 if a in axes else d for a, d in enumerate(x.shape)]
         if attrs["keepdims"]:
             index, unknown = index.reshape(shape), unknown.reshape(shape)
         return integer(index, unknown, attrs["dtype"])
 
     return kernel
+
+
+def _start(dtype: str, largest: bool) -> int:
+    return int(np.iinfo(dtype).min if largest else -np.iinfo(dtype).max)
 
 
 def _truth(deciding: bool) -> Kernel:

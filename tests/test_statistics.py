@@ -49,6 +49,24 @@ def test_argmax_is_undecided_where_rounding_decides(values: Any, errors: Any, am
     assert apply("argmax", bounded(values, errors)).ambiguous == ambiguous
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "values", "ambiguous"),
+    [
+        ("argmax", "uint8", [0, 0], True),
+        ("argmin", "uint8", [0, 0], False),
+        ("argmax", "int8", [-128, -128], True),
+        ("argmax", "int8", [-128, -127], False),
+        ("argmin", "int8", [127], True),
+        ("argmax", "float32", [-np.inf, -np.inf], True),
+        ("argmin", "float32", [np.inf, 3e38], False),
+    ],
+)
+def test_tvm_finds_no_element_that_is_the_least_there_is(
+    name: str, dtype: str, values: Any, ambiguous: bool
+) -> None:
+    assert apply(name, exact(np.array(values, dtype))).ambiguous == ambiguous
+
+
 def test_argmax_over_several_axes_counts_through_them() -> None:
     x = np.zeros((2, 3, 4), "float32")
     x[1, :, 2] = 1

@@ -137,7 +137,7 @@ def _put_count(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _put_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
-    # All places differ: LLVM's build adds values of one place side by side and loses some.
+    # All places differ: TVM's loop over the values is a parallel one, so that two of one place may race.
     flat = permuted(chosen["count"], x.size)
     indices: List[Operand] = []
     for d in reversed(x.shape):
