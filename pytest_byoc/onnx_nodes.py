@@ -136,7 +136,7 @@ def _describe(examiner: Examiner) -> tuple[str | None, float, dict[str, list[str
     graphs = {}
     for name, op in OPERATORS.items():
         if examiner.ir in op.irs():
-            graph = default_case(name, op.dtypes[0]).graph
+            graph = default_case(name, op.dtypes[0], examiner.ir).graph
             graphs[name] = {"graph": graph.to_dict(), "constants": data.constants(graph)}
     report = examiner.ask_reference({"kind": "onnx-describe", "graphs": graphs})
     facts = {key: value for key in ("onnx", "stamp", "records") for _, value in report.facts(key)}

@@ -71,7 +71,7 @@ class TargetSession:
         Raises structures.Unavailable when there are too few.
         """
         defaults = {
-            name: default_case(name, "float32").graph
+            name: default_case(name, "float32", self.ir).graph
             for name in self.settings.operators
             if self.ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }

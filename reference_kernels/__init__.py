@@ -27,7 +27,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    scattering,
     shape,
+    sorting,
     statistics,
     transposed,
 )
@@ -59,6 +61,8 @@ KERNELS: dict[str, Kernel] = {
         shape,
         rearranging,
         indexing,
+        scattering,
+        sorting,
         resize,
         quantized,
     )

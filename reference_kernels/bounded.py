@@ -126,7 +126,7 @@ def accumulated(
     value: np.ndarray,
     magnitude: np.ndarray,
     propagated: np.ndarray | float,
-    terms: int,
+    terms: int | np.ndarray,
     ambiguous: np.ndarray | bool,
     dtype: str,
     ulps: float = 0.0,
@@ -135,6 +135,7 @@ def accumulated(
 
     magnitude: the sum of the absolute values of the terms, infinite ones left out. Error:
     gamma(terms) * magnitude, Higham, section 4.2, and for each term what underflow may take away.
+    terms: their number, or that of each element.
     Where a partial sum may overflow the result is ambiguous.
     """
     with np.errstate(all="ignore"):

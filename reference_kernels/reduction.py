@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,18 @@ def sum_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Division by the count, or multiplication by its rounded reciprocal: three roundings."""
+    """Division by the count, or multiplication by its rounded reciprocal: three roundings.
+
+    Of integers, towards zero; the sum and the count must fit their type.
+    """
     (x,) = inputs
     axes = axes_of(attrs, len(x.shape))
-    count = float(np.prod([x.shape[a] for a in axes], dtype=np.int64))
-    return summed(x, axes, attrs["keepdims"], count, 3.0)
+    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    if x.is_float:
+        return summed(x, axes, attrs["keepdims"], float(count), 3.0)
+    total = summed(x, axes, attrs["keepdims"])
+    value = np.sign(total.value) * (np.abs(total.value) // count)
+    return integer(value, total.ambiguous | (count > np.iinfo(x.dtype).max), x.dtype)
 
 
 def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Bounded:
@@ -82,34 +89,52 @@ def min_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     return chosen(x, axes_of(attrs, len(x.shape)), attrs["keepdims"], False)
 
 
-def prod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Product in any order: gamma(n) * prod(|x| + e), and prod(|x| + e) - prod(|x|) propagated.
+def multiplied(
+    x: Bounded,
+    reduce: Callable[[np.ndarray], Any],
+    some: Callable[[np.ndarray], Any],
+    n: int | np.ndarray,
+    dtype: str,
+) -> Bounded:
+    """Products of n factors in `dtype`, in any order: gamma(n) * prod(|x| + e), and
+    prod(|x| + e) - prod(|x|) propagated.
 
-    A partial product that underflows is multiplied by what is left, at most prod(max(1, |x| + e));
-    where that overflows, a partial product may: ambiguous.
+    reduce multiplies the factors of each product, some says whether any of them is set. A partial
+    product that underflows is multiplied by what is left, at most prod(max(1, |x| + e)); where that
+    overflows, a partial product may: ambiguous.
     """
-    (x,) = inputs
-    axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
-
-    def reduce(v: np.ndarray) -> Any:
-        return np.prod(v, axis=axes, keepdims=keep)
-
-    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
-    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
-    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=keep)
+    ambiguous = some(x.ambiguous)
+    if dtype not in UNIT_ROUNDOFF:
+        largest = reduce(np.maximum(1.0, np.abs(x.value.astype(np.float64))))
+        overflow = ~(largest < float(np.iinfo(dtype).max) + 1)
+        return integer(reduce(x.value), ambiguous | overflow, dtype)
+    u, tiny = UNIT_ROUNDOFF[dtype], SMALLEST_NORMAL[dtype]
     with np.errstate(all="ignore"):
         magnitude, error = np.abs(x.value), np.where(x.ambiguous, 0.0, x.error)
         largest, most = reduce(magnitude + error), reduce(np.maximum(1.0, magnitude + error))
         moved = largest - reduce(magnitude)
         # The subtraction above is itself rounded, in float64.
-        moved = np.where(np.any(error > 0, axis=axes, keepdims=keep), moved + n * 2**-51 * largest, 0)
+        moved = np.where(some(error > 0), moved + n * 2**-51 * largest, 0)
         bound = moved + gamma(n, u) * largest + n * tiny * most
-        infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
+        infinite = some(np.isinf(x.value))
         bound = np.where(infinite & (moved == 0), 0.0, bound)
-        overflow = most * (1 + gamma(n, u)) > LARGEST[x.dtype]
+        overflow = most * (1 + gamma(n, u)) > LARGEST[dtype]
         # Infinity times an interval around zero is NaN for some of it.
         ambiguous = ambiguous | (overflow & ~infinite) | (infinite & (moved != 0))
-        return rounded(reduce(x.value), bound, ambiguous, x.dtype, 0.0)
+        return rounded(reduce(x.value.astype(np.float64)), bound, ambiguous, dtype, 0.0)
+
+
+def prod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    return multiplied(
+        x,
+        lambda v: np.prod(v, axis=axes, keepdims=keep),
+        lambda v: np.any(v, axis=axes, keepdims=keep),
+        n,
+        x.dtype,
+    )
 
 
 KERNELS: dict[str, Kernel] = {"sum": sum_, "mean": mean, "max": max_, "min": min_, "prod": prod}

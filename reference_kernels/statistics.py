@@ -2,6 +2,206 @@
 
 from __future__ import annotations
 
-from .elementwise import Kernel
+from collections.abc import Callable, Sequence
+from typing import Any
 
-KERNELS: dict[str, Kernel] = {}
+import numpy as np
+
+from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma, integer, rounded
+from .elementwise import Attrs, Kernel
+from .reduction import axes_of, multiplied
+
+
+def _arg(largest: bool) -> Kernel:
+    """argmax, argmin: ambiguous where several elements can be the extreme one and rounding decides,
+    for NaN, and where no element surpasses what TVM's reduction starts from, which gives index -1: the
+    type's least number (0 of uint8), or its largest."""
+
+    def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+        (x,) = inputs
+        axes = axes_of(attrs, len(x.shape))
+        kept = tuple(a for a in range(len(x.shape)) if a not in axes)
+        n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+
+        def rows(v: np.ndarray) -> np.ndarray:
+            return np.transpose(v, kept + axes).reshape([x.shape[a] for a in kept] + [n])
+
+        sign = 1 if largest else -1
+        value, error, ambiguous = rows(x.value) * sign, rows(x.error), rows(x.ambiguous)
+        if attrs["select_last_index"]:
+            index = n - 1 - np.argmax(value[..., ::-1], axis=-1)
+        else:
+            index = np.argmax(value, axis=-1)
+        unknown = np.zeros(index.shape, bool)
+        if n > 1:
+            unknown = np.any(ambiguous | np.isnan(value), axis=-1)
+        if n > 1 and x.is_float:
+            error = np.where(error > 0, error, 0.0)
+            able = value + error >= np.max(value - error, axis=-1, keepdims=True)
+            # Elements known exactly and equal: the rule of ties decides.
+            unknown = unknown | ((able.sum(axis=-1) > 1) & np.any(able & (error > 0), axis=-1))
+        start = -LARGEST[x.dtype] if x.is_float else _start(x.dtype, largest)
+        unknown = unknown | (np.max(value, axis=-1) <= start)
+        shape = [1 if a in axes else d for a, d in enumerate(x.shape)]
+        if attrs["keepdims"]:
+            index, unknown = index.reshape(shape), unknown.reshape(shape)
+        return integer(index, unknown, attrs["dtype"])
+
+    return kernel
+
+
+def _start(dtype: str, largest: bool) -> int:
+    return int(np.iinfo(dtype).min if largest else -np.iinfo(dtype).max)
+
+
+def _truth(deciding: bool) -> Kernel:
+    """all (which a False decides), any (which a True decides)."""
+
+    def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+        (x,) = inputs
+        axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
+
+        def some(v: np.ndarray) -> np.ndarray:
+            return np.asarray(np.any(v, axis=axes, keepdims=keep))
+
+        sets = x.value.astype(bool) == deciding
+        decided = some(sets & ~x.ambiguous)
+        value = some(sets) == deciding
+        return Bounded(value, np.zeros(value.shape), some(x.ambiguous) & ~decided, "bool")
+
+    return kernel
+
+
+def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Value, error and ambiguity of the variance before its result is rounded.
+
+    Two passes, mean((x - mean(x))^2): with d the error of the mean, 2 * mean|x - mean(x)| * d + d^2 and
+    gamma(n + 5) of the result. One pass, mean(x^2) - mean(x)^2: gamma(n + 5) of either. Whichever is
+    larger. Propagated: 2 * mean(|x - mean(x)| * e) + mean(e^2), the variance being quadratic in x.
+    """
+    (x,) = inputs
+    axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    divisor = n - 1 if attrs["unbiased"] else n
+
+    def mean(v: np.ndarray, keepdims: bool = keep) -> Any:
+        return np.sum(v, axis=axes, keepdims=keepdims) / n
+
+    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
+    relative = gamma(n + 5, u)
+    with np.errstate(all="ignore"):
+        e = np.where(x.ambiguous, 0.0, x.error)
+        deviation = np.abs(x.value - mean(x.value, True))
+        value = mean(deviation**2)
+        size = np.abs(x.value) + e
+        off = relative * mean(size) + n * tiny
+        two_passes = 2 * mean(deviation + e) * off + off**2 + relative * mean((deviation + e) ** 2)
+        one_pass = relative * (mean(size**2) + 2 * mean(size) ** 2)
+        error = np.maximum(two_passes, one_pass) + 2 * mean(deviation * e) + mean(e**2) + n * tiny
+        overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > LARGEST[x.dtype])
+        scale = n / divisor
+    # Of infinite elements either formula makes NaN.
+    unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | overflow
+    return value * scale, error * scale, np.asarray(unknown)
+
+
+def variance(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    value, error, unknown = _variance(inputs, attrs)
+    return rounded(value, error, unknown, inputs[0].dtype)
+
+
+def std(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    value, error, unknown = _variance(inputs, attrs)
+    with np.errstate(all="ignore"):
+        y = np.sqrt(value)
+        low, high = np.sqrt(np.maximum(value - error, 0.0)), np.sqrt(value + error)
+    return rounded(y, np.maximum(y - low, high - y), unknown, inputs[0].dtype)
+
+
+def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """max + log(sum(exp(x - max))): each term's exponent is rounded once, exp and log 4 times."""
+    (x,) = inputs
+    axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
+    n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    u = UNIT_ROUNDOFF[x.dtype]
+
+    def logarithm(v: np.ndarray) -> tuple[Any, Any, Any]:
+        """log(sum(exp(v))), and of its two terms the sum of exponentials and their mean exponent."""
+        top = np.max(v, axis=axes, keepdims=True)
+        terms = np.exp(v - top)
+        total = np.sum(terms, axis=axes, keepdims=keep)
+        exponent = np.sum(terms * (top - v), axis=axes, keepdims=keep) / total
+        top = np.max(v, axis=axes, keepdims=keep)
+        return top + np.log(total), total, exponent
+
+    with np.errstate(all="ignore"):
+        e = np.where(x.ambiguous, 0.0, x.error)
+        y, total, exponent = logarithm(x.value)
+        moved = np.maximum(logarithm(x.value + e)[0] - y, y - logarithm(x.value - e)[0])
+        # Where x is exact, so is its shift.
+        moved = np.where(np.any(e > 0, axis=axes, keepdims=keep), moved, 0.0)
+        # The largest of several computed elements may be another: its exponent is within 2 e.
+        width = 2 * np.max(e, axis=axes, keepdims=keep)
+        error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
+        # Terms that underflow are lost.
+        error = error + n * SMALLEST_NORMAL[x.dtype]
+        infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
+    # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
+    unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
+    return rounded(y, np.where(infinite, 0.0, error), unknown, x.dtype)
+
+
+def _along(attrs: Attrs, accumulate: Any, first: float) -> Callable[[np.ndarray], np.ndarray]:
+    """The scan of an array by a ufunc's `accumulate`; exclusive ones start at `first`."""
+    axis = attrs["axis"]
+
+    def scan(v: np.ndarray) -> np.ndarray:
+        v = v.reshape(-1) if axis is None else np.moveaxis(v, axis, -1)
+        out = accumulate(v, axis=-1)
+        if attrs["exclusive"]:
+            out = np.concatenate([np.full_like(out[..., :1], first), out[..., :-1]], axis=-1)
+        return out if axis is None else np.moveaxis(out, -1, axis)
+
+    return scan
+
+
+def _terms(x: Bounded, attrs: Attrs) -> np.ndarray:
+    """How many roundings a term meets at most: the cast's, then one for each before it."""
+    return _along(attrs, np.add.accumulate, 0)(np.ones(x.shape))
+
+
+def cumsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    dtype = attrs["dtype"] or x.dtype
+    scan = _along(attrs, np.add.accumulate, 0)
+    ambiguous = _along(attrs, np.logical_or.accumulate, False)(x.ambiguous)
+    if dtype not in UNIT_ROUNDOFF:
+        # Partial sums must not overflow either.
+        largest = integer(scan(np.abs(x.value)), ambiguous, dtype)
+        return integer(scan(x.value), largest.ambiguous, dtype)
+    with np.errstate(all="ignore"):
+        value = x.value.astype(np.float64)
+        magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
+        propagated = scan(np.where(x.ambiguous, 0.0, x.error))
+        terms = _terms(x, attrs)
+        return accumulated(scan(value), scan(magnitude), propagated, terms, ambiguous, dtype)
+
+
+def cumprod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    some = _along(attrs, np.logical_or.accumulate, False)
+    product = _along(attrs, np.multiply.accumulate, 1)
+    return multiplied(x, product, some, _terms(x, attrs), attrs["dtype"] or x.dtype)
+
+
+KERNELS: dict[str, Kernel] = {
+    "argmax": _arg(True),
+    "argmin": _arg(False),
+    "all": _truth(False),
+    "any": _truth(True),
+    "variance": variance,
+    "std": std,
+    "logsumexp": logsumexp,
+    "cumsum": cumsum,
+    "cumprod": cumprod,
+}

@@ -61,7 +61,7 @@ def measure(worker: Worker, ir: str, names: list[str]) -> dict[str, dict[str, st
         if ir not in op.irs():
             continue
         for dtype in op.dtypes:
-            reason = why_not(worker, default_case(name, dtype).graph)
+            reason = why_not(worker, default_case(name, dtype, ir).graph)
             if reason is not None:
                 fails.setdefault(name, {})[dtype] = reason
                 print(f"{ir} {name} {dtype}: {reason}", flush=True)

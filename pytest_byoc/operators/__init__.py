@@ -25,7 +25,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    scattering,
     shape,
+    sorting,
     statistics,
     transposed,
 )
@@ -54,6 +56,8 @@ FAMILIES = (
     shape,
     rearranging,
     indexing,
+    scattering,
+    sorting,
     resize,
     quantized,
 )

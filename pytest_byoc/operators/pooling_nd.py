@@ -42,7 +42,8 @@ def _output_size(x: TensorType, chosen: Attrs) -> Classes:
         **mixed,
         "larger": (tuple(s + 2 for s in sizes), tuple(2 * s for s in sizes)),
         "same": (sizes,),
-        "unset": (None,),
+        # In one dimension TVM 0.27 fails to read the image's size.
+        "unset": (None,) if x.rank > 3 else (),
     }
 
 
@@ -68,8 +69,7 @@ def _adaptive(kind: str, n: int, accuracy: str, dtypes: Tuple[str, ...], in_rela
         dtypes=dtypes,
         parameters=(
             Parameter("layout", lambda x, chosen: layouts(x.rank - 2)),
-            # TVM 0.27 fails to read the image's size in one dimension.
-            Parameter("output_size", _output_size, lacks={"relax": ("unset",)} if n == 1 else {}),
+            Parameter("output_size", _output_size),
         ),
         **fields,
     )

@@ -31,12 +31,17 @@ ANY = NUMBERS + ("bool",)
 @dataclass(frozen=True)
 class Lowering:
     """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
-    `relax.`), or of the one it ends in where it takes several."""
+    `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
+    takes, where the other IR takes more."""
 
     op: str
     build: Build
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+        for name, taken in self.only.items():
+            if name in attrs and attrs[name] not in taken:
+                raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
         return self.build(ns, args, attrs, types)
 
 
@@ -51,26 +56,24 @@ class Parameter:
     `classes` gives the values by class; where they depend on the first operand's type or on the
     parameters before this one, it is a function of (type, chosen so far). A class without values is
     left out for that operand. With `attribute=False` the value shapes operands only and is not
-    handed to TVM. lacks: by IR, classes that TVM's LLVM build does not compile there (never that of
-    the default).
+    handed to TVM.
     """
 
     name: str
     classes: Union[Classes, Callable[[TensorType, Attrs], Classes]]
     attribute: bool = True
-    lacks: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)
 
     def values(self, x: TensorType, chosen: Attrs) -> Dict[str, Sequence[Any]]:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
 
-    def without(self, lacking: Sequence[str]) -> Parameter:
-        """The parameter without some of its classes."""
+    def narrowed(self, taken: Sequence[Any]) -> Parameter:
+        """The same parameter with no values but those."""
 
-        def kept(x: TensorType, chosen: Attrs) -> Classes:
-            return {k: v for k, v in self.values(x, chosen).items() if k not in lacking}
+        def classes(x: TensorType, chosen: Attrs) -> Classes:
+            return {k: [v for v in vs if v in taken] for k, vs in self.values(x, chosen).items()}
 
-        return replace(self, classes=kept, lacks={}) if lacking else self
+        return replace(self, classes=classes)
 
 
 @dataclass(frozen=True)
@@ -152,25 +155,21 @@ class Operator:
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
 
-    def attrs(self, chosen: Attrs) -> Dict[str, Any]:
-        """The attributes among the chosen parameters."""
-        return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
-
     def within(self, ir: Optional[str]) -> Operator:
-        """The record without what an IR (None: any of the operator's) lacks of its parameters."""
-        irs = self.irs() if ir is None else (ir,)
-        lacking = [[c for i in irs for c in p.lacks.get(i, ())] for p in self.parameters]
-        if not any(lacking):
-            return self
-        kept = tuple(p.without(names) for p, names in zip(self.parameters, lacking))
-        return replace(self, parameters=kept)
+        """The operator with the parameters' values that the IR takes (None: all of them)."""
+        only = getattr(self, ir).only if ir is not None and ir in self.irs() else {}
+        parameters = (p.narrowed(only[p.name]) if p.name in only else p for p in self.parameters)
+        return replace(self, parameters=tuple(parameters)) if only else self
 
     def takes(self, x: TensorType) -> bool:
         return x.dtype in self.dtypes and self.accepts(x)
 
 
-def call(path: str) -> Lowering:
-    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`."""
+def call(path: str, **only: Sequence[Any]) -> Lowering:
+    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`.
+
+    only: by parameter, the values the IR takes.
+    """
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         f = ns
@@ -178,7 +177,7 @@ def call(path: str) -> Lowering:
             f = getattr(f, part)
         return f(*args, **attrs)
 
-    return Lowering(path, lower)
+    return Lowering(path, lower, only)
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:

@@ -6,7 +6,6 @@ from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
-    FLOATS,
     NUMBERS,
     Attrs,
     Classes,
@@ -34,7 +33,8 @@ def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
     return axes
 
 
-def _axis(x: TensorType, chosen: Attrs) -> Classes:
+def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
+    """Axes to reduce: None, one or several."""
     r = x.rank
     return {
         "last": ((r - 1,),),
@@ -47,12 +47,14 @@ def _axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _exclude(x: TensorType, chosen: Attrs) -> Classes:
+def exclusions(x: TensorType, chosen: Attrs) -> Classes:
+    """Whether the axes named are those kept (Relay's `exclude`)."""
     some_left = chosen["axis"] is not None and len(chosen["axis"]) < x.rank
     return {"no": (False,), "yes": (True,) if some_left else ()}
 
 
-def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    """Type rule: the shape without the axes reduced, or with 1 in their place."""
     x = types[0]
     axes = reduced_axes(x.rank, attrs)
     if attrs["keepdims"]:
@@ -79,19 +81,20 @@ def _relax(name: str) -> Lowering:
     return Lowering(name, lower)
 
 
-def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
+def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...], steep: bool = False) -> Operator:
     return Operator(
         name=name,
-        infer=_infer,
+        infer=infer,
         shapes=((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2)),
         accuracy=accuracy,
         accepts=lambda x: x.rank > 0 and x.size > 0,
         parameters=(
-            Parameter("axis", _axis),
+            Parameter("axis", axis_classes),
             Parameter("keepdims", {"no": (False,), "yes": (True,)}),
-            Parameter("exclude", _exclude),
+            Parameter("exclude", exclusions),
         ),
         dtypes=dtypes,
+        steep=steep,
         relay=_relay(name),
         relax=_relax(name),
     )
@@ -99,8 +102,8 @@ def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
 
 OPERATORS: Tuple[Operator, ...] = (
     _reduction("sum", "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2", NUMBERS),
-    _reduction("mean", "sum of n: gamma(n), and 3 roundings of the division", FLOATS),
+    _reduction("mean", "gamma(n), and 3 roundings of the division; integers: towards zero", NUMBERS),
     _reduction("max", "exact", NUMBERS),
     _reduction("min", "exact", NUMBERS),
-    _reduction("prod", "product of n: gamma(n), Higham, ASNA 2nd ed., lemma 3.1", FLOATS),
+    _reduction("prod", "product of n: gamma(n), Higham, ASNA 2nd ed., lemma 3.1", NUMBERS, steep=True),
 )

@@ -209,7 +209,7 @@ def _dims(x: TensorType, chosen: Attrs) -> Tuple[int, ...]:
     return tuple(x.shape[a] for a in axes)
 
 
-def _slice_strides(x: TensorType, chosen: Attrs) -> Classes:
+def slice_strides(x: TensorType, chosen: Attrs) -> Classes:
     n = len(_dims(x, chosen))
     return {
         "unit": ((1,) * n,),
@@ -218,7 +218,7 @@ def _slice_strides(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _slice_begin(x: TensorType, chosen: Attrs) -> Classes:
+def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
     """Every begin lies within the tensor, so that no slice is empty."""
     dims, strides = _dims(x, chosen), chosen["strides"]
     start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
@@ -231,7 +231,7 @@ def _slice_begin(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _slice_end(x: TensorType, chosen: Attrs) -> Classes:
+def slice_end(x: TensorType, chosen: Attrs) -> Classes:
     """Ends after the begin in the direction of the stride."""
     triples = list(zip(_dims(x, chosen), chosen["begin"], chosen["strides"]))
     begins = [b + d if b < 0 else b for d, b, s in triples]
@@ -252,7 +252,7 @@ def _slice_end(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x = types[0]
     axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
     shape = list(x.shape)
@@ -367,12 +367,12 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     _moving(
         "strided_slice",
-        _slice_infer,
+        slice_infer,
         Lowering("strided_slice", _slice_relax),
         Parameter("axes", _sliced_axes),
-        Parameter("strides", _slice_strides),
-        Parameter("begin", _slice_begin),
-        Parameter("end", _slice_end),
+        Parameter("strides", slice_strides),
+        Parameter("begin", slice_begin),
+        Parameter("end", slice_end),
     ),
     _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),
     _moving(

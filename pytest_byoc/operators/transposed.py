@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -113,25 +114,30 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
 
 
 #: data_layout and kernel_layout, by the number of spatial axes. In two dimensions Relay moves the axes
-#: before it compiles; Relax compiles the first of them alone.
+#: before it compiles.
 _CHANNELS_FIRST = Parameter("data_layout", _channels_first)
 _INPUT_FIRST = Parameter("kernel_layout", _input_first)
 _LAYOUTS: Dict[int, Tuple[Parameter, Parameter]] = {
     1: (_CHANNELS_FIRST, _INPUT_FIRST),
     2: (
-        Parameter("data_layout", lambda x, chosen: layouts(2), lacks={"relax": ("nhwc",)}),
-        Parameter(
-            "kernel_layout", _kernel_layout_2d, lacks={"relax": ("oihw", "hwio", "hwoi", "ihwo")}
-        ),
+        Parameter("data_layout", lambda x, chosen: layouts(2)),
+        Parameter("kernel_layout", _kernel_layout_2d),
     ),
     3: (_CHANNELS_FIRST, _INPUT_FIRST),
 }
+
+
+#: Of the layouts in two dimensions TVM 0.27 compiles these.
+_ONLY_RELAX = {"data_layout": ("NCHW",), "kernel_layout": ("IOHW",)}
 
 
 def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
     name = "conv%dd_transpose" % n
     layout, kernel_layout = _LAYOUTS[n]
     unit: Classes = {"unit": ((1,) * n,)}
+    in_relay: Dict[str, Sequence[Any]] = {"dilation": unit["unit"]}
+    if n == 3:
+        in_relay["groups"] = (1,)
     return Operator(
         name="nn." + name,
         infer=_infer,
@@ -143,17 +149,17 @@ def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
         parameters=(
             layout,
             Parameter("kernel_size", KERNEL_SIZES[n]),
-            Parameter("groups", groups, lacks={"relay": ("grouped", "depthwise")} if n == 3 else {}),
+            Parameter("groups", groups),
             Parameter("channels", channels),
             kernel_layout,
-            Parameter("dilation", {**unit, **DILATIONS[n]}, lacks={"relay": tuple(DILATIONS[n])}),
+            Parameter("dilation", {**unit, **DILATIONS[n]}),
             Parameter("padding", _padding),
             # Takes strides above one: stands before them.
             Parameter("output_padding", _OUTPUT_PADDINGS[n]),
             Parameter("strides", _strides),
         ),
-        relay=relay(name),
-        relax=relax(name),
+        relay=replace(relay(name), only=in_relay),
+        relax=replace(relax(name), only=_ONLY_RELAX if n == 2 else {}),
     )
 
 

@@ -32,6 +32,8 @@ from . import (
     quantized,
     rearranging,
     resize,
+    scattering,
+    sorting,
     statistics,
     transposed,
 )
@@ -46,6 +48,8 @@ TABLES: tuple[Any, ...] = (
     conversion,
     statistics,
     indexing,
+    scattering,
+    sorting,
     rearranging,
     resize,
     convolution_nd,

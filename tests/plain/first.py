@@ -84,7 +84,11 @@ def plain_reduction(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: 
         y = getattr(np, name)(terms, axis=-1)
     else:
         y = add(terms)
-        y = y / x.dtype.type(terms.shape[-1]) if name == "mean" else y
+        if name == "mean":
+            n = terms.shape[-1]
+            # Of integers the quotient goes towards zero: fmod has the sign of what is divided.
+            exact = (y - np.fmod(y, n)) // n if x.dtype.kind in "iu" else y / x.dtype.type(n)
+            y = exact.astype(x.dtype)
     return y.reshape(out)
 
 
