@@ -161,6 +161,10 @@ class Operator:
         parameters = (p.narrowed(only[p.name]) if p.name in only else p for p in self.parameters)
         return replace(self, parameters=tuple(parameters)) if only else self
 
+    def attrs(self, chosen: Attrs) -> Dict[str, Any]:
+        """The attributes among the chosen parameters."""
+        return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
+
     def takes(self, x: TensorType) -> bool:
         return x.dtype in self.dtypes and self.accepts(x)
 
