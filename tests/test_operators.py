@@ -154,6 +154,8 @@ def test_kernels_agree_with_the_type_rule(op: Operator) -> None:
 @EVERY
 def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     """Two operands of different dtypes, or a second one of a shape that fits nothing."""
+    if op.name == "cast_like":  # takes any
+        return
     x = TensorType(op.shapes[0], op.dtypes[0])
     chosen = next(choices(op, x))[0]
     operands = op.operands(x, chosen)
@@ -164,7 +166,10 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     with pytest.raises(TypeRuleError):
         op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
     shape = types[1].shape
+    # A scalar has no dimension to be unfit.
     for unfit in (tuple(d + 7 for d in shape), shape[:-2] + tuple(d + 7 for d in shape[-2:])):
+        if not unfit:
+            continue
         with pytest.raises(TypeRuleError):
             op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(chosen))
 
