@@ -80,6 +80,11 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
             made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
             graph = next((g for g in made if g is not None), None)
             yield from case(f"{dtype}-{parameter.name}_{label}", graph)
+    for other, position, label in _other_classes(op, dtypes):
+        name = op.parameters[position].name
+        made = (_graph(op, TensorType(s, other), {name: label}) for s in op.shapes[::-1])
+        graph = next((g for g in made if g is not None), None)
+        yield from case(f"{other}-{name}_{label}", graph)
     if len(op.parameters) > 1:
         # Everything off its default at once.
         for turn in (1, 2):
@@ -189,6 +194,17 @@ def _class_names(op: Operator, position: int, dtype: str) -> list[str]:
             chosen[parameter.name] = first(parameter.name, parameter.values(x, chosen))
         names.update(dict.fromkeys(op.parameters[position].values(x, chosen)))
     return list(names)
+
+
+def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Classes that exist for another dtype only: (dtype, position of the parameter, class)."""
+    known = [set(_class_names(op, i, dtypes[0])) for i in range(len(op.parameters))]
+    for dtype in dtypes[1:]:
+        for position, names in enumerate(known):
+            for label in _class_names(op, position, dtype):
+                if label not in names:
+                    names.add(label)
+                    yield dtype, position, label
 
 
 class _Unavailable(Exception):
