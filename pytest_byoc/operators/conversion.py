@@ -77,6 +77,15 @@ def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
 # --- cast_like, full_like --------------------------------------------------------------------
 
 
+def _like_dtype(x: TensorType, chosen: Attrs) -> Classes:
+    return {
+        "integer": ("int32", "int8"),
+        "float": ("float32", "float64") if x.dtype != "float64" else ("float32",),
+        "half": ("float16",) if x.dtype != "float64" else (),
+        "boolean": ("bool",),
+    }
+
+
 def _cast_like_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     shape = x.shape if chosen["like"] == "same" else ()
     return (Operand(LEAD, x), Operand(DATA, TensorType(shape, chosen["dtype"])))
@@ -145,10 +154,9 @@ OPERATORS: Tuple[Operator, ...] = (
         _cast_like_operands,
         _cast_like_infer,
         parameters=(
-            Parameter("dtype", _cast_to, attribute=False),
+            Parameter("dtype", _like_dtype, attribute=False),
             Parameter("like", {"same": ("same",), "scalar": ("scalar",)}, attribute=False),
         ),
-        dtypes=_SOURCES,
         accuracy=_CONVERTED,
         relay=call("cast_like"),
     ),
