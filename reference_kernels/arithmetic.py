@@ -126,7 +126,7 @@ def log_add_exp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         # What of the smaller exponential may be flushed to zero.
         lost = np.where(np.isfinite(least), 2 * tiny / np.exp(least), 0.0)
         # Infinity is what it is however it is computed.
-        infinite = np.isinf(a.value) | np.isinf(b.value)
+        infinite = np.isinf(y) & (np.isinf(a.value) | np.isinf(b.value))
     unknown = a.ambiguous | b.ambiguous | (outside & ~infinite) | nan_undecided(y, a, b)
     return rounded(y, spread + 6 * u + lost, unknown | (np.isinf(y) & ~infinite), a.dtype, 4.0)
 

@@ -187,9 +187,9 @@ def test_angle_at_the_cut_is_ambiguous() -> None:
 
 
 def test_log_add_exp_of_exponentials_beyond_the_dtype_is_ambiguous() -> None:
-    y = apply("log_add_exp", [100.0, -120.0, 1.0, -INF, INF], [1.0, -120.0, -120.0, 2.0, 3.0])
-    np.testing.assert_array_equal(y.ambiguous, [True, True, False, False, False])
-    np.testing.assert_allclose(y.value[2:], [1.0, 2.0, INF])
+    y = apply("log_add_exp", [100.0, -120.0, 100.0, 1.0, -INF, INF], [1.0, -120.0, -INF, -120.0, 2.0, 3.0])
+    np.testing.assert_array_equal(y.ambiguous, [True, True, True, False, False, False])
+    np.testing.assert_allclose(y.value[3:], [1.0, 2.0, INF])
 
 
 @pytest.mark.parametrize(
