@@ -70,8 +70,8 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
         # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
         vacuous = finite & (error > max(scale, NEGLIGIBLE))
         judged = ~expected.ambiguous & ~vacuous
-        a = actual.astype(np.float64)
         with np.errstate(all="ignore"):
+            a = actual.astype(np.float64)
             inside = np.where(
                 np.isnan(value), np.isnan(a), np.where(finite, np.abs(a - value) <= error, a == value)
             )

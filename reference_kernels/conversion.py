@@ -1,7 +1,123 @@
-"""Kernels: conversions between dtypes, and tensors made like another."""
+"""Kernels: conversions between dtypes, copies, and tensors made like another."""
 
 from __future__ import annotations
 
-from .elementwise import Kernel
+from collections.abc import Sequence
 
-KERNELS: dict[str, Kernel] = {}
+import ml_dtypes
+import numpy as np
+
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, integer, rounded
+from .elementwise import Attrs, Kernel
+
+
+def _numpy(dtype: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def _represents(wide: str, narrow: str) -> bool:
+    """Whether a float dtype holds every number of another."""
+    return UNIT_ROUNDOFF[wide] <= UNIT_ROUNDOFF[narrow] and SMALLEST_NORMAL[wide] <= SMALLEST_NORMAL[narrow]
+
+
+def _to_float(x: Bounded, dtype: str) -> Bounded:
+    """Rounded where it is not representable, by way of float32 or not."""
+    value = x.value.astype(np.float64)
+    if x.is_float and _represents(dtype, x.dtype):
+        # Every value and every error is representable; subnormals may be flushed to zero.
+        tiny = np.where(np.abs(value) - x.error < SMALLEST_NORMAL[x.dtype], SMALLEST_NORMAL[x.dtype], 0.0)
+        tiny = np.where((value == 0) & (x.error == 0), 0.0, tiny)
+        return Bounded(value, x.error + tiny, x.ambiguous, dtype)
+    y = rounded(value, x.error, x.ambiguous, dtype, 1.01)
+    with np.errstate(all="ignore"):
+        fits = value.astype(_numpy(dtype)).astype(np.float64) == x.value
+    fits &= (np.abs(value) >= SMALLEST_NORMAL[dtype]) | (value == 0)
+    unchanged = fits & (x.error == 0) & ~x.ambiguous
+    return Bounded(y.value, np.where(unchanged, 0.0, y.error), y.ambiguous & ~unchanged, dtype)
+
+
+def _to_bool(x: Bounded) -> Bounded:
+    """Whether it is not zero (NaN is not). Ambiguous where an interval around the value holds zero, and
+    for what may be flushed to zero."""
+    unknown = x.ambiguous
+    if x.is_float:
+        near = (np.abs(x.value) <= x.error) & (x.error > 0)
+        subnormal = (x.value != 0) & (np.abs(x.value) - x.error < SMALLEST_NORMAL[x.dtype])
+        unknown = unknown | near | subnormal
+    return Bounded(x.value != 0, np.zeros(x.shape), np.asarray(unknown), "bool")
+
+
+def converted(x: Bounded, dtype: str) -> Bounded:
+    """To a float type: rounded where the value is not representable. To an integer: towards zero,
+    ambiguous where the interval crosses an integer, for NaN and beyond the type's range."""
+    if dtype == x.dtype:
+        return x
+    if dtype in UNIT_ROUNDOFF:
+        return _to_float(x, dtype)
+    if dtype == "bool":
+        return _to_bool(x)
+    if not x.is_float:
+        return integer(x.value, x.ambiguous, dtype)
+    info = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        low, high = np.trunc(x.low), np.trunc(x.high)
+    # Of int64 the largest number is none of float64's: the next above is.
+    unknown = ~((low == high) & (low >= info.min) & (high < float(info.max) + 1))
+    value = np.where(unknown, 0.0, np.trunc(np.where(unknown, 0.0, x.value)))
+    return integer(value, x.ambiguous | unknown, dtype)
+
+
+def cast(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    return converted(inputs[0], attrs["dtype"])
+
+
+def cast_like(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """To the dtype of the second operand, whose elements do not matter."""
+    x, like = inputs
+    return converted(x, like.dtype)
+
+
+def reinterpret(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """The same bits as another dtype of the same width: known of elements known exactly."""
+    (x,) = inputs
+    target = np.dtype(attrs["dtype"])
+    with np.errstate(all="ignore"):
+        value = x.value.astype(x.dtype).view(target)
+        # A signalling NaN may come out of it.
+        wide = value.astype(np.float64 if target.kind == "f" else np.int64)
+    # Which of the many NaNs it was is not known.
+    unknown = x.ambiguous | (x.error > 0) | (np.isnan(x.value) if x.is_float else False)
+    return Bounded(wide, np.zeros(x.shape), np.asarray(unknown), attrs["dtype"])
+
+
+def copy(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    (x,) = inputs
+    return x
+
+
+def _filled(number: int) -> Kernel:
+    """zeros_like, ones_like: the operand's elements do not matter."""
+
+    def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+        (x,) = inputs
+        value = np.full(x.shape, number).astype(x.value.dtype)
+        return Bounded(value, np.zeros(x.shape), np.zeros(x.shape, bool), x.dtype)
+
+    return kernel
+
+
+def full_like(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    """The shape of the first operand, each element the second, a scalar."""
+    x, fill = inputs
+    return fill.map(lambda v: np.broadcast_to(v, x.shape))
+
+
+KERNELS: dict[str, Kernel] = {
+    "cast": cast,
+    "cast_like": cast_like,
+    "reinterpret": reinterpret,
+    "copy": copy,
+    "zeros_like": _filled(0),
+    "ones_like": _filled(1),
+    "full_like": full_like,
+}

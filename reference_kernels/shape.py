@@ -1,4 +1,4 @@
-"""Kernels that move elements, and cast."""
+"""Kernels that move elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from pytest_byoc.operators.reshaping import reshaped
 
-from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, integer, rounded
+from .bounded import Bounded
 from .elementwise import Attrs, Kernel
 
 
@@ -67,34 +67,6 @@ def broadcast_to(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     return x.map(lambda v: np.broadcast_to(v, tuple(attrs["shape"])))
 
 
-def cast(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """To a float type: rounded where the value is not representable. To an integer: towards zero,
-    ambiguous where the interval crosses an integer, for NaN and beyond the type's range."""
-    (x,) = inputs
-    dtype = attrs["dtype"]
-    if dtype in UNIT_ROUNDOFF:
-        value = x.value.astype(np.float64)
-        if x.is_float and UNIT_ROUNDOFF[dtype] <= UNIT_ROUNDOFF[x.dtype]:
-            # Every value and every error is representable; subnormals may be flushed to zero.
-            tiny = np.where(np.abs(value) - x.error < SMALLEST_NORMAL[x.dtype], 1.0, 0.0)
-            tiny = np.where((value == 0) & (x.error == 0), 0.0, tiny * SMALLEST_NORMAL[x.dtype])
-            return Bounded(value, x.error + tiny, x.ambiguous, dtype)
-        y = rounded(value, x.error, x.ambiguous, dtype)
-        with np.errstate(all="ignore"):
-            fits = value.astype(dtype).astype(np.float64) == x.value
-        fits &= (np.abs(value) >= SMALLEST_NORMAL[dtype]) | (value == 0)
-        unchanged = fits & (x.error == 0) & ~x.ambiguous
-        error = np.where(unchanged, 0.0, y.error)
-        return Bounded(y.value, error, y.ambiguous & ~unchanged, dtype)
-    if not x.is_float:
-        return integer(x.value, x.ambiguous, dtype)
-    info = np.iinfo(dtype)
-    low, high = np.trunc(x.low), np.trunc(x.high)
-    unknown = ~((low == high) & (low >= info.min) & (high <= info.max))
-    value = np.where(unknown, 0.0, np.trunc(np.where(unknown, 0.0, x.value)))
-    return integer(value, x.ambiguous | unknown, dtype)
-
-
 KERNELS: dict[str, Kernel] = {
     "reshape": reshape,
     "transpose": transpose,
@@ -104,5 +76,4 @@ KERNELS: dict[str, Kernel] = {
     "expand_dims": expand_dims,
     "strided_slice": strided_slice,
     "broadcast_to": broadcast_to,
-    "cast": cast,
 }

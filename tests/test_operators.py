@@ -173,6 +173,8 @@ def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
 @EVERY
 def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     """Two operands of different dtypes, or a second one of a shape that fits nothing."""
+    if op.name == "cast_like":  # takes any
+        return
     x = TensorType(op.shapes[0], op.dtypes[0])
     chosen = next(choices(op, x))[0]
     operands = op.operands(x, chosen)
@@ -185,9 +187,12 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     if op.name in ANY_SHAPE:
         return
     shape = types[1].shape
+    # A scalar has no dimension to be unfit.
     for unfit in (tuple(d + 7 for d in shape), shape[:-2] + tuple(d + 7 for d in shape[-2:])):
         # Any vector fits an outer product.
         unfit = (1, *unfit) if op.name == "outer" else unfit
+        if not unfit:
+            continue
         with pytest.raises(TypeRuleError):
             op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(chosen))
 

@@ -14,7 +14,17 @@ from typing import Any
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS
 from ..operators.measured import dtypes as runnable
-from ..operators.record import BIAS, CONSTANT, DATA, FRESH, INTEGERS, WEIGHT, Operand, Operator
+from ..operators.record import (
+    BIAS,
+    CONSTANT,
+    DATA,
+    FLOATS,
+    FRESH,
+    INTEGERS,
+    WEIGHT,
+    Operand,
+    Operator,
+)
 from .builder import Builder, choose_parameters, first
 
 #: Operators with this many parameters get pairs of their classes too.
@@ -70,6 +80,11 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
             made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
             graph = next((g for g in made if g is not None), None)
             yield from case(f"{dtype}-{parameter.name}_{label}", graph)
+    for other, position, label in _other_classes(op, dtypes):
+        name = op.parameters[position].name
+        made = (_graph(op, TensorType(s, other), {name: label}) for s in op.shapes[::-1])
+        graph = next((g for g in made if g is not None), None)
+        yield from case(f"{other}-{name}_{label}", graph)
     if len(op.parameters) > 1:
         # Everything off its default at once.
         for turn in (1, 2):
@@ -78,6 +93,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
         for label, graph in _pairs(op, dtype):
             yield from case(f"{dtype}-{label}", graph)
     for label, graph in _large_values(op):
+        yield from case(label, graph)
+    for label, graph in _special_values(op, dtypes):
         yield from case(label, graph)
     roles = [o.role for o in _default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
@@ -141,10 +158,30 @@ def _large_values(op: Operator) -> Iterator[tuple[str, Graph | None]]:
     if op.domain is not None:
         return
     for dtype, limit in (("float32", 100.0), ("int32", 2.0**23)):
-        # Products of two large integers overflow.
+        # Integers that grow as quickly overflow.
         if dtype in op.dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
             yield f"{dtype}-large_values", _one_node(op, x, first, "weights", limit)
+
+
+def _special_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Graph | None]]:
+    """NaN, infinities and zeros of both signs among the elements, for operators defined for them."""
+    elements = ("nan", 1.5, "inf", 0.0, "-inf", -0.0, -2.5)
+    for dtype in (d for d in dtypes if op.special_values and d in FLOATS):
+        builder = Builder(seed=1)
+        x = _default_type(op, dtype)
+        lead = builder.input(x, data=[elements[i % len(elements)] for i in range(x.size)])
+
+        def supply(operand: Operand, position: int, builder: Builder = builder) -> str:
+            if operand.role != DATA or operand.type.dtype not in FLOATS:
+                return builder.fresh(operand)
+            # Every pair of the elements meets.
+            size = operand.type.size
+            data = [elements[(i + i // len(elements)) % len(elements)] for i in range(size)]
+            return builder.input(operand.type, data=data)
+
+        chosen = choose_parameters(op, x, first)
+        yield f"{dtype}-special_values", builder.graph(*builder.apply(op, lead, chosen, supply))
 
 
 def _default_type(op: Operator, dtype: str) -> TensorType:
@@ -166,6 +203,17 @@ def _class_names(op: Operator, position: int, dtype: str) -> list[str]:
             chosen[parameter.name] = first(parameter.name, parameter.values(x, chosen))
         names.update(dict.fromkeys(op.parameters[position].values(x, chosen)))
     return list(names)
+
+
+def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Classes that exist for another dtype only: (dtype, position of the parameter, class)."""
+    known = [set(_class_names(op, i, dtypes[0])) for i in range(len(op.parameters))]
+    for dtype in dtypes[1:]:
+        for position, names in enumerate(known):
+            for label in _class_names(op, position, dtype):
+                if label not in names:
+                    names.add(label)
+                    yield dtype, position, label
 
 
 class _Unavailable(Exception):

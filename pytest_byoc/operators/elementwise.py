@@ -73,7 +73,7 @@ def _clip_high(x: TensorType, chosen: Attrs) -> Classes:
     return {"six": (6.0,), "odd": (0.76543211, 1.1)}
 
 
-def _other_shape(x: TensorType, chosen: Attrs) -> Classes:
+def other_shape(x: TensorType, chosen: Attrs) -> Classes:
     """Shapes of the second operand of a broadcasting operator, by the way they broadcast."""
     s = x.shape
     ones = tuple(1 for _ in s)
@@ -96,31 +96,38 @@ def _other_shape(x: TensorType, chosen: Attrs) -> Classes:
     return classes
 
 
-def _binary_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+#: Parameters of a binary operator: the other operand's shape, and which of the two the lead is.
+BINARY = (
+    Parameter("other_shape", other_shape, attribute=False),
+    Parameter("order", {"first": ("first",), "second": ("second",)}, attribute=False),
+)
+
+
+def binary_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    """The lead and a data operand of its dtype, in the order chosen."""
     other = Operand(DATA, TensorType(tuple(chosen["other_shape"]), x.dtype))
     lead = Operand(LEAD, x)
     return (other, lead) if chosen["order"] == "second" else (lead, other)
 
 
-def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    """Type rule: both operands broadcast, in their common dtype."""
     a, b = types
     if a.dtype != b.dtype:
         raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
     return (TensorType(broadcast(a.shape, b.shape), a.dtype),)
 
 
-def _binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Operator:
+def binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Operator:
+    """A binary operator of both IRs that broadcasts and keeps the dtype."""
     return Operator(
         name=name,
-        infer=_binary_infer,
+        infer=binary_infer,
         shapes=SHAPES,
         accuracy=accuracy,
         dtypes=dtypes,
-        operands=_binary_operands,
-        parameters=(
-            Parameter("other_shape", _other_shape, attribute=False),
-            Parameter("order", {"first": ("first",), "second": ("second",)}, attribute=False),
-        ),
+        operands=binary_operands,
+        parameters=BINARY,
         relay=call(name),
         relax=call(name),
     )
@@ -128,13 +135,13 @@ def _binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Oper
 
 def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     # A divisor made afresh stays away from zero; one taken from the graph need not.
-    operands = _binary_operands(x, chosen)
+    operands = binary_operands(x, chosen)
     if operands[1].role == DATA:
         return (operands[0], Operand(DATA, operands[1].type, 0.5, 3.0))
     return operands
 
 
-_DIVIDE = _binary("divide", _IEEE, FLOATS)
+_DIVIDE = binary("divide", _IEEE, FLOATS)
 
 OPERATORS: Tuple[Operator, ...] = (
     _unary("nn.relu", _EXACT, dtypes=NUMBERS),
@@ -163,10 +170,10 @@ OPERATORS: Tuple[Operator, ...] = (
     _unary("negative", _EXACT, dtypes=NUMBERS),
     _unary("floor", _EXACT),
     _unary("ceil", _EXACT),
-    _binary("add", _IEEE),
-    _binary("subtract", _IEEE),
-    _binary("multiply", _IEEE),
+    binary("add", _IEEE),
+    binary("subtract", _IEEE),
+    binary("multiply", _IEEE),
     Operator(**{**_DIVIDE.__dict__, "operands": _divide_operands}),
-    _binary("maximum", _EXACT),
-    _binary("minimum", _EXACT),
+    binary("maximum", _EXACT),
+    binary("minimum", _EXACT),
 )

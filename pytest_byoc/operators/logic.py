@@ -1,9 +1,165 @@
-"""Comparisons, logical and bitwise operators, choices between tensors."""
+"""Comparisons, logic, bits, and selection by a condition. Results of comparisons are bool: one byte."""
 
 from __future__ import annotations
 
-from typing import Tuple
+from dataclasses import replace
+from typing import Sequence, Tuple
 
-from .record import Operator
+from ..graph import TensorType
+from .elementwise import BINARY, SHAPES, binary, binary_operands, other_shape
+from .record import (
+    ANY,
+    DATA,
+    FLOATS,
+    FRESH,
+    INTEGERS,
+    LEAD,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+    broadcast,
+    call,
+    same_type,
+)
 
-OPERATORS: Tuple[Operator, ...] = ()
+_BOOLEANS = "exact (booleans)"
+_INTEGERS = "exact (integers)"
+_COMPARISON = "exact; undecided where the operands' bounds overlap"
+
+
+def _as_bool(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    return (TensorType(types[0].shape, "bool"),)
+
+
+def _comparison_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    a, b = types
+    if a.dtype != b.dtype:
+        raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
+    return (TensorType(broadcast(a.shape, b.shape), "bool"),)
+
+
+def _comparison(name: str) -> Operator:
+    return Operator(
+        name=name,
+        infer=_comparison_infer,
+        shapes=SHAPES,
+        accuracy=_COMPARISON,
+        dtypes=ANY,
+        operands=binary_operands,
+        parameters=BINARY,
+        relay=call(name),
+        relax=call(name),
+        special_values=True,
+    )
+
+
+def _unary(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
+    return Operator(
+        name=name,
+        infer=same_type,
+        shapes=SHAPES,
+        accuracy=accuracy,
+        dtypes=dtypes,
+        relay=call(name),
+        relax=call(name),
+    )
+
+
+def _test(name: str) -> Operator:
+    return replace(_unary(name, "exact", FLOATS), infer=_as_bool, special_values=True)
+
+
+# --- shifts ----------------------------------------------------------------------------------
+
+
+def _bits(dtype: str) -> int:
+    return int("".join(c for c in dtype if c.isdigit()))
+
+
+def _left_counts(x: TensorType, chosen: Attrs) -> Classes:
+    return {"few": (3,), "half": (_bits(x.dtype) // 2,)}
+
+
+def _right_counts(x: TensorType, chosen: Attrs) -> Classes:
+    return {"few": (3,), "all": (_bits(x.dtype) - 1,)}
+
+
+def _shift_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    count = TensorType(tuple(chosen["other_shape"]), x.dtype)
+    return (Operand(LEAD, x), Operand(FRESH, count, 0, chosen["most"]))
+
+
+def _shift(name: str, most: Parameter) -> Operator:
+    return replace(
+        binary(name, _INTEGERS, INTEGERS), operands=_shift_operands, parameters=(BINARY[0], most)
+    )
+
+
+# --- where -----------------------------------------------------------------------------------
+
+
+
+def _where_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    condition = Operand(DATA, TensorType(tuple(chosen["condition_shape"]), "bool"))
+    # The other value broadcasts with both, which need not broadcast alike.
+    shape = x.shape if chosen["other"] == "same" else x.shape[1:] if chosen["other"] == "trailing" else ()
+    lead, other = Operand(LEAD, x), Operand(DATA, TensorType(shape, x.dtype))
+    return (condition, other, lead) if chosen["order"] == "second" else (condition, lead, other)
+
+
+def _other_value(x: TensorType, chosen: Attrs) -> Classes:
+    return {
+        "same": ("same",),
+        "trailing": ("trailing",) if x.rank > 1 else (),
+        "scalar": ("scalar",) if x.rank > 0 else (),
+    }
+
+
+def _where_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    condition, a, b = types
+    if condition.dtype != "bool" or a.dtype != b.dtype:
+        raise TypeRuleError("operands are %s, %s and %s" % (condition, a, b))
+    return (TensorType(broadcast(condition.shape, broadcast(a.shape, b.shape)), a.dtype),)
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    _comparison("equal"),
+    _comparison("not_equal"),
+    _comparison("less"),
+    _comparison("less_equal"),
+    _comparison("greater"),
+    _comparison("greater_equal"),
+    # TVM's type rules take other dtypes for these, its expressions do not.
+    binary("logical_and", _BOOLEANS, ("bool",)),
+    binary("logical_or", _BOOLEANS, ("bool",)),
+    binary("logical_xor", _BOOLEANS, ("bool",)),
+    _unary("logical_not", _BOOLEANS, ("bool",)),
+    binary("bitwise_and", _INTEGERS, INTEGERS + ("bool",)),
+    binary("bitwise_or", _INTEGERS, INTEGERS + ("bool",)),
+    binary("bitwise_xor", _INTEGERS, INTEGERS + ("bool",)),
+    _unary("bitwise_not", _INTEGERS, INTEGERS + ("bool",)),
+    _shift("left_shift", Parameter("most", _left_counts, attribute=False)),
+    _shift("right_shift", Parameter("most", _right_counts, attribute=False)),
+    _test("isnan"),
+    _test("isinf"),
+    _test("isfinite"),
+    Operator(
+        name="where",
+        infer=_where_infer,
+        shapes=SHAPES,
+        accuracy="exact",
+        dtypes=ANY,
+        operands=_where_operands,
+        parameters=(
+            Parameter("condition_shape", other_shape, attribute=False),
+            Parameter("other", _other_value, attribute=False),
+            BINARY[1],
+        ),
+        relay=call("where"),
+        relax=call("where"),
+        special_values=True,
+    ),
+)

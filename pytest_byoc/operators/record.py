@@ -135,7 +135,8 @@ class Operator:
     one's type and the chosen parameters. domain: the range of values the operator is made for
     (None: any). relay, relax: the lowering, None where that IR lacks the operator. tuple_result:
     TVM returns a tuple, be it of one tensor. steep: results grow so quickly that one such operator
-    in a graph is enough. accuracy: the error bound and where it comes from, for the docs.
+    in a graph is enough. special_values: made for NaN and infinities too, or defined by IEEE 754 for
+    them. accuracy: the error bound and where it comes from, for the docs.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Operator:
     relax: Optional[Lowering] = None
     tuple_result: bool = False
     steep: bool = False
+    special_values: bool = False
 
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)

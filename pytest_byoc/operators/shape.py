@@ -1,8 +1,8 @@
-"""Operators that move elements, and cast."""
+"""Operators that move elements."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
 from . import reshaping
@@ -271,7 +271,7 @@ def _slice_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorT
     )
 
 
-# --- broadcast_to, cast ----------------------------------------------------------------------
+# --- broadcast_to ---------------------------------------------------------------------------
 
 
 def _wider(x: TensorType, chosen: Attrs) -> Classes:
@@ -288,26 +288,6 @@ def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorT
     if broadcast(types[0].shape, shape) != shape:
         raise TypeRuleError("%s does not broadcast to %s" % (types[0], shape))
     return (TensorType(shape, types[0].dtype),)
-
-
-def _cast_to(x: TensorType, chosen: Attrs) -> Classes:
-    # Not float64 to float16: the LLVM code of TVM 0.16 (Relay) calls the conversion routine with
-    # the wrong convention and returns garbage.
-    kinds: Dict[str, Dict[str, Sequence[Any]]] = {
-        "float32": {"wider": ("float64",), "narrower": ("float16",), "integer": ("int32", "int8")},
-        "float64": {"narrower": ("float32",), "integer": ("int32", "int64")},
-        "float16": {"wider": ("float32", "float64"), "integer": ("int32",)},
-        "bfloat16": {"wider": ("float32",)},
-    }
-    integers: Dict[str, Sequence[Any]] = {
-        "float": ("float32", "float64", "float16"),
-        "integer": tuple(d for d in ("int64", "int32", "int16", "int8") if d != x.dtype),
-    }
-    return {**kinds.get(x.dtype, integers), "same": (x.dtype,)}
-
-
-def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
-    return (TensorType(types[0].shape, attrs["dtype"]),)
 
 
 def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: Any) -> Operator:
@@ -375,11 +355,4 @@ OPERATORS: Tuple[Operator, ...] = (
         Parameter("end", slice_end),
     ),
     _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),
-    _moving(
-        "cast",
-        _cast_infer,
-        call("astype"),
-        Parameter("dtype", _cast_to),
-        accuracy="correctly rounded; to an integer towards zero",
-    ),
 )
