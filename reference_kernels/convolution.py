@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,8 +79,7 @@ def correlated(
 ) -> Bounded:
     """w [O, I, *kernel] slid over x [N, groups * I, *in] stretched and padded with zeros.
 
-    terms: of the image, in one result. A weight that is no number in the padding makes NaN or
-    nothing, as the implementation likes: ambiguous.
+    terms: of the image, in one result.
     """
     outer, inner, *kernel = w.shape
     taps = inner * int(np.prod(kernel))
@@ -97,9 +96,15 @@ def correlated(
         return np.swapaxes(found, 2, 3).reshape(n, outer, *out)
 
     y = contracted(contraction, x, w, terms)
+    return unless_skipped(y, lambda v: contraction(np.zeros(x.shape), v, 1.0), w)
+
+
+def unless_skipped(y: Bounded, padding: Callable[[np.ndarray], np.ndarray], w: Bounded) -> Bounded:
+    """A result, ambiguous where a weight that is no number meets padding: NaN, or nothing where the
+    implementation skips it. padding: the convolution of ones in the padding and zeros elsewhere."""
     if np.isfinite(w.value).all():
         return y
-    open_ = contraction(np.zeros(x.shape), 1.0 * ~np.isfinite(w.value), 1.0) > 0
+    open_ = padding(1.0 * ~np.isfinite(w.value)) > 0
     return replace(y, ambiguous=y.ambiguous | open_, error=np.where(open_, np.inf, y.error))
 
 

@@ -101,3 +101,15 @@ def test_dilate_rounds_its_value_to_the_dtype() -> None:
     np.testing.assert_array_equal(y.value, [1, 0.1, 0.1, 2])
     assert not y.error[[0, 3]].any()
     assert abs(np.float32(0.1) - 0.1) <= y.error[1] < 1e-8
+
+
+def test_deformable_convolution_samples_between_neighbours() -> None:
+    attrs: dict[str, Any] = {
+        "data_layout": "NCHW", "kernel_layout": "OIHW", "groups": 1, "channels": 1, "kernel_size": (1, 1),
+        "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "deformable_groups": 1,
+    }  # fmt: skip
+    # Down and to the right: between four, beyond the last column, before the first row, at one element.
+    down, right = [[0.5, 0.0], [-1.25, -1.0]], [[0.25, 0.5], [0.0, -1.0]]
+    y = apply("nn.deformable_conv2d", [[[[1, 2], [4, 8]]]], [[down, right]], [[[[1]]]], **attrs)
+    np.testing.assert_allclose(y.value, [[[[0.5 * 1.25 + 0.5 * 5.0, 1.0], [0.0, 1.0]]]])
+    assert not y.ambiguous.any()

@@ -236,7 +236,7 @@ def relay(name: str) -> Lowering:
     """Relay's: every parameter is an attribute of that name."""
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        return getattr(ns.nn, name)(args[0], args[1], **attrs)
+        return getattr(ns.nn, name)(*args, **attrs)
 
     return Lowering("nn." + name, lower)
 

@@ -1,0 +1,82 @@
+"""Deformable convolution."""
+
+from __future__ import annotations
+
+from typing import Sequence, Tuple
+
+from ..graph import TensorType
+from .convolution import (
+    conv_infer,
+    image,
+    is_image,
+    laid_out,
+    parameters,
+    relay,
+    weight_shape,
+)
+from .record import (
+    FLOATS,
+    FRESH,
+    LEAD,
+    WEIGHT,
+    Attrs,
+    Classes,
+    Operand,
+    Operator,
+    Parameter,
+    TypeRuleError,
+)
+
+
+def _one_group(x: TensorType, chosen: Attrs) -> Classes:
+    # TVM's LLVM code has no others.
+    return {"one": (1,)}
+
+
+def _deformable_groups(x: TensorType, chosen: Attrs) -> Classes:
+    """Channels that share their offsets: all, some, none."""
+    _, c, _ = image(x, chosen["data_layout"])
+    some = tuple(g for g in range(2, c) if c % g == 0)
+    return {"one": (1,), "grouped": some, "each": (c,) if c > 1 else ()}
+
+
+def _offset(x: TensorType, out: TensorType, attrs: Attrs) -> TensorType:
+    """Two offsets, down and to the right, for each group of channels, tap and result."""
+    layout = attrs["data_layout"]
+    batch, _, sizes = image(out, layout)
+    taps = attrs["kernel_size"][0] * attrs["kernel_size"][1]
+    return TensorType(laid_out(batch, 2 * taps * attrs["deformable_groups"], sizes, layout), x.dtype)
+
+
+def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    _, c, _ = image(x, chosen["data_layout"])
+    shape = weight_shape(chosen["channels"], c, chosen["kernel_size"], chosen["kernel_layout"])
+    w = TensorType(shape, x.dtype)
+    (out,) = conv_infer([x, w], chosen)
+    return Operand(LEAD, x), Operand(FRESH, _offset(x, out, chosen), -1.5, 1.5), Operand(WEIGHT, w)
+
+
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x, offset, w = types
+    (out,) = conv_infer([x, w], attrs)
+    if offset != _offset(x, out, attrs):
+        raise TypeRuleError("offsets %s do not fit %s to %s" % (offset, x, out))
+    return (out,)
+
+
+OPERATORS: Tuple[Operator, ...] = (
+    Operator(
+        name="nn.deformable_conv2d",
+        infer=_infer,
+        shapes=((1, 2, 5, 6), (2, 4, 4, 3), (1, 3, 7, 5), (3, 1, 4, 5), (1, 6, 1, 3)),
+        accuracy="6 roundings of each bilinear sample, that of its place, and gamma(K) of the dot product",
+        accepts=is_image(2),
+        operands=_operands,
+        dtypes=FLOATS,
+        parameters=(
+            *parameters(in_groups=_one_group),
+            Parameter("deformable_groups", _deformable_groups),
+        ),
+        relay=relay("deformable_conv2d"),
+    ),
+)
