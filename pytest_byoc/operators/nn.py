@@ -81,10 +81,6 @@ def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
     return (TensorType((x.shape[0], TensorType(x.shape[1:], x.dtype).size), x.dtype),)
 
 
-def _flatten_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.reshape(args[0], _flatten_infer(types, attrs)[0].shape)
-
-
 # --- nn.pad ----------------------------------------------------------------------------------
 
 
@@ -165,7 +161,7 @@ OPERATORS: Tuple[Operator, ...] = (
         accepts=lambda x: x.rank > 0 and x.size > 0,
         dtypes=NUMBERS,
         relay=call("nn.batch_flatten"),
-        relax=Lowering("reshape", _flatten_relax),
+        relax=call("nn.batch_flatten"),
     ),
     Operator(
         name="nn.pad",

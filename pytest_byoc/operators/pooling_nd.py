@@ -35,6 +35,8 @@ def _output_size(x: TensorType, chosen: Attrs) -> Classes:
     uneven = tuple(next((d for d in (4, 3, 2) if s > d and s % d), s) for s in sizes)
     # Some axes pooled, others left alone.
     mixed = {"mixed": (sizes[:-1] + (2,), (2,) + sizes[1:])} if n > 1 else {}
+    # In one dimension TVM 0.27 fails to read the image's size.
+    unset = {"unset": (None,)} if n > 1 else {}
     return {
         "uneven": (uneven,) if uneven != sizes else (),
         "divided": (divided,) if divided != sizes else (),
@@ -42,8 +44,7 @@ def _output_size(x: TensorType, chosen: Attrs) -> Classes:
         **mixed,
         "larger": (tuple(s + 2 for s in sizes), tuple(2 * s for s in sizes)),
         "same": (sizes,),
-        # In one dimension TVM 0.27 fails to read the image's size.
-        "unset": (None,) if x.rank > 3 else (),
+        **unset,
     }
 
 
