@@ -25,7 +25,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    sampling,
     shape,
+    shape_like,
     statistics,
     transposed,
 )
@@ -53,9 +55,11 @@ KERNELS: dict[str, Kernel] = {
         reduction,
         statistics,
         shape,
+        shape_like,
         rearranging,
         indexing,
         resize,
+        sampling,
         quantized,
     )
     for name, kernel in family.KERNELS.items()

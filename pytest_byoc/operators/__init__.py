@@ -23,7 +23,9 @@ from . import (
     rearranging,
     reduction,
     resize,
+    sampling,
     shape,
+    shape_like,
     statistics,
     transposed,
 )
@@ -48,9 +50,11 @@ FAMILIES = (
     reduction,
     statistics,
     shape,
+    shape_like,
     rearranging,
     indexing,
     resize,
+    sampling,
     quantized,
 )
 

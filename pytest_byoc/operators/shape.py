@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ..graph import TensorType
 from . import reshaping
 from .record import (
+    ANY,
     DATA,
     LEAD,
     NUMBERS,
@@ -313,6 +314,7 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
     fields = {
         "accuracy": _EXACT,
         "accepts": _some,
+        "dtypes": ANY,
         "relay": call(name),
         "shapes": SHAPES,
         **more,
@@ -321,7 +323,6 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
         name=name,
         infer=infer,
         parameters=parameters,
-        dtypes=NUMBERS,
         relax=relax,
         **fields,
     )
@@ -380,5 +381,6 @@ OPERATORS: Tuple[Operator, ...] = (
         call("astype"),
         Parameter("dtype", _cast_to),
         accuracy="correctly rounded; to an integer towards zero",
+        dtypes=NUMBERS,
     ),
 )

@@ -30,6 +30,8 @@ from . import (
     quantized,
     rearranging,
     resize,
+    sampling,
+    shape_like,
     statistics,
     transposed,
 )
@@ -46,6 +48,8 @@ TABLES: tuple[Any, ...] = (
     indexing,
     rearranging,
     resize,
+    sampling,
+    shape_like,
     convolution_nd,
     transposed,
     pooling_nd,
