@@ -108,14 +108,6 @@ def stack(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     )
 
 
-def _triangle(upper: bool | None) -> Move:
-    def move(v: np.ndarray, attrs: Attrs) -> np.ndarray:
-        up = attrs["upper"] if upper is None else upper
-        return np.triu(v, attrs["k"]) if up else np.tril(v, attrs["k"])
-
-    return move
-
-
 def meshgrid(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
     def mesh(arrays: list[np.ndarray]) -> Any:
         return np.meshgrid(*arrays, indexing=attrs["indexing"])
@@ -145,9 +137,8 @@ KERNELS: dict[str, Kernel] = {
     "stack": stack,
     "reverse": moved(lambda v, a: np.flip(v, a["axis"])),
     "nn.mirror_pad": moved(lambda v, a: np.pad(v, [tuple(w) for w in a["pad_width"]], a["mode"].lower())),
-    "trilu": moved(_triangle(None)),
-    "triu": moved(_triangle(True)),
-    "tril": moved(_triangle(False)),
+    "triu": moved(lambda v, a: np.triu(v, a["k"])),
+    "tril": moved(lambda v, a: np.tril(v, a["k"])),
     "meshgrid": meshgrid,
     "sliding_window": moved(sliding_window),
     "flatten": moved(lambda v, a: v.reshape(-1)),

@@ -106,7 +106,7 @@ def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
     return (types[0],)
 
 
-# --- mirror_pad, trilu -----------------------------------------------------------------------
+# --- mirror_pad, triu, tril ------------------------------------------------------------------
 
 
 def _mirrored(x: TensorType, chosen: Attrs) -> Classes:
@@ -148,6 +148,16 @@ def _triangle_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTy
 
 
 # --- meshgrid --------------------------------------------------------------------------------
+
+
+def _mesh_others(x: TensorType, chosen: Attrs) -> Classes:
+    n = x.shape[0]
+    return {"two": ((3,),), "several": ((3, 2), (1, 4, 2)), "equal": ((n,), (n, 2)) if n < 9 else ()}
+
+
+def _indexing(x: TensorType, chosen: Attrs) -> Classes:
+    # TVM 0.27 gives "xy" the type of "ij": only where the two are the same.
+    return {"ij": ("ij",), "xy": ("xy",) if chosen["others"][0] == x.shape[0] else ()}
 
 
 def _mesh_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
@@ -220,15 +230,15 @@ def _moving(
     return Operator(name=name, infer=infer, parameters=parameters, relax=relax, **fields)
 
 
-def _triangle(name: str, *parameters: Parameter, **more: Any) -> Operator:
+def _triangle(name: str) -> Operator:
     return _moving(
         name,
         _triangle_infer,
         Parameter("k", _diagonals),
-        *parameters,
         shapes=((4, 5), (5, 3), (1, 1), (2, 3, 4), (1, 7), (2, 1, 3, 3)),
         accepts=lambda x: x.rank > 1 and x.size > 0,
-        **more,
+        relay=None,
+        relax=call(name),
     )
 
 
@@ -312,19 +322,20 @@ OPERATORS: Tuple[Operator, ...] = (
         Parameter("pad_width", _mirrored),
         accepts=lambda x: x.rank > 0 and 0 < x.size <= 250,
     ),
-    _triangle("trilu", Parameter("upper", {"yes": (True,), "no": (False,)})),
-    _triangle("triu", relay=None, relax=call("triu")),
-    _triangle("tril", relay=None, relax=call("tril")),
+    # Relay's trilu is left out: TVM 0.16 cannot build it with an elementwise operator behind it
+    # ("variables [i3] are used, but are not passed in as API arguments").
+    _triangle("triu"),
+    _triangle("tril"),
     # Not of one vector: Relax makes no tuple of it.
     _moving(
         "meshgrid",
         _mesh_infer,
-        Parameter("others", {"two": ((3,),), "several": ((3, 2), (1, 4, 2))}, attribute=False),
-        Parameter("indexing", {"ij": ("ij",), "xy": ("xy",)}),
+        Parameter("others", _mesh_others, attribute=False),
+        Parameter("indexing", _indexing),
         operands=_mesh_operands,
         relay=Lowering("meshgrid", _mesh),
         relax=Lowering("meshgrid", _mesh),
-        shapes=((5,), (1,), (67,)),
+        shapes=((5,), (3,), (1,), (67,)),
         accepts=lambda x: x.rank == 1 and 0 < x.size <= 200,
         tuple_result=True,
     ),

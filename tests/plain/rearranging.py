@@ -151,7 +151,6 @@ PLAIN: dict[str, Any] = {
     "stack": _stack,
     "reverse": looked_up(_reversed),
     "nn.mirror_pad": looked_up(_mirrored),
-    "trilu": lambda x, a, o, s: looked_up(_upper if a["upper"] else _lower)(x, a, o, s),
     "triu": looked_up(_upper),
     "tril": looked_up(_lower),
     "meshgrid": _mesh,
