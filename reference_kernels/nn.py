@@ -31,6 +31,8 @@ def pad(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     width = [tuple(w) for w in attrs["pad_width"]]
     fill = attrs["pad_value"]
+    if attrs["pad_mode"] != "constant":
+        return x.map(lambda v: np.pad(v, width, attrs["pad_mode"]))
     return Bounded(
         np.pad(x.value, width, constant_values=fill),
         np.pad(x.error, width),

@@ -29,7 +29,7 @@ from pytest_byoc.operators.reshaping import reshaped
 from reference_kernels import KERNELS, Bounded, exact
 
 #: Operators whose second operand, indices or boundaries, may have any shape.
-ANY_SHAPE = ("take", "adv_index", "bucketize")
+ANY_SHAPE = ("take", "adv_index", "bucketize", "meshgrid", "image.grid_sample")
 EVERY = pytest.mark.parametrize("op", list(OPERATORS.values()), ids=list(OPERATORS))
 
 
@@ -218,7 +218,12 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
         ("squeeze", [(1, 3, 1)], {"axis": (-1,)}, [(1, 3)]),
         ("expand_dims", [(2, 3)], {"axis": -1, "num_newaxis": 2}, [(2, 3, 1, 1)]),
         ("concatenate", [(2, 3), (2, 1)], {"axis": -1}, [(2, 4)]),
-        ("nn.pad", [(2, 3)], {"pad_width": ((0, 1), (2, 0)), "pad_value": 0.0}, [(3, 5)]),
+        (
+            "nn.pad",
+            [(2, 3)],
+            {"pad_mode": "constant", "pad_width": ((0, 1), (2, 0)), "pad_value": 0.0},
+            [(3, 5)],
+        ),
         (
             "strided_slice",
             [(5, 4)],

@@ -6,6 +6,7 @@ from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
+    ANY,
     BIAS,
     FLOATS,
     LEAD,
@@ -87,6 +88,14 @@ def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
 def _pad_width(x: TensorType, chosen: Attrs) -> Classes:
     r = x.rank
     none = ((0, 0),)
+    if chosen["pad_mode"] == "reflect":
+        # What is reflected must be there.
+        most = [d - 1 for d in x.shape]
+        return {
+            "symmetric": (tuple((min(1, m), min(1, m)) for m in most),),
+            "none": (none * r,),
+            "asymmetric": (tuple((min(i + 1, m), min(r - i, m)) for i, m in enumerate(most)),),
+        }
     return {
         "symmetric": (((1, 1),) * r, none * (r - 1) + ((2, 2),)),
         "none": (none * r,),
@@ -100,6 +109,8 @@ def _pad_width(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _pad_value(x: TensorType, chosen: Attrs) -> Classes:
+    if chosen["pad_mode"] != "constant":
+        return {"zero": (0,) if x.dtype not in FLOATS else (0.0,)}
     if x.dtype not in FLOATS:
         return {"zero": (0,), "other": (3, -2) if x.dtype in SIGNED else (3,)}
     # Representable in every float type: Relay rounds the value to float32 first.
@@ -110,13 +121,16 @@ def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     x = types[0]
     if len(attrs["pad_width"]) != x.rank:
         raise TypeRuleError("pad_width %s for rank %d" % (attrs["pad_width"], x.rank))
+    if attrs["pad_mode"] == "reflect" and any(max(w) >= d for w, d in zip(attrs["pad_width"], x.shape)):
+        raise TypeRuleError("%s reflected by %s" % (x, attrs["pad_width"]))
     shape = tuple(d + a + b for d, (a, b) in zip(x.shape, attrs["pad_width"]))
     return (TensorType(shape, x.dtype),)
 
 
 def _pad_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     width = [w for pair in attrs["pad_width"] for w in pair]
-    return ns.nn.pad(args[0], width, "constant", float(attrs["pad_value"]))
+    mode = "replicate" if attrs["pad_mode"] == "edge" else attrs["pad_mode"]
+    return ns.nn.pad(args[0], width, mode, float(attrs["pad_value"]))
 
 
 OPERATORS: Tuple[Operator, ...] = (
@@ -159,7 +173,7 @@ OPERATORS: Tuple[Operator, ...] = (
         shapes=SHAPES,
         accuracy="exact",
         accepts=lambda x: x.rank > 0 and x.size > 0,
-        dtypes=NUMBERS,
+        dtypes=ANY,
         relay=call("nn.batch_flatten"),
         relax=call("nn.batch_flatten"),
     ),
@@ -168,8 +182,13 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_pad_infer,
         shapes=SHAPES,
         accuracy="exact",
-        accepts=lambda x: x.rank > 0,
-        parameters=(Parameter("pad_width", _pad_width), Parameter("pad_value", _pad_value)),
+        accepts=lambda x: x.rank > 0 and x.size > 0,
+        # Relax alone has "circular".
+        parameters=(
+            Parameter("pad_mode", {"constant": ("constant",), "edge": ("edge",), "reflect": ("reflect",)}),
+            Parameter("pad_width", _pad_width),
+            Parameter("pad_value", _pad_value),
+        ),
         dtypes=NUMBERS,
         relay=call("nn.pad"),
         relax=Lowering("nn.pad", _pad_relax),

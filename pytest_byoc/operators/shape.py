@@ -7,9 +7,9 @@ from typing import Any, List, Sequence, Tuple
 from ..graph import TensorType
 from . import reshaping
 from .record import (
+    ANY,
     DATA,
     LEAD,
-    NUMBERS,
     Attrs,
     Classes,
     Lowering,
@@ -294,6 +294,7 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
     fields = {
         "accuracy": _EXACT,
         "accepts": _some,
+        "dtypes": ANY,
         "relay": call(name),
         "shapes": SHAPES,
         **more,
@@ -302,7 +303,6 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
         name=name,
         infer=infer,
         parameters=parameters,
-        dtypes=NUMBERS,
         relax=relax,
         **fields,
     )

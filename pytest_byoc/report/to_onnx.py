@@ -193,8 +193,10 @@ def _bias_add(c: _Context) -> None:
 
 def _pad(c: _Context) -> None:
     pads = [w[0] for w in c.attrs["pad_width"]] + [w[1] for w in c.attrs["pad_width"]]
-    value = c.writer.constant(np.array(c.attrs["pad_value"], c.x.dtype))
-    c.result("Pad", [c.node.inputs[0], c.writer.ints(pads), value], mode="constant")
+    operands = [c.node.inputs[0], c.writer.ints(pads)]
+    if c.attrs["pad_mode"] == "constant":
+        operands.append(c.writer.constant(np.array(c.attrs["pad_value"], c.x.dtype)))
+    c.result("Pad", operands, mode=c.attrs["pad_mode"])
 
 
 def _flatten(c: _Context) -> None:

@@ -178,9 +178,15 @@ def evaluate(
             y = plain_product(x, arrays[1], a, out, add)
         elif name == "nn.bias_add":
             y = np.moveaxis(np.moveaxis(x, a["axis"], -1) + arrays[1], -1, a["axis"])
-        elif name == "nn.pad":
+        elif name == "nn.pad" and a["pad_mode"] == "constant":
             y = np.full(out, a["pad_value"], dtype)
             y[tuple(slice(b, b + d) for (b, _), d in zip(a["pad_width"], x.shape))] = x
+        elif name == "nn.pad":
+            y = x
+            for i, (d, (b, e)) in enumerate(zip(x.shape, a["pad_width"])):
+                at = range(-b, d + e)
+                edge = [min(max(k, 0), d - 1) for k in at]
+                y = np.take(y, edge if a["pad_mode"] == "edge" else [2 * j - k for j, k in zip(edge, at)], i)
         elif name == "concatenate":
             y = np.moveaxis(np.array([p for v in arrays for p in np.moveaxis(v, a["axis"], 0)]), 0, a["axis"])
         elif name == "split":
