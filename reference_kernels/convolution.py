@@ -51,7 +51,7 @@ def conv2d(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         )
         return np.swapaxes(out, 2, 3).reshape(n, outer, oh, ow)
 
-    y = contracted(contraction, x, w, terms)
+    y = contracted(contraction, x, w, terms, attrs.get("out_dtype"))
     back = tuple(int(i) for i in np.argsort(NCHW[layout]))
     return y.map(lambda v: v.transpose(back))
 

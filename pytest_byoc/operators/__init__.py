@@ -20,6 +20,7 @@ from . import (
     pooling,
     pooling_nd,
     quantized,
+    quantized_arithmetic,
     rearranging,
     reduction,
     resize,
@@ -52,6 +53,7 @@ FAMILIES = (
     indexing,
     resize,
     quantized,
+    quantized_arithmetic,
 )
 
 #: Every operator known, by TVM's name, in a fixed order.

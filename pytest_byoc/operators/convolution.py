@@ -8,6 +8,7 @@ from ..graph import TensorType
 from .record import (
     LEAD,
     NUMBERS,
+    OUT_DTYPE,
     WEIGHT,
     Attrs,
     Classes,
@@ -16,6 +17,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    out_dtype,
 )
 
 #: Axes of (batch, channel, height, width) in a layout.
@@ -100,10 +102,10 @@ def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
     return out
 
 
-def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
-    x, w = types
-    if x.rank != 4 or w.rank != 4 or x.dtype != w.dtype:
-        raise TypeRuleError("nn.conv2d takes two tensors of rank 4 and one dtype")
+def conv2d_shape(x: TensorType, w: TensorType, attrs: Attrs) -> Tuple[int, ...]:
+    """Output shape of a 2D convolution of x with w. Raises TypeRuleError."""
+    if x.rank != 4 or w.rank != 4:
+        raise TypeRuleError("a 2D convolution takes two tensors of rank 4, not %s and %s" % (x, w))
     n, c, h, wd = _nchw(x, attrs["data_layout"])
     dims = dict(zip(attrs["kernel_layout"], w.shape))
     if dims["I"] * attrs["groups"] != c or dims["O"] % attrs["groups"]:
@@ -116,7 +118,14 @@ def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
         "H": conv_out(h, dims["H"], sh, top + bottom, dh),
         "W": conv_out(wd, dims["W"], sw, left + right, dw),
     }
-    return (TensorType(tuple(out[a] for a in attrs["data_layout"]), x.dtype),)
+    return tuple(out[a] for a in attrs["data_layout"])
+
+
+def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    x, w = types
+    if x.dtype != w.dtype:
+        raise TypeRuleError("nn.conv2d of %s and %s" % (x.dtype, w.dtype))
+    return (TensorType(conv2d_shape(x, w, attrs), attrs.get("out_dtype", x.dtype)),)
 
 
 def _relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -132,6 +141,7 @@ def _relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) 
         kernel_size=attrs["kernel_size"],
         data_layout=attrs["data_layout"],
         kernel_layout=kernel_layout,
+        **out_dtype(attrs, types)
     )
 
 
@@ -139,7 +149,7 @@ def _relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) 
     keep: Dict[str, Any] = {
         k: attrs[k] for k in ("strides", "padding", "dilation", "groups", "data_layout", "kernel_layout")
     }
-    return ns.nn.conv2d(args[0], args[1], **keep)
+    return ns.nn.conv2d(args[0], args[1], **keep, **out_dtype(attrs, types))
 
 
 OPERATORS: Tuple[Operator, ...] = (
@@ -171,6 +181,7 @@ OPERATORS: Tuple[Operator, ...] = (
                 {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
             ),
             Parameter("dilation", _dilation),
+            OUT_DTYPE,
         ),
         relay=Lowering("nn.conv2d", _relay),
         relax=Lowering("nn.conv2d", _relax),

@@ -28,6 +28,7 @@ from . import (
     normalization,
     pooling_nd,
     quantized,
+    quantized_arithmetic,
     rearranging,
     resize,
     statistics,
@@ -52,6 +53,7 @@ TABLES: tuple[Any, ...] = (
     normalization,
     attention,
     quantized,
+    quantized_arithmetic,
 )
 
 
