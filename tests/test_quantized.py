@@ -13,6 +13,7 @@ from pytest_byoc import oracle
 from pytest_byoc.evidence import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder, choose_parameters, first
+from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import OPERATORS
 from reference_kernels import KERNELS, Bounded, exact
@@ -196,6 +197,18 @@ def test_a_sum_rounded_once_is_as_right_as_one_rounded_twice() -> None:
     # 0.3 + 0.3 is 1 rounded once and 0 rounded twice; 0.1 + 0.1 is 0 either way.
     np.testing.assert_array_equal(y.value, [0, 0, 0])
     np.testing.assert_array_equal(y.error, [1, 0, 0])
+
+
+@pytest.mark.parametrize(("label", "other"), [("upward", "TONEAREST"), ("tonearest", "UPWARD")])
+def test_the_systematic_cases_tell_a_named_rounding_from_the_other(label: str, other: str) -> None:
+    name = f"qnn.requantize[int32-rounding_{label}]"
+    (graph,) = (c.graph for c in cases(["qnn.requantize"], "relay") if c.id == name)
+    arrays = {**data.inputs(graph, 0), **data.constants(graph)}
+    (y,) = oracle.evaluate(graph, arrays)
+    (node,) = graph.nodes
+    wrong = kernel(node.op, [arrays[i] for i in node.inputs], **{**node.attrs, "rounding": other})
+    assert not y.error.any() and not y.ambiguous.any()
+    assert outside(y, wrong.value.astype("int8"))
 
 
 # --- integers with an error ------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from .record import (
 RANGES = {
     "int8": (-128.0, 127.0),
     "uint8": (0.0, 255.0),
-    "int16": (-4000.0, 4000.0),
-    "int32": (-4000.0, 4000.0),
+    "int16": (-1000.0, 1000.0),
+    "int32": (-1000.0, 1000.0),
 }
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
 #: Which of two integers a number near their middle becomes is left open.
@@ -216,18 +216,28 @@ def _requantize_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Te
     return ns.qnn.op.requantize(*args, **attrs)
 
 
+def _middles(classes: Classes, chosen: Attrs) -> Classes:
+    """Powers of two first where a rounding is named: of their quotients many lie in the middle between
+    two integers, the only place where a rounding tells."""
+    if chosen["rounding"] == "None":
+        return classes
+    return {"power_of_two": classes["power_of_two"], **classes}
+
+
 def _input_scale(x: TensorType, chosen: Attrs) -> Classes:
-    return scales(x, chosen["axis"], 0.0371 if x.dtype.endswith("int8") else 0.00371)
+    base, power = (0.0371, 0.03125) if x.dtype.endswith("int8") else (0.00371, 0.015625)
+    return _middles(scales(x, chosen["axis"], base, power_of_two=(power,)), chosen)
 
 
 def _output_scale(x: TensorType, chosen: Attrs) -> Classes:
-    classes = scales(x, None, 0.0523, saturating=(0.011,), coarse=(0.31,))
+    classes = scales(x, None, 0.0523, power_of_two=(0.125,), saturating=(0.011,), coarse=(0.31,))
     equal = chosen["input_scale"]
-    return classes if isinstance(equal, tuple) else {**classes, "equal": (equal,)}
+    return _middles(classes if isinstance(equal, tuple) else {**classes, "equal": (equal,)}, chosen)
 
 
 #: Of rank 0 TVM's build makes a tensor of rank 1 where the zero point is not 0, and refuses it.
-SHAPES = tuple(s for s in elementwise.SHAPES if s)
+#: Many elements second: the cases of the first parameters are made of these.
+SHAPES = ((2, 3, 5), (2, 67), *(s for s in elementwise.SHAPES if s not in ((), (2, 3, 5), (2, 67))))
 
 _REQUANTIZE = Operator(
     name="qnn.requantize",
