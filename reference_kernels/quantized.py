@@ -131,6 +131,13 @@ def requantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """zero_point_out + scale_in / scale_out * (q - zero_point_in), rounded, saturated."""
     q, scale, zero_point, out_scale, out_zero_point = inputs
     steps = _requantized(q, scale, zero_point, out_scale, attrs)
+    if attrs["rounding"] == "TONEAREST":
+        # Away from zero: TVM adds the zero point after it rounds integers, before it rounds floats.
+        # Where that changes the sign, a middle is open.
+        with np.errstate(all="ignore"):
+            turned = (steps.real < 0) != (steps.real + out_zero_point.value < 0)
+            steps.low = np.where(turned, np.ceil(steps.real - steps.delta - 0.5), steps.low)
+            steps.high = np.where(turned, np.floor(steps.real + steps.delta + 0.5), steps.high)
     return steps.quantized(out_zero_point.value, attrs["out_dtype"])
 
 

@@ -131,6 +131,16 @@ def test_a_named_rounding_decides_the_middle(rounding: str, expected: list[int])
     assert not y.error.any()
 
 
+def test_away_from_zero_is_open_where_the_zero_point_changes_the_sign() -> None:
+    """2.5 - 78: TVM's integers make 3 - 78 of it, its floats round(-75.5)."""
+    operands = [i32([10, -10]), f32(0.25), i32(0), f32(1.0), i32(-78)]
+    y = kernel(
+        "qnn.requantize", operands, axis=-1, rounding="TONEAREST", compute_dtype="float32", out_dtype="int8"
+    )
+    np.testing.assert_array_equal(y.value, [-75, -81])
+    np.testing.assert_array_equal(y.error, [1, 0])
+
+
 def test_an_unnamed_rounding_leaves_the_middle_open_and_nothing_else() -> None:
     y = requantized([-5, -4, 3, 4], 0.25, 0.5, "None")
     np.testing.assert_array_equal(y.error, [1, 0, 1, 0])
