@@ -65,19 +65,21 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
     error = expected.error * 2 if expected.dtype == "float64" else expected.error
     value = expected.value
     finite = np.isfinite(value)
+    # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
+    scale = float(np.max(np.abs(value[finite] * 1.0), initial=0.0))
+    vacuous = finite & (error > max(scale, NEGLIGIBLE if expected.is_float else 1))
+    judged = ~expected.ambiguous & ~vacuous
     if expected.is_float:
-        scale = np.max(np.abs(value[finite]), initial=0.0)
-        # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
-        vacuous = finite & (error > max(scale, NEGLIGIBLE))
-        judged = ~expected.ambiguous & ~vacuous
         with np.errstate(all="ignore"):
             a = actual.astype(np.float64)
             inside = np.where(
                 np.isnan(value), np.isnan(a), np.where(finite, np.abs(a - value) <= error, a == value)
             )
     else:
-        judged = ~expected.ambiguous
         inside = actual == value
+        if error.any():
+            # Steps of a quantised value: small numbers, which float64 holds.
+            inside |= np.abs(actual.astype(np.float64) - value) <= error
     return Comparison(judged, judged & ~inside)
 
 

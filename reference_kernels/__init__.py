@@ -6,6 +6,8 @@ tuple of them for an operator with several outputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from . import (
     arithmetic,
     attention,
@@ -25,6 +27,7 @@ from . import (
     pooling,
     pooling_nd,
     quantized,
+    quantized_arithmetic,
     rearranging,
     reduction,
     resize,
@@ -36,12 +39,29 @@ from . import (
     statistics,
     transposed,
 )
-from .bounded import Bounded, exact
-from .elementwise import Kernel
+from .bounded import Bounded, decided, exact
+from .elementwise import Attrs, Kernel
+
+#: Kernels that take integers with an error (in steps of a quantised value): those of quantised
+#: operators, and those that move elements. To the others such an integer is not known at all.
+_STEPS = {
+    *quantized.KERNELS,
+    *quantized_arithmetic.KERNELS,
+    *("reshape", "transpose", "concatenate", "split", "squeeze", "expand_dims", "strided_slice"),
+    *("broadcast_to", "nn.batch_flatten", "nn.pad"),
+}
+
+
+def _taking_whole_integers(kernel: Kernel) -> Kernel:
+    def wrapped(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded | tuple[Bounded, ...]:
+        return kernel([decided(x) for x in inputs], attrs)
+
+    return wrapped
+
 
 #: Kernels by TVM's operator name.
 KERNELS: dict[str, Kernel] = {
-    name: kernel
+    name: kernel if name in _STEPS else _taking_whole_integers(kernel)
     for family in (
         elementwise,
         functions,
@@ -71,6 +91,7 @@ KERNELS: dict[str, Kernel] = {
         resize,
         sampling,
         quantized,
+        quantized_arithmetic,
     )
     for name, kernel in family.KERNELS.items()
 }

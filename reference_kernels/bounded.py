@@ -38,8 +38,9 @@ SMALLEST_NORMAL = {
 @dataclass(frozen=True)
 class Bounded:
     """value: float64 for float dtypes, int64 for integers, bool for bool. error: float64, absolute,
-    of the same shape. ambiguous: bool, same shape; where it is set, a correct implementation may
-    return something else altogether and the element is not judged. dtype: of the graph's tensor.
+    of the same shape; of an integer the steps that its quantisation leaves open. ambiguous: bool, same
+    shape; where it is set, a correct implementation may return something else altogether and the
+    element is not judged. dtype: of the graph's tensor.
     """
 
     value: np.ndarray
@@ -78,6 +79,13 @@ def exact(array: np.ndarray, dtype: str | None = None) -> Bounded:
     else:
         value = array.astype(np.int64)
     return Bounded(value, np.zeros(value.shape), np.zeros(value.shape, bool), dtype)
+
+
+def decided(x: Bounded) -> Bounded:
+    """The tensor with integers ambiguous that are not known exactly."""
+    if x.is_float or not x.error.any():
+        return x
+    return Bounded(x.value, np.zeros(x.shape), x.ambiguous | (x.error > 0), x.dtype)
 
 
 def rounded(

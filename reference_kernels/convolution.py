@@ -76,10 +76,11 @@ def correlated(
     padding: Sequence[int],
     dilation: Sequence[int],
     stretch: Sequence[int],
+    dtype: str | None = None,
 ) -> Bounded:
     """w [O, I, *kernel] slid over x [N, groups * I, *in] stretched and padded with zeros.
 
-    terms: of the image, in one result.
+    terms: of the image, in one result. dtype: of the sum, where it is not that of x.
     """
     outer, inner, *kernel = w.shape
     taps = inner * int(np.prod(kernel))
@@ -95,7 +96,7 @@ def correlated(
         )
         return np.swapaxes(found, 2, 3).reshape(n, outer, *out)
 
-    y = contracted(contraction, x, w, terms)
+    y = contracted(contraction, x, w, terms, dtype)
     return unless_skipped(y, lambda v: contraction(np.zeros(x.shape), v, 1.0), w)
 
 
@@ -113,7 +114,8 @@ def conv(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     x = channels_first(inputs[0], attrs["data_layout"])
     w = oriented(inputs[1], attrs["kernel_layout"])
     steps = (attrs["strides"], attrs["padding"], attrs["dilation"], (1,) * (len(w.shape) - 2))
-    y = correlated(x, w, attrs["groups"], int(np.prod(w.shape[1:])), *steps)
+    terms = int(np.prod(w.shape[1:]))
+    y = correlated(x, w, attrs["groups"], terms, *steps, attrs.get("out_dtype"))
     return laid_out(y, attrs["data_layout"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,19 +13,25 @@ from .elementwise import Attrs, Kernel
 Contraction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int) -> Bounded:
-    """f(a, b) for an f that sums `terms` products of elements of a and b (bilinear).
+def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | None = None) -> Bounded:
+    """f(a, b) for an f that sums `terms` products of elements of a and b (bilinear) in `dtype`, by
+    default the operands'.
 
     Error: gamma(terms) * f(|a|, |b|), whatever the order of summation (Higham, ASNA, 2nd ed.,
     section 3.1), and f(|a|, eb) + f(ea, |b| + eb) propagated.
     """
+    dtype = dtype or a.dtype
     with np.errstate(all="ignore"):
         value = f(a.value, b.value)
     ambiguous = _touched(f, a.ambiguous, b.ambiguous, value.shape)
     if not a.is_float:
         # Partial sums must not overflow either.
-        largest = integer(f(np.abs(a.value), np.abs(b.value)), ambiguous, a.dtype)
-        return integer(value, largest.ambiguous, a.dtype)
+        largest = integer(f(np.abs(a.value), np.abs(b.value)), ambiguous, dtype)
+        result = integer(value, largest.ambiguous, dtype)
+        if a.error.any() or b.error.any():
+            (va, ea), (vb, eb) = _finite(a), _finite(b)
+            return replace(result, error=f(ea, vb + eb) + f(va, eb))
+        return result
     (va, ea), (vb, eb) = _finite(a), _finite(b)
     with np.errstate(all="ignore"):
         propagated = f(ea, vb + eb) if ea.any() else np.zeros(value.shape)
@@ -34,7 +41,7 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int) -> Bounded:
             # Infinity times an interval that may hold zero.
             open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
             ambiguous = ambiguous | open_
-        return accumulated(value, f(va, vb), propagated, terms, ambiguous, a.dtype)
+        return accumulated(value, f(va, vb), propagated, terms, ambiguous, dtype)
 
 
 def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
@@ -64,13 +71,14 @@ def product(transpose_a: bool, transpose_b: bool) -> Contraction:
 
 def dense(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
-    return contracted(lambda p, q: np.matmul(p, q.T), a, b, a.shape[-1])
+    return contracted(lambda p, q: np.matmul(p, q.T), a, b, a.shape[-1], attrs.get("out_dtype"))
 
 
 def matmul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
     f = product(attrs["transpose_a"], attrs["transpose_b"])
-    return contracted(f, a, b, a.shape[-2] if attrs["transpose_a"] else a.shape[-1])
+    terms = a.shape[-2] if attrs["transpose_a"] else a.shape[-1]
+    return contracted(f, a, b, terms, attrs.get("out_dtype"))
 
 
 KERNELS: dict[str, Kernel] = {

@@ -107,7 +107,7 @@ class Builder:
 
     def lead(self, op: Operator, type_: TensorType) -> str:
         """A new input fit to be the operator's first operand."""
-        return self.input(type_, *(op.domain or (None, None)))
+        return self.input(type_, *op.range(type_.dtype))
 
     def apply(
         self, op: str | Operator, x: str, chosen: Mapping[str, Any], supply: Supply | None = None

@@ -25,6 +25,13 @@ FOLLOWERS = {
     "nn.bias_add": ("nn.relu", "clip", "sigmoid", "tanh"),
     "add": ("nn.relu", "tanh"),
     "split": ("concatenate",),
+    "qnn.quantize": ("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.add"),
+    "qnn.conv2d": ("qnn.requantize", "nn.bias_add"),
+    "qnn.conv2d_transpose": ("qnn.requantize",),
+    "qnn.dense": ("qnn.requantize", "nn.bias_add"),
+    "qnn.batch_matmul": ("qnn.requantize",),
+    "qnn.requantize": ("clip", "nn.max_pool2d", "qnn.conv2d", "qnn.add", "qnn.dequantize"),
+    "qnn.add": ("qnn.mul", "qnn.dequantize"),
 }
 _MAX_OUTPUTS = 4
 _MAX_ELEMENTS = 4096
@@ -132,6 +139,9 @@ def _draw_lead(
 
 
 def _fits(builder: Builder, op: Operator, name: str, ir: str | None) -> bool:
+    # What is made of constants alone is a constant to TVM, and an output that is one is never written.
+    if name[0] == "c":
+        return False
     x = builder.types[name]
     if x.dtype not in runnable(op, ir) or not op.accepts(x):
         return False

@@ -68,6 +68,13 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
 
     for dtype in dtypes:
         yield from case(dtype, _graph(op, TensorType(op.shapes[0], dtype), {}))
+        for position, parameter in enumerate(op.parameters):
+            # Classes that only this dtype has.
+            for label in _class_names(op, position, dtype):
+                if label not in _class_names(op, position, dtypes[0]):
+                    made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in op.shapes)
+                    graph = next((g for g in made if g is not None), None)
+                    yield from case(f"{dtype}-{parameter.name}_{label}", graph)
     dtype = dtypes[0]
     for shape in op.shapes[1:]:
         label = "x".join(map(str, shape)) if shape else "scalar"
@@ -289,5 +296,5 @@ def _constant_lead(op: Operator, dtype: str) -> Graph | None:
     """The first operand a constant, the others inputs."""
     builder = Builder(seed=1)
     x = _default_type(op, dtype)
-    lead = builder.constant(x, *(op.domain or (None, None)))
+    lead = builder.constant(x, *op.range(dtype))
     return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first)))

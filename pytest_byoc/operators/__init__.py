@@ -23,6 +23,7 @@ from . import (
     pooling,
     pooling_nd,
     quantized,
+    quantized_arithmetic,
     rearranging,
     reduction,
     resize,
@@ -66,6 +67,7 @@ FAMILIES = (
     resize,
     sampling,
     quantized,
+    quantized_arithmetic,
 )
 
 #: Every operator known, by TVM's name, in a fixed order.

@@ -8,6 +8,7 @@ from ..graph import TensorType
 from .record import (
     LEAD,
     NUMBERS,
+    OUT_DTYPE,
     WEIGHT,
     Attrs,
     Classes,
@@ -16,6 +17,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    out_dtype,
 )
 
 #: Letters of the spatial axes, by their number.
@@ -226,7 +228,7 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     if inner * attrs["groups"] != c or outer != attrs["channels"] or outer % attrs["groups"]:
         raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
     shape = laid_out(batch, outer, conv_sizes(sizes, kernel, attrs), attrs["data_layout"])
-    return (TensorType(shape, x.dtype),)
+    return (TensorType(shape, attrs.get("out_dtype", x.dtype)),)
 
 
 # --- lowering --------------------------------------------------------------------------------
@@ -236,7 +238,8 @@ def relay(name: str) -> Lowering:
     """Relay's: every parameter is an attribute of that name."""
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        return getattr(ns.nn, name)(*args, **attrs)
+        keep = {k: v for k, v in attrs.items() if k != "out_dtype"}
+        return getattr(ns.nn, name)(*args, **keep, **out_dtype(attrs, types))
 
     return Lowering("nn." + name, lower)
 
@@ -245,8 +248,9 @@ def relax(name: str) -> Lowering:
     """Relax reads channels and kernel_size from the weight."""
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        keep: Dict[str, Any] = {k: v for k, v in attrs.items() if k not in ("channels", "kernel_size")}
-        return getattr(ns.nn, name)(args[0], args[1], **keep)
+        told = ("channels", "kernel_size", "out_dtype")
+        keep: Dict[str, Any] = {k: v for k, v in attrs.items() if k not in told}
+        return getattr(ns.nn, name)(args[0], args[1], **keep, **out_dtype(attrs, types))
 
     return Lowering("nn." + name, lower)
 
@@ -266,7 +270,7 @@ OPERATORS: Tuple[Operator, ...] = (
         accepts=is_image(2),
         operands=conv_operands,
         dtypes=NUMBERS,
-        parameters=parameters(kernel=_kernel_layout_2d),
+        parameters=(*parameters(kernel=_kernel_layout_2d), OUT_DTYPE),
         relay=relay("conv2d"),
         relax=relax("conv2d"),
     ),

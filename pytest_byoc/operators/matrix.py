@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
     DATA,
     LEAD,
     NUMBERS,
+    OUT_DTYPE,
     WEIGHT,
     Attrs,
     Classes,
@@ -18,6 +19,7 @@ from .record import (
     Parameter,
     TypeRuleError,
     broadcast,
+    out_dtype,
 )
 
 _ACCURACY = "dot product of K: gamma(K), Higham, ASNA 2nd ed., (3.5)"
@@ -52,15 +54,15 @@ def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     _same_dtype(types, "nn.dense")
     if x.rank != 2 or w.rank != 2 or x.shape[1] != w.shape[1] or w.shape[0] != attrs["units"]:
         raise TypeRuleError("nn.dense of %s and %s with %d units" % (x, w, attrs["units"]))
-    return (TensorType((x.shape[0], w.shape[0]), x.dtype),)
+    return (TensorType((x.shape[0], w.shape[0]), attrs.get("out_dtype", x.dtype)),)
 
 
 def _dense_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.nn.dense(args[0], args[1], units=attrs["units"])
+    return ns.nn.dense(args[0], args[1], units=attrs["units"], **out_dtype(attrs, types))
 
 
 def _dense_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.matmul(args[0], ns.permute_dims(args[1], [1, 0]))
+    return ns.matmul(args[0], ns.permute_dims(args[1], [1, 0]), **out_dtype(attrs, types))
 
 
 # --- nn.matmul and nn.batch_matmul -----------------------------------------------------------
@@ -94,21 +96,26 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     p, q = _swap(a.shape, attrs["transpose_a"]), _swap(b.shape, attrs["transpose_b"])
     if p[-1] != q[-2]:
         raise TypeRuleError("a matrix product of %s and %s, transposed as asked" % (a, b))
-    return (TensorType(broadcast(p[:-2], q[:-2]) + (p[-2], q[-1]), a.dtype),)
+    shape = broadcast(p[:-2], q[:-2]) + (p[-2], q[-1])
+    return (TensorType(shape, attrs.get("out_dtype", a.dtype)),)
+
+
+def _transposes(attrs: Attrs) -> Dict[str, bool]:
+    return {k: attrs[k] for k in ("transpose_a", "transpose_b")}
 
 
 def _matmul_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.nn.matmul(args[0], args[1], **attrs)
+    return ns.nn.matmul(args[0], args[1], **_transposes(attrs), **out_dtype(attrs, types))
 
 
 def _batch_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.nn.batch_matmul(args[0], args[1], **attrs)
+    return ns.nn.batch_matmul(args[0], args[1], **_transposes(attrs), **out_dtype(attrs, types))
 
 
 def _matmul_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     a = _swap_relax(ns, args[0], types[0].rank, attrs["transpose_a"])
     b = _swap_relax(ns, args[1], types[1].rank, attrs["transpose_b"])
-    return ns.matmul(a, b)
+    return ns.matmul(a, b, **out_dtype(attrs, types))
 
 
 _COLUMNS = Parameter("columns", {"plain": (6, 3, 17), "one": (1,)}, attribute=False)
@@ -123,7 +130,7 @@ OPERATORS: Tuple[Operator, ...] = (
         accepts=lambda x: x.rank == 2 and x.size > 0,
         operands=_dense_operands,
         dtypes=NUMBERS,
-        parameters=(Parameter("units", {"plain": (6, 3, 17), "one": (1,)}),),
+        parameters=(Parameter("units", {"plain": (6, 3, 17), "one": (1,)}), OUT_DTYPE),
         relay=Lowering("nn.dense", _dense_relay),
         relax=Lowering("matmul", _dense_relax),
     ),
@@ -139,6 +146,7 @@ OPERATORS: Tuple[Operator, ...] = (
             Parameter("transpose_a", _FLAG),
             Parameter("transpose_b", _FLAG),
             _COLUMNS,
+            OUT_DTYPE,
         ),
         relay=Lowering("nn.matmul", _matmul_relay),
         relax=Lowering("matmul", _matmul_relax),
@@ -157,6 +165,7 @@ OPERATORS: Tuple[Operator, ...] = (
             Parameter("transpose_b", {"yes": (True,), "no": (False,)}),
             Parameter("batch", _batch, attribute=False),
             _COLUMNS,
+            OUT_DTYPE,
         ),
         relay=Lowering("nn.batch_matmul", _batch_relay),
         relax=Lowering("matmul", _matmul_relax),

@@ -133,10 +133,11 @@ class Operator:
     cases, the first being the default; their ranks must be among those `accepts` takes. accepts:
     whether a tensor of that type can be the first operand. operands: all operands, from the first
     one's type and the chosen parameters. domain: the range of values the operator is made for
-    (None: any). relay, relax: the lowering, None where that IR lacks the operator. tuple_result:
-    TVM returns a tuple, be it of one tensor. steep: results grow so quickly that one such operator
-    in a graph is enough. special_values: made for NaN and infinities too, or defined by IEEE 754 for
-    them. accuracy: the error bound and where it comes from, for the docs.
+    (None: any). ranges: by dtype, what a first operand made for it is drawn from, where the dtype's
+    default would not do; other values need not keep to it. relay, relax: the lowering, None where that
+    IR lacks the operator. tuple_result: TVM returns a tuple, be it of one tensor. steep: results grow
+    so quickly that one such operator in a graph is enough. special_values: made for NaN and infinities
+    too, or defined by IEEE 754 for them. accuracy: the error bound and where it comes from, for the docs.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Operator:
     parameters: Tuple[Parameter, ...] = ()
     dtypes: Tuple[str, ...] = FLOATS
     domain: Optional[Tuple[float, float]] = None
+    ranges: Mapping[str, Tuple[float, float]] = field(default_factory=dict)
     relay: Optional[Lowering] = None
     relax: Optional[Lowering] = None
     tuple_result: bool = False
@@ -167,6 +169,10 @@ class Operator:
         """The attributes among the chosen parameters."""
         return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
 
+    def range(self, dtype: str) -> Tuple[float, float]:
+        """What a first operand made for the operator is drawn from."""
+        return self.domain or self.ranges.get(dtype) or default_range(dtype)
+
     def takes(self, x: TensorType) -> bool:
         return x.dtype in self.dtypes and self.accepts(x)
 
@@ -184,6 +190,23 @@ def call(path: str, **only: Sequence[Any]) -> Lowering:
         return f(*args, **attrs)
 
     return Lowering(path, lower, only)
+
+
+def _out_dtypes(x: TensorType, chosen: Attrs) -> Classes:
+    """Sums of 8-bit products are made in int32: in their own dtype hardly one would fit."""
+    if x.dtype in ("int8", "uint8"):
+        return {"int32": ("int32",), "same": (x.dtype,)}
+    return {"same": (x.dtype,), **({"float32": ("float32",)} if x.dtype == "float16" else {})}
+
+
+#: The dtype in which a contraction sums up and returns.
+OUT_DTYPE = Parameter("out_dtype", _out_dtypes)
+
+
+def out_dtype(attrs: Attrs, types: Sequence[TensorType]) -> Dict[str, str]:
+    """The attribute as a keyword where it is not the operands' dtype (nor absent, as in old graphs)."""
+    dtype = attrs.get("out_dtype", types[0].dtype)
+    return {} if dtype == types[0].dtype else {"out_dtype": dtype}
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:

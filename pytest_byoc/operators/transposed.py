@@ -97,7 +97,7 @@ def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
-def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     """The inverse of a convolution's arithmetic: (n - 1) * stride + window - padding + output_padding."""
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])
@@ -140,7 +140,7 @@ def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
         in_relay["groups"] = (1,)
     return Operator(
         name="nn." + name,
-        infer=_infer,
+        infer=infer,
         shapes=shapes,
         accuracy=DOT,
         accepts=is_image(n),

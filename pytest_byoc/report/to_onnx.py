@@ -110,8 +110,8 @@ def _clip(c: _Context) -> None:
 # --- images: ONNX knows NCHW and OIHW alone ------------------------------------------------------
 
 
-def _channels_first(c: _Context, layout: str) -> str:
-    x = c.node.inputs[0]
+def _channels_first(c: _Context, layout: str, x: str = "") -> str:
+    x = x or c.node.inputs[0]
     if layout == "NCHW":
         return x
     return c.writer.transpose(x, [layout.index(a) for a in "NCHW"])
@@ -128,15 +128,23 @@ def _image(c: _Context, layout: str, op: str, inputs: Sequence[str], **attrs: An
         c.writer.transpose(y, ["NCHW".index(a) for a in layout], c.node.outputs)
 
 
+def _widened(c: _Context) -> list[str]:
+    """The operands, cast to the dtype in which their products are summed."""
+    to = c.attrs.get("out_dtype", c.x.dtype)
+    if to == c.x.dtype:
+        return list(c.node.inputs)
+    return [c.writer.add("Cast", [i], to=_element_type(to)) for i in c.node.inputs]
+
+
 def _conv2d(c: _Context) -> None:
     a = c.attrs
-    if a.get("out_layout") or a.get("out_dtype"):
-        raise NotExpressible("nn.conv2d with out_layout or out_dtype has no ONNX operator.")
-    weight, layout = c.node.inputs[1], a["kernel_layout"]
+    if a.get("out_layout"):
+        raise NotExpressible("nn.conv2d with out_layout has no ONNX operator.")
+    (x, weight), layout = _widened(c), a["kernel_layout"]
     if layout != "OIHW":
         weight = c.writer.transpose(weight, [layout.index(d) for d in "OIHW"])
     _image(
-        c, a["data_layout"], "Conv", [_channels_first(c, a["data_layout"]), weight],
+        c, a["data_layout"], "Conv", [_channels_first(c, a["data_layout"], x), weight],
         kernel_shape=list(a["kernel_size"]), pads=list(a["padding"]), strides=list(a["strides"]),
         dilations=list(a["dilation"]), group=a["groups"],
     )
@@ -172,12 +180,12 @@ def _global_pool(op: str) -> Write:
 
 
 def _dense(c: _Context) -> None:
-    c.result("Gemm", c.node.inputs, transB=1)
+    c.result("Gemm", _widened(c), transB=1)
 
 
 def _matmul(c: _Context) -> None:
     operands = []
-    for name, type_, flag in zip(c.node.inputs, c.types, ("transpose_a", "transpose_b")):
+    for name, type_, flag in zip(_widened(c), c.types, ("transpose_a", "transpose_b")):
         order = list(range(type_.rank))
         order[-2:] = [order[-1], order[-2]]
         operands.append(c.writer.transpose(name, order) if c.attrs[flag] else name)

@@ -31,6 +31,7 @@ from . import (
     normalization,
     pooling_nd,
     quantized,
+    quantized_arithmetic,
     rearranging,
     resize,
     sampling,
@@ -66,6 +67,7 @@ TABLES: tuple[Any, ...] = (
     contraction,
     attention,
     quantized,
+    quantized_arithmetic,
 )
 
 

@@ -158,6 +158,9 @@ def evaluate(
 ) -> tuple[np.ndarray, ...]:
     x, dtype, out = arrays[0], arrays[0].dtype, outs[0].shape
     with np.errstate(all="ignore"):
+        if a.get("out_dtype", dtype) != dtype:
+            arrays = [v.astype(a["out_dtype"]) for v in arrays]
+            return evaluate(name, arrays, a, outs, add)
         if name in UNARY:
             y = UNARY[name](x, a).astype(outs[0].dtype)
         elif name in BINARY:

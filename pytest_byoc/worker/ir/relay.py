@@ -245,12 +245,32 @@ def partition_facts(module: Any) -> Dict[str, Any]:
 # --- building and running --------------------------------------------------------------------
 
 
+def _quantized(module: Any) -> bool:
+    """Whether the host's part of the module calls an operator of the dialect QNN."""
+    import tvm
+    from tvm import relay
+
+    found: List[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, tvm.ir.Op) and e.name.startswith("qnn."):
+            found.append(e.name)
+
+    for function in module.functions.values():
+        if isinstance(function, relay.Function) and not _has(function.attrs, "Compiler"):
+            relay.analysis.post_order_visit(function.body, visit)
+    return bool(found)
+
+
 def build(module: Any, executor: str, opt_level: int) -> Executable:
     """Compiles for the host's LLVM target and an executor of `executors()`."""
     import tvm
     from tvm import relay
 
-    with tvm.transform.PassContext(opt_level=opt_level):
+    # What quantised operators become reshapes zero points. Unless such constants are folded, TVM
+    # cannot plan the memory of one that it fuses with nothing.
+    required = ["FoldConstant"] if _quantized(module) else []
+    with tvm.transform.PassContext(opt_level=opt_level, required_pass=required):
         if executor == "graph":
             return GraphExecutable(relay.build(module, target=host_target()))
         return VMExecutable(relay.vm.compile(module, target=host_target()))
