@@ -150,7 +150,8 @@ def telling(case: Case, dtype: str) -> list[float]:
     # being a number.
     if any(part in case.name for part in ("softmax", "norm", "attention", "variance", "std")):
         values.append(np.nan)
-    if case.name.startswith("is"):
+    # Nor does a power of zero.
+    if case.name.startswith("is") or case.name == "power":
         values += [np.nan, np.inf]
     if case.name == "one_hot":
         # Each position depends on whether it is the one named.

@@ -232,30 +232,10 @@ def _transpose_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Ten
     return ns.qnn.op.conv2d_transpose(*args, **attrs, out_dtype="int32")
 
 
-def _transpose_padding(x: TensorType, chosen: Attrs) -> Classes:
-    """Padding that leaves some of what is spread."""
-    spans = [
-        (n - 1) * s + k for n, s, k in zip(x.shape[2:], chosen["strides"], chosen["kernel_size"])
-    ]
-
-    def fits(*pads: Tuple[int, int, int, int]) -> Tuple[Tuple[int, int, int, int], ...]:
-        return tuple(p for p in pads if p[0] + p[2] < spans[0] and p[1] + p[3] < spans[1])
-
-    return {
-        "none": ((0, 0, 0, 0),),
-        "symmetric": fits((1, 1, 1, 1), (1, 0, 1, 0)),
-        "asymmetric": fits((0, 1, 1, 2), (2, 1, 0, 0)),
-    }
-
-
-def _output_padding(x: TensorType, chosen: Attrs) -> Classes:
-    """Less than the stride."""
-    sh, sw = chosen["strides"]
-    more = tuple(p for p in ((1, 1), (1, 0), (0, 1)) if p[0] < sh and p[1] < sw)
-    return {"none": ((0, 0),), "some": more} if more else {"none": ((0, 0),)}
-
-
 _CONV2D = _named(convolution.OPERATORS, "nn.conv2d")
+_TRANSPOSE = _named(transposed.OPERATORS, "nn.conv2d_transpose")
+#: Of the parameters of nn.conv2d_transpose, what TVM's LLVM build has here.
+_ONLY = {"data_layout": ("NCHW",), "kernel_layout": ("IOHW",), "groups": (1,)}
 _DENSE = _named(matrix.OPERATORS, "nn.dense")
 _BATCH = _named(matrix.OPERATORS, "nn.batch_matmul")
 
@@ -296,22 +276,15 @@ OPERATORS: Tuple[Operator, ...] = (
     _product(
         "qnn.conv2d_transpose",
         infer=_transpose_infer,
-        shapes=((1, 4, 5, 6), (2, 3, 4, 7), (1, 1, 3, 1), (3, 2, 1, 4)),
-        accepts=lambda x: x.rank == 4 and x.size > 0,
+        shapes=_TRANSPOSE.shapes,
+        accepts=_TRANSPOSE.accepts,
         operands=_transpose_operands,
         parameters=(
-            # What TVM's LLVM build has: NCHW and one group.
-            Parameter("data_layout", {"nchw": ("NCHW",)}),
-            Parameter("kernel_layout", {"iohw": ("IOHW",)}),
-            Parameter("groups", {"one": (1,)}),
-            Parameter("channels", {"plain": (5, 3), "one": (1,)}),
-            Parameter(
-                "kernel_size",
-                {"square": ((3, 3),), "uneven": ((2, 3), (3, 1)), "pointwise": ((1, 1),)},
+            *(
+                p.narrowed(_ONLY[p.name]) if p.name in _ONLY else p
+                for p in _TRANSPOSE.parameters
+                if p.name not in ("dilation", "out_dtype")
             ),
-            Parameter("strides", {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (3, 2))}),
-            Parameter("padding", _transpose_padding),
-            Parameter("output_padding", _output_padding),
             _KERNEL_DTYPE,
             _ZERO_POINTS,
             _kernel_scale("channels"),

@@ -71,7 +71,8 @@ class Parameter:
         """The same parameter with no values but those."""
 
         def classes(x: TensorType, chosen: Attrs) -> Classes:
-            return {k: [v for v in vs if v in taken] for k, vs in self.values(x, chosen).items()}
+            kept = {k: [v for v in vs if v in taken] for k, vs in self.values(x, chosen).items()}
+            return {k: vs for k, vs in kept.items() if vs}
 
         return replace(self, classes=classes)
 

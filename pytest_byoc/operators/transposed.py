@@ -75,7 +75,8 @@ def _strides(x: TensorType, chosen: Attrs) -> Classes:
 
 def _reach(chosen: Attrs) -> List[int]:
     """By how much an element reaches beyond itself along each axis."""
-    return [(k - 1) * d for k, d in zip(chosen["kernel_size"], chosen["dilation"])]
+    kernel = chosen["kernel_size"]
+    return [(k - 1) * d for k, d in zip(kernel, chosen.get("dilation", (1,) * len(kernel)))]
 
 
 def _padding(x: TensorType, chosen: Attrs) -> Classes:
