@@ -150,8 +150,7 @@ def telling(case: Case, dtype: str) -> list[float]:
     # being a number.
     if any(part in case.name for part in ("softmax", "norm", "attention", "variance", "std")):
         values.append(np.nan)
-    # Nor does a power of zero.
-    if case.name.startswith("is") or case.name == "power":
+    if case.name.startswith("is"):
         values += [np.nan, np.inf]
     if case.name == "one_hot":
         # Each position depends on whether it is the one named.
@@ -173,6 +172,8 @@ def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str, dtype:
             a if o.role in (FRESH, CONSTANT) else np.where(a == 0, a.dtype.type(1), a)
             for a, o in zip(case.arrays, case.operands, strict=True)
         ]
+        if name == "power" and not case.arrays[1].all():
+            continue  # the zeroth power depends on its base only where that is NaN, if at all
         before = case.plain()
         for operand, array in enumerate(case.arrays):
             if case.operands[operand].role in (FRESH, CONSTANT) or array.dtype == bool:
