@@ -270,9 +270,12 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         for message in report.raised():
             raised = message["raised"]
             how = f" under the {message['executor']} executor" if message.get("executor") else ""
+            check = where or ("offload" if message["stage"] == "partition" else "process")
+            if _ran_before(message, report):
+                check, how = "rerun", f"{how} though the first run did not"
             findings.append(
                 Finding(
-                    where or ("offload" if message["stage"] == "partition" else "process"),
+                    check,
                     ERROR, message["stage"], raised["type"],
                     f"{message['stage']} raised {raised['type']}{how}: {_last_line(raised['message'])}",
                     {"exception": raised, "executor": message.get("executor")},
@@ -295,6 +298,12 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
             ),
         )
     return findings
+
+
+def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
+    """Whether it is a later run that raised, under an executor whose first run had succeeded."""
+    ran = {executor for executor, _ in report.facts("outputs")}
+    return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
 def _last_line(message: str) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from reference_kernels import KERNELS, Bounded, exact
 
+from .folding import Folding
 from .graph import Graph
 
 
@@ -19,9 +20,10 @@ def evaluate(graph: Graph, arrays: Mapping[str, np.ndarray]) -> list[Bounded]:
     values: dict[str, Bounded] = {
         s.name: exact(arrays[s.name], s.type.dtype) for s in graph.sources()
     }
+    folding = Folding(graph)
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             result = KERNELS[node.op]([values[i] for i in node.inputs], node.attrs)
-            results = result if isinstance(result, tuple) else (result,)
-            values.update(zip(node.outputs, results))
+            first, *others = result if isinstance(result, tuple) else (result,)
+            values.update(zip(node.outputs, (folding.widen(node, values, first), *others)))
     return [values[o] for o in graph.outputs]

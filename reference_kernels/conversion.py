@@ -49,7 +49,8 @@ def _to_bool(x: Bounded) -> Bounded:
 
 def converted(x: Bounded, dtype: str) -> Bounded:
     """To a float type: rounded where the value is not representable. To an integer: towards zero,
-    ambiguous where the interval crosses an integer, for NaN and beyond the type's range."""
+    ambiguous where the interval crosses an integer, for NaN and beyond the type's range. Of an integer
+    to an unsigned one: modulo 2^n, C11 6.3.1.3."""
     if dtype == x.dtype:
         return x
     if dtype in UNIT_ROUNDOFF:
@@ -57,7 +58,9 @@ def converted(x: Bounded, dtype: str) -> Bounded:
     if dtype == "bool":
         return _to_bool(x)
     if not x.is_float:
-        return integer(x.value, x.ambiguous, dtype)
+        wraps = dtype.startswith("uint")
+        value = np.mod(x.value, np.iinfo(dtype).max + 1) if wraps else x.value
+        return integer(value, x.ambiguous, dtype)
     info = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         low, high = np.trunc(x.low), np.trunc(x.high)

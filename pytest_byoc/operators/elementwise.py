@@ -167,7 +167,7 @@ OPERATORS: Tuple[Operator, ...] = (
     _unary("log", "2 ulp", domain=(0.25, 4.0)),
     _unary("sqrt", _IEEE, domain=(0.0, 4.0)),
     _unary("abs", _EXACT, dtypes=NUMBERS),
-    _unary("negative", _EXACT, dtypes=NUMBERS),
+    _unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
     _unary("floor", _EXACT),
     _unary("ceil", _EXACT),
     binary("add", _IEEE),

@@ -49,10 +49,10 @@ class _Instance:
         self._dtype = self._common_dtype()
 
     def graph(self) -> Graph:
-        root, _ = self._resolve(self._pattern.root)
+        root, demands = self._resolve(self._pattern.root)
         if self._pattern.nodes[root].kind not in ("call", "item", "tuple"):
             raise NoInstance("the pattern matches values that no operator makes")
-        outputs = self._visit(root)
+        outputs = self._visit(root, demands)
         if not self._builder.nodes:
             raise NoInstance("the pattern holds no operator")
         return self._builder.graph(*outputs)

@@ -178,11 +178,17 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         data = s.data if dtype in FLOATS else None
         return replace(s, type=TensorType(s.type.shape, dtype), low=low, high=high, data=data)
 
+    # What names the dtype it returns follows.
+    nodes = {
+        i: replace(n, attrs={**n.attrs, "out_dtype": dtype})
+        for i, n in enumerate(graph.nodes)
+        if n.attrs.get("out_dtype") == old
+    }
     changed = _retyped(
         Graph(
             tuple(map(change, graph.inputs)), tuple(map(change, graph.constants)), graph.nodes, graph.outputs
         ),
-        {},
+        nodes,
     )
     if changed is None:
         return None

@@ -14,6 +14,8 @@ ROUNDS = (range(4), range(4, 20), range(20, 60))
 #: After a pattern has been matched, its other ways are not looked for any further than this round.
 _PATIENCE = 2
 
+_RAISES = "partitioning raises"
+
 #: Names of the composites the partitioner makes of each graph; None where it fails.
 Matches = Callable[[Sequence[Graph]], "list[frozenset[str] | None]"]
 
@@ -55,8 +57,8 @@ def search(pattern: Pattern, ir: str, matches: Matches) -> Found:
                 continue
             left.append(way)
             seen.update(name for t in taken if t for name in t)
-            if graphs and all(t is None for t in taken):
-                why.append("partitioning raises")
+            if graphs and all(t is None for t in taken) and _RAISES not in why:
+                why.append(_RAISES)
         open_ways = left
     if not found.fragments:
         found.reason = _reason(pattern, seen, why)
