@@ -63,7 +63,8 @@ class Folding:
             return node, None
         if node.op in _TRANSPARENT:
             return self._sizes.get(node.inputs[0]), None
-        constant = [i for i in _SUMS.get(node.op, (0, 1)) if node.inputs[i] in self._constants]
+        foldable = _SUMS.get(node.op, (0, 1) if node.op == "multiply" else ())
+        constant = [i for i in foldable if node.inputs[i] in self._constants]
         if node.op in _SUMS and len(constant) == 1:
             before = self._size(node.inputs[1 - constant[0]], values)
             added = np.abs(_addend(node, values[node.inputs[constant[0]]].value, y))
