@@ -9,7 +9,7 @@ import numpy as np
 from .bounded import Bounded, rounded
 from .convolution import channels_first, image_axes, laid_out, windows
 from .elementwise import Attrs, Kernel
-from .reduction import chosen, summed
+from .reduction import chosen, quotient, summed
 
 
 def _pooled(x: Bounded, attrs: Attrs, fill: float) -> Bounded:
@@ -45,6 +45,8 @@ def average(view: Bounded, count: np.ndarray) -> Bounded:
     """The sum of each window [N, C, *out, *kernel], by a count [*out]."""
     n = len(view.shape) // 2
     total = summed(view, tuple(range(n + 1, 2 * n)), False)
+    if not view.is_float:
+        return quotient(total, count.astype(np.int64))
     with np.errstate(all="ignore"):
         error = np.where(total.ambiguous, 0.0, total.error) / count
         return rounded(total.value / count, error, total.ambiguous, view.dtype, 3.0)

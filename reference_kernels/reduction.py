@@ -22,7 +22,8 @@ def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
 def summed(
     x: Bounded, axes: tuple[int, ...], keepdims: bool, divisor: float = 1.0, ulps: float = 0.0
 ) -> Bounded:
-    """The sum over `axes`, divided by `divisor`, with `ulps` roundings for the division."""
+    """The sum over `axes`, divided by `divisor`, with `ulps` roundings for the division; of integers
+    towards zero."""
 
     def reduce(v: np.ndarray) -> Any:
         return np.sum(v, axis=axes, keepdims=keepdims)
@@ -32,7 +33,7 @@ def summed(
     if not x.is_float:
         # Partial sums must not overflow either.
         largest = integer(reduce(np.abs(x.value)), ambiguous, x.dtype)
-        return integer(reduce(x.value), largest.ambiguous, x.dtype)
+        return quotient(integer(reduce(x.value), largest.ambiguous, x.dtype), np.array(int(divisor)))
     magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
     with np.errstate(all="ignore"):
         total = accumulated(
@@ -42,6 +43,12 @@ def summed(
             return total
         error = np.where(total.ambiguous, 0.0, total.error) / divisor
         return rounded(total.value / divisor, error, total.ambiguous, x.dtype, ulps)
+
+
+def quotient(total: Bounded, count: np.ndarray) -> Bounded:
+    """An integer by a count, towards zero. The count must fit the type too."""
+    value = np.sign(total.value) * (np.abs(total.value) // count)
+    return integer(value, total.ambiguous | (count > np.iinfo(total.dtype).max), total.dtype)
 
 
 def sum_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -57,11 +64,7 @@ def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     axes = axes_of(attrs, len(x.shape))
     count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
-    if x.is_float:
-        return summed(x, axes, attrs["keepdims"], float(count), 3.0)
-    total = summed(x, axes, attrs["keepdims"])
-    value = np.sign(total.value) * (np.abs(total.value) // count)
-    return integer(value, total.ambiguous | (count > np.iinfo(x.dtype).max), x.dtype)
+    return summed(x, axes, attrs["keepdims"], float(count), 3.0)
 
 
 def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Bounded:

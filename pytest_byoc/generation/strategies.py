@@ -71,6 +71,7 @@ def graphs(
     dtype = draw(st.sampled_from([dtypes[0]] * len(dtypes) + [*dtypes]))
     last: str | None = None
     last_op = ""
+    kept: list[str] = []
     while len(builder.nodes) < count or (must >= 0 and not builder.nodes):
         due = must >= 0 and len(builder.nodes) >= must
         left = count - len(builder.nodes)
@@ -80,6 +81,7 @@ def graphs(
             if small or due:
                 part = draw(st.sampled_from(small or fragments))
                 last, last_op = _draw_part(draw, builder, part), part.nodes[-1].op
+                kept.append(last)
                 must = -1 if not focus else must
                 continue
         if due and focus is not None:
@@ -90,7 +92,16 @@ def graphs(
         lead = _draw_lead(draw, builder, op, dtype, last if follow else None, ir)
         outputs = _draw_node(draw, builder, op, lead)
         last, last_op = outputs[0], op.name
-    return builder.graph(*_draw_outputs(draw, builder))
+    return builder.graph(*_draw_outputs(draw, builder, kept))
+
+
+def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:
+    """Values the outputs depend on, themselves included."""
+    wanted = set(outputs)
+    for node in reversed(builder.nodes):
+        if wanted.intersection(node.outputs):
+            wanted.update(node.inputs)
+    return wanted
 
 
 def _draw_part(draw: st.DrawFn, builder: Builder, part: Graph) -> str:
@@ -189,8 +200,10 @@ def _result(
     return op.infer([o.type for o in op.operands(x, chosen)], op.attrs(chosen))
 
 
-def _draw_outputs(draw: st.DrawFn, builder: Builder) -> list[str]:
-    """Values nobody uses, in some order, and now and then one that is used, twice, or an input."""
+def _draw_outputs(draw: st.DrawFn, builder: Builder, kept: Sequence[str]) -> list[str]:
+    """Values nobody uses, in some order, and now and then one that is used, twice, or an input.
+
+    kept: those that must not become dead code."""
     used = {i for n in builder.nodes for i in n.inputs}
     made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
     leaves = [o for o in made if o not in used]
@@ -200,6 +213,8 @@ def _draw_outputs(draw: st.DrawFn, builder: Builder) -> list[str]:
     if others and draw(st.integers(0, 4)) != 4:
         outputs = others + outputs
     outputs = outputs[-_MAX_OUTPUTS:]
+    live = _needed(builder, outputs)
+    outputs += [name for name in dict.fromkeys(kept) if name not in live]
     extra = draw(st.integers(0, 9))
     if len(outputs) < _MAX_OUTPUTS and extra >= 6:
         pool = made if extra < 9 else [s.name for s in builder.inputs] or made

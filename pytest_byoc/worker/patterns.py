@@ -3,7 +3,8 @@
 A pattern is a list of nodes, each referring to earlier ones by number; the last is the root. A part
 used twice is one node. Forms:
 
-    {"is": "wildcard"}     {"is": "constant"}     {"is": "variable"}
+    {"is": "wildcard"}     {"is": "variable"}
+    {"is": "constant"}, of a given value with "dtype", "shape" and "data" (its elements, row-major)
     {"is": "call", "ops": [names] or None, "args": [numbers] or None, "more": bool}
     {"is": "tuple", "of": [numbers] or None}      {"is": "item", "of": [number], "index": int or None}
     {"is": "or", "of": [two numbers]}             {"is": "and", "of": [two numbers]}
@@ -64,7 +65,9 @@ def _node(p: Any, visit: Any) -> Node:
     if kind in ("VarPattern", "DataflowVarPattern"):
         return {"is": "variable"}
     if kind == "ExprPattern" and type(p.expr).__name__ == "Constant":
-        return {"is": "constant"}
+        value = p.expr.data.numpy()
+        given = {"dtype": str(value.dtype), "shape": list(value.shape), "data": value.ravel().tolist()}
+        return {"is": "constant", **given}
     return {"is": "other", "class": kind}
 
 

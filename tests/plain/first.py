@@ -172,7 +172,7 @@ def evaluate(
         elif name.startswith("nn.global"):
             terms = images(x, a["layout"]).reshape(*images(np.empty(out), a["layout"]).shape, -1)
             y = terms.max(axis=-1) if "max" in name else add(terms) / dtype.type(terms.shape[-1])
-            y = images(y, a["layout"], back=True)
+            y = images(y.astype(dtype), a["layout"], back=True)
         elif name in ("sum", "mean", "max", "min", "prod"):
             y = plain_reduction(name, x, a, out, add)
         elif name in ("nn.softmax", "nn.log_softmax"):

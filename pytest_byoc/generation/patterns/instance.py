@@ -47,6 +47,8 @@ class _Instance:
         self._plainness = self._random.choice((0.9, 0.7, 0.4))
         #: The dtype new values have, where the operator takes it: one that all operators take, if any.
         self._dtype = self._common_dtype()
+        #: Shapes that the choosiest of the operators takes: others mostly take them too.
+        self._shapes = self._choosiest_shapes()
 
     def graph(self) -> Graph:
         root, demands = self._resolve(self._pattern.root)
@@ -59,23 +61,33 @@ class _Instance:
 
     # --- walking the pattern -----------------------------------------------------------------
 
-    def _common_dtype(self) -> str | None:
-        taken: list[set[str]] = []
-        order: list[str] = []
+    def _operators(self) -> list[list[Operator]]:
+        """For each call, the records it may be of."""
+        found: list[list[Operator]] = []
 
         def visit(number: int) -> None:
             number, _ = self._resolve(number)
             node = self._pattern.nodes[number]
             if node.kind == "call" and node.ops is not None:
                 name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
-                found = [d for op in records(self._ir, name) for d in runnable(op, self._ir)]
-                taken.append(set(found))
-                order.extend(found)
+                found.append(records(self._ir, name))
             for part in node.of or ():
                 visit(part)
 
         visit(self._pattern.root)
-        common = [d for d in dict.fromkeys(order) if all(d in t for t in taken)]
+        return [ops for ops in found if ops]
+
+    def _choosiest_shapes(self) -> tuple[tuple[int, ...], ...]:
+        def ranks(ops: list[Operator]) -> int:
+            return len({len(s) for op in ops for s in op.shapes})
+
+        ops = min(self._operators(), key=ranks, default=[])
+        return tuple(s for op in ops for s in op.shapes)
+
+    def _common_dtype(self) -> str | None:
+        taken = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
+        order = dict.fromkeys(d for found in taken for d in found)
+        common = [d for d in order if all(d in found for found in taken)]
         if not common:
             return None
         # float32 and float16 are what most tables are written for.
@@ -177,12 +189,23 @@ class _Instance:
             x = self._first(op, given, demands, plain)
             if x is None:
                 continue
-            chosen = choose_parameters(op, x, lambda n, c: self._pick(n, c, demands, plain))  # noqa: B023
+            shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
+            chosen = choose_parameters(
+                op, x, lambda n, c: self._pick(n, c, demands, plain, shapes)  # noqa: B023
+            )
             operands = op.operands(x, chosen)
             if not self._fits(op, operands, chosen, given, slots, more, demands):
                 continue
             return self._node(op, operands, chosen, given, slots)
         return None
+
+    def _given_type(self, slot: str | int) -> TensorType | None:
+        """The type of a constant whose value the pattern gives."""
+        node = self._pattern.nodes[slot] if isinstance(slot, int) else None
+        if node is None or node.data is None:
+            return None
+        assert node.shape is not None and node.dtype is not None
+        return TensorType(node.shape, node.dtype)
 
     def _given(self, slot: str | int) -> str | None:
         """The value in a slot, if there is one already."""
@@ -204,15 +227,22 @@ class _Instance:
         wanted = demands.get("dtype") or self._dtype
         if wanted not in allowed:
             wanted = allowed[0] if plain else self._random.choice(allowed)
-        shapes = [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
+        pool = self._shapes if plain or self._random.random() < 0.8 else op.shapes
+        shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
+        shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
             return None
         return TensorType(shapes[0] if plain else self._random.choice(shapes), wanted)
 
     def _pick(
-        self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool
+        self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,
+        shapes: Sequence[tuple[int, ...]],
     ) -> Any:
         values = list(classes.values())
+        if name == "other_shape":
+            fitting = [v for found in values for v in found if tuple(v) in shapes]
+            if fitting:
+                return fitting[0]
         if name in demands.get("attrs", {}):
             wanted = _thawed(demands["attrs"][name])
             same = [v for found in values for v in found if _thawed(v) == wanted]
@@ -245,6 +275,9 @@ class _Instance:
             if value is not None and self._builder.types[value] != operand.type:
                 return False
             if operand.role == CONSTANT and isinstance(slot, str):
+                return False
+            wanted = self._given_type(slot)
+            if wanted is not None and wanted != operand.type:
                 return False
             # A leaf used twice is one value.
             if isinstance(slot, int) and types.setdefault(slot, operand.type) != operand.type:
@@ -288,6 +321,8 @@ class _Instance:
         if node is not None and node.kind in ("constant", "variable"):
             constant = node.kind == "constant"
         make = self._builder.constant if constant else self._builder.input
+        if node is not None and node.data is not None:
+            return make(operand.type, low, high, node.data if operand.type.shape else node.data[0])
         return make(operand.type, low, high, operand.data)
 
 

@@ -14,7 +14,8 @@ Way = Mapping[int, int]
 class Tree:
     """A node of a pattern. kind: wildcard, constant, variable, call, tuple, item, or, and, with, other.
 
-    of: numbers of its parts; None where the pattern leaves them open. ops: a call's operators, any of
+    data: the elements of a constant of a given value, of which dtype and shape are the type. of: numbers
+    of its parts; None where the pattern leaves them open. ops: a call's operators, any of
     which matches. more: a call may have more arguments. index: of an item, None for any. attrs, dtype,
     shape: what `with` demands.
     """
@@ -28,6 +29,7 @@ class Tree:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     text: str = ""
+    data: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def parse(name: str, described: Sequence[Mapping[str, Any]]) -> Pattern:
             d.get("dtype"),
             None if d.get("shape") is None else tuple(d["shape"]),
             d.get("class", ""),
+            None if d.get("data") is None else tuple(d["data"]),
         )
 
     return Pattern(name, tuple(node(d) for d in described))
