@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -160,7 +161,8 @@ def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
         # compiled for other convolutions of this layout, nor anything but OIHW for NCHW.
         hwoi = ("HWOI",) if chosen["groups"] == chosen["channels"] else ()
         return {"hwoi": hwoi, "hwio": ("HWIO",)}
-    return kernel_layout(x, chosen)
+    ohwi: Classes = {"ohwi": ("OHWI",)} if chosen["data_layout"] == "NHWC" else {}
+    return {**kernel_layout(x, chosen), **ohwi}
 
 
 def parameters(
@@ -271,7 +273,8 @@ OPERATORS: Tuple[Operator, ...] = (
         operands=conv_operands,
         dtypes=NUMBERS,
         parameters=(*parameters(kernel=_kernel_layout_2d), OUT_DTYPE),
-        relay=relay("conv2d"),
-        relax=relax("conv2d"),
+        # OHWI is what CUTLASS and Arm's libraries take.
+        relay=replace(relay("conv2d"), unbuilt={"kernel_layout": ("OHWI",)}),
+        relax=replace(relax("conv2d"), unbuilt={"kernel_layout": ("OHWI",)}),
     ),
 )

@@ -170,9 +170,10 @@ OPERATORS: Tuple[Operator, ...] = (
     Operator(
         name="nn.batch_flatten",
         infer=_flatten_infer,
-        shapes=SHAPES,
+        # Relax takes no vectors.
+        shapes=tuple(s for s in SHAPES if len(s) > 1),
         accuracy="exact",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=lambda x: x.rank > 1 and x.size > 0,
         dtypes=ANY,
         relay=call("nn.batch_flatten"),
         relax=call("nn.batch_flatten"),

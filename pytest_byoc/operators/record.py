@@ -32,11 +32,13 @@ ANY = NUMBERS + ("bool",)
 class Lowering:
     """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
     `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
-    takes, where the other IR takes more."""
+    takes, where the other IR takes more. unbuilt: by parameter, values that the IR takes and a target may
+    claim, but TVM's LLVM build cannot compile, so that nothing can be judged with them."""
 
     op: str
     build: Build
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    unbuilt: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         for name, taken in self.only.items():
@@ -67,11 +69,14 @@ class Parameter:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
 
-    def narrowed(self, taken: Sequence[Any]) -> Parameter:
-        """The same parameter with no values but those."""
+    def narrowed(self, taken: Optional[Sequence[Any]], left_out: Sequence[Any] = ()) -> Parameter:
+        """The same parameter with no values but those taken (None: all), and without some."""
+
+        def keep(value: Any) -> bool:
+            return (taken is None or value in taken) and value not in left_out
 
         def classes(x: TensorType, chosen: Attrs) -> Classes:
-            kept = {k: [v for v in vs if v in taken] for k, vs in self.values(x, chosen).items()}
+            kept = {k: [v for v in vs if keep(v)] for k, vs in self.values(x, chosen).items()}
             return {k: vs for k, vs in kept.items() if vs}
 
         return replace(self, classes=classes)
@@ -161,10 +166,19 @@ class Operator:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
 
     def within(self, ir: Optional[str]) -> Operator:
-        """The operator with the parameters' values that the IR takes (None: all of them)."""
-        only = getattr(self, ir).only if ir is not None and ir in self.irs() else {}
-        parameters = (p.narrowed(only[p.name]) if p.name in only else p for p in self.parameters)
-        return replace(self, parameters=tuple(parameters)) if only else self
+        """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
+        IR takes)."""
+        lowerings = [getattr(self, i) for i in ((ir,) if ir in self.irs() else self.irs())]
+        only = lowerings[0].only if ir in self.irs() else {}
+        unbuilt = lowerings[0].unbuilt
+        if not only and not unbuilt:
+            return self
+
+        def narrowed(p: Parameter) -> Parameter:
+            known = p.name in only or p.name in unbuilt
+            return p.narrowed(only.get(p.name), unbuilt.get(p.name, ())) if known else p
+
+        return replace(self, parameters=tuple(narrowed(p) for p in self.parameters))
 
     def attrs(self, chosen: Attrs) -> Dict[str, Any]:
         """The attributes among the chosen parameters."""
