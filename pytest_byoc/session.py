@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import onnx_nodes
 from .examine import Examiner
-from .generation.patterns import Found, Pattern, search
+from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
 from .generation.systematic import Case, cases, default_case
@@ -101,9 +101,11 @@ class TargetSession:
     # --- the target's patterns ---------------------------------------------------------------
 
     def patterns(self) -> list[str]:
-        """Names of the patterns TVM has registered for the target."""
+        """Names of the patterns TVM has registered for the target, made of the operators asked for."""
         if self._patterns is None:
-            self._patterns = {p.name: p for p in self.examiner.claims.patterns()}
+            found = self.examiner.claims.patterns()
+            chosen = set(self.settings.operators)
+            self._patterns = {p.name: p for p in found if made_of(p, chosen, self.ir)}
         return list(self._patterns)
 
     def found(self, name: str) -> Found:
@@ -120,7 +122,8 @@ class TargetSession:
     def fragments(self) -> list[Graph]:
         """A graph for each pattern, of as few operators as were found."""
         found = (self.found(name).fragments for name in self.patterns())
-        return [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
+        smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
+        return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
 
     def _takes(self, graph: Graph) -> bool:
         claim = self.examiner.claims.of(graph)

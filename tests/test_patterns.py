@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_byoc.claims import Claims
-from pytest_byoc.generation.patterns import NoInstance, Pattern, instance, near_misses, parse, search, ways
+from pytest_byoc.generation.patterns import (
+    NoInstance,
+    Pattern,
+    instance,
+    made_of,
+    near_misses,
+    parse,
+    search,
+    ways,
+)
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.worker.client import Worker
@@ -85,6 +94,12 @@ def test_attributes_and_dtypes_a_pattern_demands_are_met() -> None:
 def test_what_no_graph_can_be_made_for_is_said(nodes: Sequence[dict[str, object]], reason: str) -> None:
     with pytest.raises(NoInstance, match=reason):
         instance(parse("p", nodes), {}, "relay", 0)
+
+
+def test_patterns_of_chosen_operators() -> None:
+    assert made_of(CONV, {"nn.conv2d", "nn.bias_add", "clip"}, "relay")
+    assert not made_of(CONV, {"nn.conv2d", "nn.bias_add"}, "relay")
+    assert made_of(SWISH, set(OPERATORS), "relax") and not made_of(SWISH, {"sigmoid"}, "relax")
 
 
 def test_near_misses_are_valid_and_different() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .instance import NoInstance, instance
+from .instance import NoInstance, instance, made_of
 from .near_misses import near_misses, spread
 from .search import Found, Fragment, search
 from .tree import Pattern, parse, ways
@@ -13,6 +13,7 @@ __all__ = [
     "NoInstance",
     "Pattern",
     "instance",
+    "made_of",
     "near_misses",
     "parse",
     "search",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...graph import Graph, TensorType
@@ -27,6 +27,15 @@ def records(ir: str, name: str) -> list[Operator]:
     """The records that lower to an IR's operator of that name, its namesake first."""
     found = [op for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
     return sorted(found, key=lambda op: op.name != name)
+
+
+def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
+    """Whether each call of a pattern may be of one of these operators, or of none that is known."""
+    for node in pattern.nodes:
+        known = [op.name for name in node.ops or () for op in records(ir, name)]
+        if node.kind == "call" and known and not set(known) & set(operators):
+            return False
+    return True
 
 
 def instance(pattern: Pattern, way: Way, ir: str, seed: int) -> Graph:
