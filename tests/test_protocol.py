@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from pytest_byoc.worker.protocol import Decoder, ProtocolError, encode
+from pytest_byoc.generation.data import numpy_dtype
+from pytest_byoc.worker.protocol import Bfloat16, Decoder, ProtocolError, dtype_name, encode
 
 
 def test_round_trip_in_pieces() -> None:
@@ -37,3 +40,16 @@ def test_garbage_is_refused(data: bytes) -> None:
 def test_pickle_is_refused() -> None:
     with pytest.raises(TypeError):
         encode({"object": object()})
+
+
+def test_bfloat16_keeps_its_bits_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.arange(6).reshape(2, 3).astype(numpy_dtype("bfloat16"))
+    frame = encode({"x": array})
+    (message,) = Decoder().feed(frame)
+    assert message["x"].dtype == array.dtype and np.array_equal(message["x"], array)
+    # An interpreter without ml_dtypes has the bits, and sends them back under the same name.
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    (message,) = Decoder().feed(frame)
+    assert isinstance(message["x"], Bfloat16) and message["x"].dtype == np.uint16
+    assert dtype_name(message["x"]) == "bfloat16"
+    assert encode(message) == frame
