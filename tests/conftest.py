@@ -63,6 +63,12 @@ def declaration(reference: str, ir: str | None) -> TargetDeclaration:
 
 
 @pytest.fixture(scope="session")
+def tvm_python(ir: str) -> str:
+    """The interpreter that holds the tests' TVM."""
+    return PYTHON
+
+
+@pytest.fixture(scope="session")
 def reference_worker(ir: str) -> Iterator[Worker]:
     worker = Worker(PYTHON, {"role": "reference", "ir": ir, "memory": MEMORY_BYTES}, 60.0)
     worker.start()

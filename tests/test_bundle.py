@@ -144,7 +144,10 @@ def test_literals_of_numpy_and_of_what_has_none() -> None:
 # --- ONNX ----------------------------------------------------------------------------------------
 
 #: Operators that ONNX has for float types and 8-bit integers alone.
-FLOAT_ALONE = ("nn.conv2d", "nn.max_pool2d", "nn.global_max_pool2d")
+FLOAT_ALONE = (
+    *("nn.conv2d", "nn.max_pool2d", "nn.global_max_pool2d"),
+    *("nn.avg_pool2d", "nn.global_avg_pool2d"),
+)
 #: Dtypes that most of ONNX's operators take; of the others it is asked, and may refuse.
 COMMON = ("float32", "float64", "float16", "int32")
 

@@ -56,11 +56,13 @@ def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:
     [
         (
             ["--byoc-target=example_c", "--byoc-operators=nn.relu,frob"],
-            "*unknown operator frob; known are: abs, add*",
+            "*unknown operator frob; known are: abs, acos*",
         ),
         (["--byoc-target=example_c", "--byoc-ir=tflite"], "*unknown IR 'tflite'; known are: relay, relax*"),
         (["--byoc-target=example_c", "--byoc-max-nodes=0"], "*--byoc-max-nodes must be a positive int*"),
         (["--byoc-target=example_c", "--byoc-timeout=soon"], "*--byoc-timeout must be a positive float*"),
+        (["--byoc-target=example_c", "--byoc-timeout=nan"], "*--byoc-timeout must be a positive float*"),
+        (["--byoc-target=example_c", "--byoc-report=/proc/byoc"], "*--byoc-report: *cannot be written*"),
         (["--byoc-replay=x.json"], "*--byoc-replay needs --byoc-target*"),
         (["--byoc-target=example_c", "--byoc-replay=x.json"], "*x.json: there is no such file*"),
     ],
@@ -101,10 +103,16 @@ def test_bad_targets_exit_with_4(
 
 
 def test_no_compiler_is_said_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(pytester.path))
     result = run(pytester, "--byoc-target=example_c")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.str().count("there is no C++ compiler") == 1
+    # Options would be taken for a part of the name.
+    monkeypatch.setenv("CXX", "g++ -O1")
+    result = run(pytester, "--byoc-target=example_c")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count("CXX names 'g++ -O1', which is no program") == 1
 
 
 def test_the_other_ir_says_what_to_install(pytester: pytest.Pytester, ir: str) -> None:

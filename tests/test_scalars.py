@@ -280,13 +280,19 @@ def test_cast(value: Any, source: str, target: str, expected: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "source", "target"),
-    [(300, "int32", "uint8"), (-1, "int8", "uint8"), (128, "uint8", "int8"), (2**31, "int64", "int32")],
+    [(300, "int32", "int8"), (128, "uint8", "int8"), (2**31, "int64", "int32")],
 )
 def test_an_integer_beyond_the_target_is_ambiguous(value: int, source: str, target: str) -> None:
     y = KERNELS["cast"]([exact(np.array(value, source))], {"dtype": target})
     assert isinstance(y, Bounded) and y.ambiguous
     whole = KERNELS["cast"]([around(2.0**63, 0.0, "float64")], {"dtype": "int64"})
     assert isinstance(whole, Bounded) and whole.ambiguous
+
+
+@pytest.mark.parametrize(("value", "expected"), [(300, 44), (-1, 255), (256, 0)])
+def test_an_integer_becomes_unsigned_modulo_its_range(value: int, expected: int) -> None:
+    y = KERNELS["cast"]([exact(np.array(value, "int32"))], {"dtype": "uint8"})
+    assert isinstance(y, Bounded) and y.value == expected and not y.ambiguous
 
 
 def test_casts_that_round_or_cross_zero() -> None:
