@@ -155,7 +155,10 @@ _QUANTIZE = Operator(
         Parameter("out_dtype", {"int8": ("int8",), "uint8": ("uint8",), "int16": ("int16",)}),
         Parameter(
             "scale",
-            lambda x, chosen: scales(x, chosen["axis"], 0.0371, saturating=(0.0071,), coarse=(0.83,)),
+            # The last: what TFLite gives the results of softmax and sigmoid.
+            lambda x, chosen: scales(
+                x, chosen["axis"], 0.0371, saturating=(0.0071,), coarse=(0.83,), unit=(1 / 256, 1 / 32768)
+            ),
             attribute=False,
         ),
         Parameter(
