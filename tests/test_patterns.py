@@ -88,7 +88,7 @@ def test_attributes_and_dtypes_a_pattern_demands_are_met() -> None:
         ([WILD], "no operator makes"),
         ([WILD, call("nonsense", 0)], "nonsense has no record"),
         ([WILD, {"is": "call", "ops": None, "args": [0], "more": False}], "no operator, a PrimFunc"),
-        ([WILD, call("add", 0)], "no parameters of add fit"),
+        ([WILD, call("add", 0)], "add takes 2 operands, the pattern has 1"),
     ],
 )
 def test_what_no_graph_can_be_made_for_is_said(nodes: Sequence[dict[str, object]], reason: str) -> None:

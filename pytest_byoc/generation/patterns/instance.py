@@ -52,6 +52,10 @@ class _Instance:
         self._seed, self._random = seed, random.Random(f"{pattern.name} {sorted(way.items())} {seed}")
         self._builder = Builder(seed=seed + 1)
         self._values: dict[int, tuple[str, ...]] = {}
+        #: How many results a call must have, by its number: those that the pattern takes of it.
+        self._least = self._items()
+        #: The fewest operands an operator was seen to take.
+        self._wanted: dict[str, int] = {}
         #: How often a parameter is left at its default: checks refuse what is odd in several ways.
         self._plainness = self._random.choice((0.9, 0.7, 0.4))
         #: The dtype new values have, where the operator takes it: one that all operators take, if any.
@@ -69,6 +73,14 @@ class _Instance:
         return self._builder.graph(*outputs)
 
     # --- walking the pattern -----------------------------------------------------------------
+
+    def _items(self) -> dict[int, int]:
+        least: dict[int, int] = {}
+        for node in self._pattern.nodes:
+            if node.kind == "item" and node.of is not None:
+                of, _ = self._resolve(node.of[0])
+                least[of] = max(least.get(of, 0), (node.index or 0) + 1)
+        return least
 
     def _operators(self) -> list[list[Operator]]:
         """For each call, the records it may be of."""
@@ -157,10 +169,13 @@ class _Instance:
         turn = self._seed % len(candidates)
         candidates = candidates[turn:] + candidates[:turn]
         slots, more = self._slots(node)
+        demands = {**demands, "results": self._least.get(number, 1)}
         for op in candidates:
             made = self._apply(op, slots, more or node.more, demands)
             if made is not None:
                 return made
+        if not more and not node.more and self._wanted.get(name, 0) > len(slots):
+            raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
         raise NoInstance(f"no parameters of {name} fit the operands the pattern gives it")
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
@@ -204,6 +219,8 @@ class _Instance:
                 op, x, lambda n, c: self._pick(n, c, demands, plain, shapes)  # noqa: B023
             )
             operands = op.operands(x, chosen)
+            name = getattr(op, self._ir).op
+            self._wanted[name] = min(self._wanted.get(name, len(operands)), len(operands))
             if not self._fits(op, operands, chosen, given, slots, more, demands):
                 continue
             return self._node(op, operands, chosen, given, slots)
@@ -300,7 +317,7 @@ class _Instance:
             results = op.infer([o.type for o in operands], attrs)
         except TypeRuleError:
             return False
-        if demands.get("dtype") not in (None, results[0].dtype):
+        if demands.get("dtype") not in (None, results[0].dtype) or len(results) < demands["results"]:
             return False
         return sum(t.size for t in results) <= _MAX_ELEMENTS
 
