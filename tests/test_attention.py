@@ -11,6 +11,8 @@ from onnx.reference import ReferenceEvaluator
 
 from reference_kernels import KERNELS, Bounded, exact
 
+from .conftest import needs_new_onnx
+
 DRAW = np.random.default_rng(7)
 
 
@@ -38,6 +40,7 @@ def _onnx(arrays: list[np.ndarray], **attrs: Any) -> np.ndarray:
     return np.asarray(ReferenceEvaluator(model).run(None, named)[0]).swapaxes(1, 2)
 
 
+@needs_new_onnx
 @pytest.mark.parametrize(
     ("scale", "mask", "bias"),
     [(None, None, None), (0.3, None, None), (None, "TopLeft", None), (None, None, (2, 2, 3, 5))],

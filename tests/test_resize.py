@@ -12,6 +12,8 @@ from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import OPERATORS
 from reference_kernels import KERNELS, Bounded, exact
 
+from .conftest import needs_new_onnx
+
 _METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 
 
@@ -26,6 +28,7 @@ def _kernel(x: np.ndarray, name: str = "image.resize2d", **attrs: Any) -> Bounde
     return made
 
 
+@needs_new_onnx
 @pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
 @pytest.mark.parametrize("method", ["nearest_neighbor", "linear", "cubic"])
 @pytest.mark.parametrize("size", [(10, 12), (3, 4), (7, 5), (8, 3)])

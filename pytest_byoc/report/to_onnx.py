@@ -42,7 +42,10 @@ class _Writer:
         from onnx import numpy_helper
 
         name = name or self.name()
-        self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        try:
+            self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
+        except (RuntimeError, KeyError, TypeError):  # which one depends on the version of onnx
+            raise NotExpressible("ONNX has no tensors of %s here." % array.dtype) from None
         return name
 
     def ints(self, values: Sequence[int]) -> str:
