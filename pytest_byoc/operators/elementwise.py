@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
@@ -30,27 +30,11 @@ _IEEE = "IEEE 754: correctly rounded, 1/2 ulp"
 _EXACT = "exact"
 
 
-def _unary(
-    name: str,
-    accuracy: str,
-    relax: Optional[str] = None,
-    dtypes: Tuple[str, ...] = FLOATS,
-    domain: Optional[Tuple[float, float]] = None,
-    parameters: Tuple[Parameter, ...] = (),
-    steep: bool = False,
-) -> Operator:
-    return Operator(
-        name=name,
-        infer=same_type,
-        shapes=SHAPES,
-        accuracy=accuracy,
-        dtypes=dtypes,
-        domain=domain,
-        parameters=parameters,
-        relay=call(name),
-        relax=call(relax or name),
-        steep=steep,
-    )
+def unary(name: str, accuracy: str, **more: Any) -> Operator:
+    """An operator of one tensor whose result has its type. more: fields of the record; either IR calls
+    the operator by its name unless they say otherwise."""
+    fields = {"relay": call(name), "relax": call(name), "infer": same_type, **more}
+    return Operator(name=name, shapes=SHAPES, accuracy=accuracy, **fields)
 
 
 def _lower_clip_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -144,11 +128,11 @@ def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
 _DIVIDE = binary("divide", _IEEE, FLOATS)
 
 OPERATORS: Tuple[Operator, ...] = (
-    _unary("nn.relu", _EXACT, dtypes=NUMBERS),
-    _unary(
+    unary("nn.relu", _EXACT, dtypes=NUMBERS),
+    unary(
         "nn.leaky_relu",
         _IEEE,
-        relax="nn.leakyrelu",
+        relax=call("nn.leakyrelu"),
         parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013)}),),
     ),
     Operator(
@@ -161,15 +145,15 @@ OPERATORS: Tuple[Operator, ...] = (
         relay=Lowering("clip", _lower_clip_relay),
         relax=Lowering("clip", _lower_clip_relax),
     ),
-    _unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 4 ulp"),
-    _unary("tanh", "quotient of exponentials: 4 ulp of 1.0"),
-    _unary("exp", "2 ulp", steep=True),
-    _unary("log", "2 ulp", domain=(0.25, 4.0)),
-    _unary("sqrt", _IEEE, domain=(0.0, 4.0)),
-    _unary("abs", _EXACT, dtypes=NUMBERS),
-    _unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
-    _unary("floor", _EXACT),
-    _unary("ceil", _EXACT),
+    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 4 ulp"),
+    unary("tanh", "quotient of exponentials: 4 ulp of 1.0"),
+    unary("exp", "2 ulp", steep=True),
+    unary("log", "2 ulp", domain=(0.25, 4.0)),
+    unary("sqrt", _IEEE, domain=(0.0, 4.0)),
+    unary("abs", _EXACT, dtypes=NUMBERS),
+    unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
+    unary("floor", _EXACT),
+    unary("ceil", _EXACT),
     binary("add", _IEEE),
     binary("subtract", _IEEE),
     binary("multiply", _IEEE),

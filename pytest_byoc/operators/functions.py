@@ -6,12 +6,11 @@ TVM documents no error of theirs to judge them by. Relax 0.27 has no log2, log10
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
-from .elementwise import SHAPES
+from .elementwise import SHAPES, unary
 from .record import (
-    FLOATS,
     LEAD,
     NUMBERS,
     WEIGHT,
@@ -24,36 +23,7 @@ from .record import (
     TypeRuleError,
     call,
     normalize_axis,
-    same_type,
 )
-
-
-def _function(
-    name: str,
-    accuracy: str,
-    relay: Optional[Lowering] = None,
-    relax: Optional[Lowering] = None,
-    dtypes: Tuple[str, ...] = FLOATS,
-    domain: Optional[Tuple[float, float]] = None,
-    parameters: Tuple[Parameter, ...] = (),
-    steep: bool = False,
-) -> Operator:
-    return Operator(
-        name=name,
-        infer=same_type,
-        shapes=SHAPES,
-        accuracy=accuracy,
-        dtypes=dtypes,
-        domain=domain,
-        parameters=parameters,
-        relay=relay,
-        relax=relax,
-        steep=steep,
-    )
-
-
-def _both(name: str, accuracy: str, **more: Any) -> Operator:
-    return _function(name, accuracy, call(name), call(name), **more)
 
 
 def _ulp(count: int) -> str:
@@ -101,56 +71,53 @@ def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
 
 
 OPERATORS: Tuple[Operator, ...] = (
-    _both("erf", _ulp(16)),
-    _both("rsqrt", _ulp(2), domain=(0.25, 4.0)),
+    unary("erf", _ulp(16)),
+    unary("rsqrt", _ulp(2), domain=(0.25, 4.0)),
     # Relay rounds halves away from zero, Relax to even.
-    _both("round", "exact; halves either way"),
-    _both("trunc", "exact"),
-    _both("sign", "exact", dtypes=NUMBERS),
-    _both("sin", _ulp(4)),
-    _both("cos", _ulp(4)),
-    _both("tan", _ulp(5)),
-    _both("asin", _ulp(4), domain=(-1.0, 1.0)),
-    _both("acos", _ulp(4), domain=(-1.0, 1.0)),
-    _both("atan", _ulp(5)),
-    _both("sinh", _ulp(4) + "; difference of exponentials: 3 ulp of 1.0", steep=True),
-    _both("cosh", _ulp(4), steep=True),
-    _both("asinh", _ulp(4)),
-    _both("acosh", _ulp(4), domain=(1.0, 4.0)),
-    _both("atanh", _ulp(5) + "; logarithm of a quotient: 3 ulp of 1.0", domain=(-0.9, 0.9)),
-    _function("log2", _ulp(3), relay=call("log2"), domain=(0.25, 4.0)),
-    _function("log10", _ulp(3), relay=call("log10"), domain=(0.25, 4.0)),
-    _function(
+    unary("round", "exact; halves either way"),
+    unary("trunc", "exact"),
+    unary("sign", "exact", dtypes=NUMBERS),
+    unary("sin", _ulp(4)),
+    unary("cos", _ulp(4)),
+    unary("tan", _ulp(5)),
+    unary("asin", _ulp(4), domain=(-1.0, 1.0)),
+    unary("acos", _ulp(4), domain=(-1.0, 1.0)),
+    unary("atan", _ulp(5)),
+    unary("sinh", _ulp(4) + "; difference of exponentials: 3 ulp of 1.0", steep=True),
+    unary("cosh", _ulp(4), steep=True),
+    unary("asinh", _ulp(4)),
+    unary("acosh", _ulp(4), domain=(1.0, 4.0)),
+    unary("atanh", _ulp(5) + "; logarithm of a quotient: 3 ulp of 1.0", domain=(-0.9, 0.9)),
+    unary("log2", _ulp(3), relax=None, domain=(0.25, 4.0)),
+    unary("log10", _ulp(3), relax=None, domain=(0.25, 4.0)),
+    unary(
         "square",
         "IEEE 754: correctly rounded, 1/2 ulp",
         relay=Lowering("multiply", _square_relay),
-        relax=call("square"),
         dtypes=NUMBERS,
         steep=True,
     ),
-    _function("nn.gelu", "x * (1 + erf) / 2 with erf to 16 ulp", relax=call("nn.gelu")),
-    _function("nn.gelu_tanh", "x * (1 + tanh) / 2 with tanh to 5 ulp of 1.0", relax=call("nn.gelu_tanh")),
-    _function(
+    unary("nn.gelu", "x * (1 + erf) / 2 with erf to 16 ulp", relay=None),
+    unary("nn.gelu_tanh", "x * (1 + tanh) / 2 with tanh to 5 ulp of 1.0", relay=None),
+    unary(
         "nn.silu",
         "x * sigmoid(x) with the bound of sigmoid",
         relay=Lowering("multiply", _silu_relay),
-        relax=call("nn.silu"),
     ),
-    _function("nn.selu", "exp(x) - 1 with exp to 2 ulp: 4 ulp of 1.0", relax=call("nn.selu")),
-    _function(
+    unary("nn.selu", "exp(x) - 1 with exp to 2 ulp: 4 ulp of 1.0", relay=None),
+    unary(
         "nn.softplus",
         "log(1 + exp) with either to 2 ulp: 3 ulp of 1.0",
-        relax=call("nn.softplus"),
+        relay=None,
         parameters=(
             Parameter("beta", {"default": (1.0,), "odd": (0.31234567, 1.7654321)}),
             Parameter("threshold", {"default": (20.0,), "low": (1.0, 0.54321)}),
         ),
     ),
-    _function(
+    unary(
         "nn.relu6",
         "exact",
         relay=Lowering("clip", _relu6_relay),
-        relax=call("nn.relu6"),
         dtypes=NUMBERS,
     ),
     Operator(

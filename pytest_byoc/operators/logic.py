@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Sequence, Tuple
 
 from ..graph import TensorType
-from .elementwise import BINARY, SHAPES, binary, binary_operands, other_shape
+from .elementwise import BINARY, SHAPES, binary, binary_operands, other_shape, unary
 from .record import (
     ANY,
     DATA,
-    FLOATS,
     FRESH,
     INTEGERS,
     LEAD,
@@ -22,7 +21,6 @@ from .record import (
     TypeRuleError,
     broadcast,
     call,
-    same_type,
 )
 
 _BOOLEANS = "exact (booleans)"
@@ -56,20 +54,8 @@ def _comparison(name: str) -> Operator:
     )
 
 
-def _unary(name: str, accuracy: str, dtypes: Tuple[str, ...]) -> Operator:
-    return Operator(
-        name=name,
-        infer=same_type,
-        shapes=SHAPES,
-        accuracy=accuracy,
-        dtypes=dtypes,
-        relay=call(name),
-        relax=call(name),
-    )
-
-
 def _test(name: str) -> Operator:
-    return replace(_unary(name, "exact", FLOATS), infer=_as_bool, special_values=True)
+    return unary(name, "exact", infer=_as_bool, special_values=True)
 
 
 # --- shifts ----------------------------------------------------------------------------------
@@ -136,11 +122,11 @@ OPERATORS: Tuple[Operator, ...] = (
     binary("logical_and", _BOOLEANS, ("bool",)),
     binary("logical_or", _BOOLEANS, ("bool",)),
     binary("logical_xor", _BOOLEANS, ("bool",)),
-    _unary("logical_not", _BOOLEANS, ("bool",)),
+    unary("logical_not", _BOOLEANS, dtypes=("bool",)),
     binary("bitwise_and", _INTEGERS, INTEGERS + ("bool",)),
     binary("bitwise_or", _INTEGERS, INTEGERS + ("bool",)),
     binary("bitwise_xor", _INTEGERS, INTEGERS + ("bool",)),
-    _unary("bitwise_not", _INTEGERS, INTEGERS + ("bool",)),
+    unary("bitwise_not", _INTEGERS, dtypes=INTEGERS + ("bool",)),
     _shift("left_shift", Parameter("most", _left_counts, attribute=False)),
     _shift("right_shift", Parameter("most", _right_counts, attribute=False)),
     _test("isnan"),
