@@ -12,6 +12,8 @@ from .generation.systematic import default_case
 from .graph import Graph
 from .worker.client import Worker
 
+#: Operators of which a target will take one.
+_COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: Graphs partitioned in one process. A fork costs more than a partition does.
 _AT_ONCE = 50
 
@@ -62,8 +64,8 @@ class Claims:
 
     def patterns(self) -> list[Pattern]:
         """The target's patterns, as TVM has them registered; none where there is no such table."""
-        simple = default_case("nn.relu", "float32").graph
-        for _, described in self.report([simple], "patterns").facts("patterns"):
+        simple = [default_case(name, "float32").graph for name in _COMMON]
+        for _, described in self.report(simple, "patterns").facts("patterns"):
             return [parse(d["name"], d["nodes"]) for d in described]
         return []
 

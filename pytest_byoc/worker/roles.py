@@ -168,7 +168,7 @@ class TargetRole(Role):
             self._claims(job["graphs"], reporter)
             return
         if job["kind"] == "patterns":
-            self._patterns(job["graphs"][0], reporter)
+            self._patterns(job["graphs"], reporter)
             return
         graph = Graph.from_dict(job["graph"])
         run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
@@ -186,16 +186,19 @@ class TargetRole(Role):
                 return
 
 
-    def _patterns(self, entry: Any, reporter: Reporter) -> None:
-        """Describes the target's patterns. A graph is partitioned first: many a target registers its
-        patterns only then."""
-        job = {"inputs": [], "constants": entry["constants"]}
-        run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
-        try:
-            run.partitioned()
-        except Exception as e:
-            run.failed(e)
-        table = self._ir.pattern_table(self.target.patterns)
+    def _patterns(self, graphs: List[Any], reporter: Reporter) -> None:
+        """Describes the target's patterns. Some graphs are partitioned first: many a target registers
+        its patterns only then, and the regions tell the name they are registered under."""
+        names = [self.target.patterns]
+        for entry in graphs:
+            job = {"inputs": [], "constants": entry["constants"]}
+            run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
+            try:
+                names += [region["compiler"] for region in run.regions()["regions"]]
+            except Exception as e:
+                run.failed(e)
+        tables = (self._ir.pattern_table(name) for name in dict.fromkeys(names))
+        table: List[Any] = next((t for t in tables if t), [])
         described = [{"name": name, "nodes": patterns.describe(p)} for name, p in table]
         reporter.send({"fact": "patterns", "executor": None, "value": described})
 
