@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ..graph import TensorType
 from . import convolution, elementwise, matrix, transposed
@@ -240,6 +240,10 @@ _DENSE = _named(matrix.OPERATORS, "nn.dense")
 _BATCH = _named(matrix.OPERATORS, "nn.batch_matmul")
 
 
+def _unbuilt(of: Operator) -> Mapping[str, Sequence[Any]]:
+    return of.relay.unbuilt if of.relay is not None else {}
+
+
 def _product(name: str, **fields: Any) -> Operator:
     return Operator(name=name, accuracy=_EXACT, dtypes=_BYTES, ranges=RANGES, **fields)
 
@@ -257,7 +261,7 @@ OPERATORS: Tuple[Operator, ...] = (
             _ZERO_POINTS,
             _kernel_scale("channels"),
         ),
-        relay=Lowering("qnn.conv2d", _conv2d_relay),
+        relay=Lowering("qnn.conv2d", _conv2d_relay, unbuilt=_unbuilt(_CONV2D)),
     ),
     _product(
         "qnn.dense",
