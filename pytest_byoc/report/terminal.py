@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,14 +83,27 @@ def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     never: dict[str, list[str]] = {}
+    taken: set[str] = set()
     for (op, dtype), cell in sorted(record.cells.items()):
-        if not cell["offloaded"] and not cell["failed"]:
+        if cell["offloaded"] or cell["failed"]:
+            taken.add(op)
+        else:
             never.setdefault(op, []).append(dtype)
-    if never:
-        yield "never offloaded, so not judged:", {}
-        words = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items()]
-        for i in range(0, len(words), 4):
-            yield "  " + ", ".join(words[i : i + 4]), {}
+    some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
+    if some:
+        yield "in these dtypes never offloaded, so not judged:", {}
+        yield from _wrapped(some)
+    others = [op for op in never if op not in taken]
+    if others:
+        yield f"never offloaded in any dtype, so not judged ({len(others)} operators):", {}
+        yield from _wrapped(others)
+
+
+def _wrapped(words: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    # Words hold spaces of their own, which must not be broken at.
+    text = ", ".join(word.replace(" ", "\0") for word in words)
+    for line in textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
+        yield line.replace("\0", " "), {}
 
 
 def _onnx(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
