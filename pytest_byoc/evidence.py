@@ -96,6 +96,8 @@ class Evidence:
     loader: JobReport = field(default_factory=JobReport)
     deterministic: bool = True
     confirmation: JobReport = field(default_factory=JobReport)
+    #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
+    deployed: JobReport = field(default_factory=JobReport)
     suspicions: list[str] = field(default_factory=list)
 
     @property

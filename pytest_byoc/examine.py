@@ -202,6 +202,8 @@ class Examiner:
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
         self._confirm(evidence, job)
+        if evidence.loader.died or any(evidence.loader.raised()):
+            evidence.deployed = self._deploy_reference(evidence, job, folder / "reference.so")
         shutil.rmtree(folder, ignore_errors=True)
         return evidence
 
@@ -217,6 +219,19 @@ class Examiner:
             self._hung = True
         elif report.end is not None:
             self._longest = max([self._longest, *report.end["seconds"].values()])
+
+    def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], path: Path) -> JobReport:
+        """What the loader makes of LLVM's own artifact: parts of TVM are not in its runtime library."""
+        failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")]
+        executor = failed[0] if failed else self.executors[0]
+        self.ask_reference(
+            {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
+        )
+        if not path.exists():
+            return JobReport()
+        loader = self._workers["loader"]
+        loader.submit({"inputs": job["inputs"], "artifacts": {executor: str(path)}}, self._limit())
+        return loader.collect()
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
         """What fails under another executor than the reference's is tried there with LLVM."""
@@ -313,7 +328,7 @@ def _last_line(message: str) -> str:
 
 def _reference_fault(evidence: Evidence) -> str | None:
     """What is wrong with TVM's own build of the graph, in words."""
-    for report in (evidence.reference, evidence.confirmation):
+    for report in (evidence.reference, evidence.confirmation, evidence.deployed):
         if report.died:
             assert report.end is not None
             return f"TVM's own LLVM build: the process {report.died} in the stage {report.end['stage']}"
@@ -336,7 +351,10 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     """Whether LLVM fails in the same way: then it is TVM's fault."""
     if finding.outcome == WRONG_RESULT:
         return False
-    for report in (evidence.reference, evidence.confirmation):
+    reports = [evidence.reference, evidence.confirmation]
+    if finding.check == "roundtrip":
+        reports = [evidence.deployed]
+    for report in reports:
         if finding.outcome in (CRASH, HANG):
             if report.died and report.end is not None and report.end["stage"] == finding.stage:
                 return True

@@ -179,3 +179,21 @@ def test_stopping_leaves_no_process(tmp_path: Path, ir: str) -> None:
     processes = [w._process for w in e._workers.values()]
     e.close()
     assert all(p is not None and p.poll() is not None for p in processes)
+
+
+def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, ir: str) -> None:
+    """Sorting is left to TVM, and in some of its versions not in the runtime library alone."""
+    t = TensorType((3, 5), "float32")
+    b = Builder(seed=1)
+    x = b.input(t)
+    taken = b.node("negative", (x,), {})[0]
+    graph = b.graph(b.simple("sort", taken))
+    e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
+    e.open()
+    try:
+        verdict = e.examine(graph)
+    finally:
+        e.close()
+    assert verdict.outcome in ("pass", "reference-wrong") and any(verdict.offloaded), verdict.findings
+    if verdict.outcome == "reference-wrong":
+        assert "tvm.contrib.sort" in " ".join(verdict.notes)

@@ -76,6 +76,8 @@ class ReferenceRun(_Run):
         self.graph = graph
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
+        #: Path the artifact is to be written to, if at all.
+        self._export: str = job.get("export", "")
 
     def execute(self, executor: str) -> None:
         self._executor = executor
@@ -87,6 +89,9 @@ class ReferenceRun(_Run):
         self.stage("run")
         for i, inputs in enumerate(self.inputs):
             self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
+        if self._export:
+            self.stage("export")
+            executable.export(self._export, {})
 
 
 class TargetRun(_Run):
