@@ -75,15 +75,13 @@ class ActivePlugin:
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if self._controller:
             return
-        compiler = os.environ.get("CXX") or next(
-            (c for c in ("g++", "clang++", "c++") if shutil.which(c)), None
-        )
-        if compiler is not None and os.environ.get("CXX") and shutil.which(compiler) is None:
+        named = os.environ.get("CXX")
+        if named and shutil.which(named) is None:
             raise pytest.UsageError(
-                f"the environment variable CXX names {compiler!r}, which is no program: TVM's export_library "
+                f"the environment variable CXX names {named!r}, which is no program: TVM's export_library "
                 "takes the name or path of a C++ compiler there, without options."
             )
-        if compiler is None:
+        if not named and not any(map(shutil.which, ("g++", "clang++", "c++"))):
             raise pytest.UsageError(
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."

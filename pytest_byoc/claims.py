@@ -37,19 +37,19 @@ class Claims:
 
     def of(self, graph: Graph) -> Claim | None:
         """None where partitioning fails: what happens there is the examination's business."""
-        self.survey([graph])
-        return self._known[graph.to_json()]
+        return self.survey([graph])[0]
 
     def known(self, graph: Graph) -> Claim | None:
         """As `of`, of a graph that has been surveyed; None for any other."""
         return self._known.get(graph.to_json())
 
-    def survey(self, graphs: Iterable[Graph]) -> None:
-        """Partitions those not known yet, many in one process."""
-        new = {g.to_json(): g for g in graphs}
-        keys = [k for k in new if k not in self._known]
-        for start in range(0, len(keys), _AT_ONCE):
-            self._ask({k: new[k] for k in keys[start : start + _AT_ONCE]})
+    def survey(self, graphs: Iterable[Graph]) -> list[Claim | None]:
+        """The claim on each, as of `of`; those not known yet are partitioned many in one process."""
+        keyed = [(g.to_json(), g) for g in graphs]
+        new = [(k, g) for k, g in dict(keyed).items() if k not in self._known]
+        for start in range(0, len(new), _AT_ONCE):
+            self._ask(dict(new[start : start + _AT_ONCE]))
+        return [self._known[k] for k, _ in keyed]
 
     def _ask(self, graphs: dict[str, Graph]) -> None:
         report = self.report(list(graphs.values()))
@@ -71,9 +71,7 @@ class Claims:
 
     def composites(self, graphs: Sequence[Graph]) -> list[frozenset[str] | None]:
         """Names of the composites the target makes of each graph; None where partitioning fails."""
-        self.survey(graphs)
-        claims = [self.of(g) for g in graphs]
-        return [None if c is None else c.composites for c in claims]
+        return [None if c is None else c.composites for c in self.survey(graphs)]
 
     def report(self, graphs: list[Graph], kind: str = "claims") -> JobReport:
         """What the worker says of partitioning the graphs: facts are numbered by their position."""

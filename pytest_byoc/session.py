@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import onnx_nodes
+from .claims import Claim
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
@@ -75,17 +76,16 @@ class TargetSession:
             for name in self.settings.operators
             if self.ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
-        self.examiner.claims.survey(defaults.values())
-        return vocabulary(frozenset(n for n, g in defaults.items() if self._takes(g)), self.ir)
+        claims = self.examiner.claims.survey(defaults.values())
+        return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), self.ir)
 
     def claimed(self) -> dict[str, list[str]]:
         """Operators of which the target takes at least one systematic case, and their dtypes."""
         if self._claimed is None:
             self._claimed = {}
             found = cases(self.settings.operators, self.ir)
-            self.examiner.claims.survey(case.graph for case in found)
-            for case in found:
-                if self._takes(case.graph):
+            for case, claim in zip(found, self.examiner.claims.survey(c.graph for c in found)):
+                if _takes(claim):
                     dtypes = self._claimed.setdefault(case.operator, [])
                     dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
                     if dtype not in dtypes:
@@ -124,11 +124,6 @@ class TargetSession:
         found = (self.found(name).fragments for name in self.patterns())
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
         return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
-
-    def _takes(self, graph: Graph) -> bool:
-        claim = self.examiner.claims.of(graph)
-        # Where partitioning fails the target has at least tried.
-        return claim is None or any(claim.offloaded)
 
     def check(self, graph: Graph, case: str = "", shrink: bool = True) -> Verdict:
         """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
@@ -243,6 +238,11 @@ class TargetSession:
         alone = f"{shlex.quote(self.declaration.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
         lines += ["", f"saved in: {folder}", f"repeat:   {command}", f"or, without pytest-byoc: {alone}"]
         return "\n".join(lines)
+
+
+def _takes(claim: Claim | None) -> bool:
+    # Where partitioning fails the target has at least tried.
+    return claim is None or any(claim.offloaded)
 
 
 def _declared(d: TargetDeclaration) -> dict[str, object]:

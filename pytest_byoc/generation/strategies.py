@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ..graph import Graph, TensorType
-from ..operators import OPERATORS
+from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import BIAS, CONSTANT, DATA, NUMBERS, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters
@@ -59,7 +59,7 @@ def graphs(
     every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
-    records = [OPERATORS[n].within(ir) for n in names]
+    records = [within(n, ir) for n in names]
     if not records:
         raise ValueError("no operator to make graphs of")
     preferred = [r for r in records if r.name in prefer]
@@ -72,20 +72,21 @@ def graphs(
     last: str | None = None
     last_op = ""
     kept: list[str] = []
-    while len(builder.nodes) < count or (must >= 0 and not builder.nodes):
-        due = must >= 0 and len(builder.nodes) >= must
-        left = count - len(builder.nodes)
+    while len(builder.nodes) < count:
+        due = 0 <= must <= len(builder.nodes)
+        # The focus keeps its place: a fragment may not fill the graph before it.
+        left = count - len(builder.nodes) - (focus is not None and must >= 0)
         if fragments and ((due and not focus) or _chance(draw, 3)):
             # One that fits into what is left, or else whichever: it must be there.
             small = [f for f in fragments if len(f.nodes) <= left]
-            if small or due:
+            if small or (due and not focus):
                 part = draw(st.sampled_from(small or fragments))
                 last, last_op = _draw_part(draw, builder, part), part.nodes[-1].op
                 kept.append(last)
                 must = -1 if not focus else must
                 continue
         if due and focus is not None:
-            op, follow, must = OPERATORS[focus].within(ir), False, -1
+            op, follow, must = within(focus, ir), False, -1
         else:
             pool = preferred if preferred and _chance(draw, 7) else records
             op, follow = _draw_operator(draw, builder, pool, last_op, ir)

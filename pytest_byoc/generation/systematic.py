@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from ..graph import Graph, TensorType
-from ..operators import OPERATORS
+from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import (
     BIAS,
@@ -24,6 +24,7 @@ from ..operators.record import (
     WEIGHT,
     Operand,
     Operator,
+    Parameter,
 )
 from .builder import Builder, choose_parameters, first
 
@@ -42,17 +43,16 @@ class Case:
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     """All systematic cases of the operators an IR has (None: of any), in a fixed order."""
-    found = []
+    found: list[Case] = []
     for name in operators:
-        op = OPERATORS[name]
-        if ir is None or ir in op.irs():
-            found += list(_cases_of(op.within(ir), runnable(op, ir)))
+        if ir is None or ir in OPERATORS[name].irs():
+            found += _cases_of(within(name, ir), runnable(OPERATORS[name], ir))
     return found
 
 
 def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
     """The simplest case of an operator: first shape, default parameters (of the IR, if one is named)."""
-    op = OPERATORS[name].within(ir)
+    op = within(name, ir)
     graph = _graph(op, TensorType(op.shapes[0], dtype), {})
     assert graph is not None  # nothing is forced
     return Case(f"{name}[{dtype}]", name, graph)
@@ -68,13 +68,9 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
 
     for dtype in dtypes:
         yield from case(dtype, _graph(op, TensorType(op.shapes[0], dtype), {}))
-        for position, parameter in enumerate(op.parameters):
-            # Classes that only this dtype has.
-            for label in _class_names(op, position, dtype):
-                if label not in _class_names(op, position, dtypes[0]):
-                    made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in op.shapes)
-                    graph = next((g for g in made if g is not None), None)
-                    yield from case(f"{dtype}-{parameter.name}_{label}", graph)
+    for other, parameter, label in _other_classes(op, dtypes):
+        graph = _with_class(op, other, op.shapes, parameter.name, label)
+        yield from case(f"{other}-{parameter.name}_{label}", graph)
     dtype = dtypes[0]
     for shape in op.shapes[1:]:
         label = "x".join(map(str, shape)) if shape else "scalar"
@@ -84,14 +80,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
             # Another shape each time, where the class exists for it: of those that show most.
             rich = _rich(op)
             shapes = (*rich[position % len(rich) :], *rich, *op.shapes)
-            made = (_graph(op, TensorType(s, dtype), {parameter.name: label}) for s in shapes)
-            graph = next((g for g in made if g is not None), None)
+            graph = _with_class(op, dtype, shapes, parameter.name, label)
             yield from case(f"{dtype}-{parameter.name}_{label}", graph)
-    for other, position, label in _other_classes(op, dtypes):
-        name = op.parameters[position].name
-        made = (_graph(op, TensorType(s, other), {name: label}) for s in op.shapes[::-1])
-        graph = next((g for g in made if g is not None), None)
-        yield from case(f"{other}-{name}_{label}", graph)
     if len(op.parameters) > 1:
         # Everything off its default at once.
         for turn in (1, 2):
@@ -212,15 +202,22 @@ def _class_names(op: Operator, position: int, dtype: str) -> list[str]:
     return list(names)
 
 
-def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """Classes that exist for another dtype only: (dtype, position of the parameter, class)."""
-    known = [set(_class_names(op, i, dtypes[0])) for i in range(len(op.parameters))]
+def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Parameter, str]]:
+    """Classes that the first dtype does not have: (dtype, parameter, class)."""
+    known = [_class_names(op, i, dtypes[0]) for i in range(len(op.parameters))]
     for dtype in dtypes[1:]:
-        for position, names in enumerate(known):
+        for position, parameter in enumerate(op.parameters):
             for label in _class_names(op, position, dtype):
-                if label not in names:
-                    names.add(label)
-                    yield dtype, position, label
+                if label not in known[position]:
+                    yield dtype, parameter, label
+
+
+def _with_class(
+    op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
+) -> Graph | None:
+    """The first of the shapes for which the parameter has that class."""
+    made = (_graph(op, TensorType(s, dtype), {name: label}) for s in shapes)
+    return next((g for g in made if g is not None), None)
 
 
 class _Unavailable(Exception):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict
+from functools import lru_cache
+from typing import Dict, Optional
 
 from . import (
     arithmetic,
@@ -72,3 +73,9 @@ FAMILIES = (
 
 #: Every operator known, by TVM's name, in a fixed order.
 OPERATORS: Dict[str, Operator] = {op.name: op for family in FAMILIES for op in family.OPERATORS}
+
+
+@lru_cache(maxsize=None)
+def within(name: str, ir: Optional[str]) -> Operator:
+    """The record as `Operator.within` gives it. Raises KeyError for an unknown operator."""
+    return OPERATORS[name].within(ir)

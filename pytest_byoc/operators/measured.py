@@ -1,6 +1,6 @@
 """Dtypes that TVM's own LLVM build runs, by operator and IR: measured, not written by hand.
 
-`python -m pytest_byoc.measure` writes `measured.json`; the tests compare it to the TVM they run with.
+`scripts/measure_dtypes.py` writes `measured.json`.
 """
 
 from __future__ import annotations

@@ -168,9 +168,9 @@ class Operator:
     def within(self, ir: Optional[str]) -> Operator:
         """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
         IR takes)."""
-        lowerings = [getattr(self, i) for i in ((ir,) if ir in self.irs() else self.irs())]
-        only = lowerings[0].only if ir in self.irs() else {}
-        unbuilt = lowerings[0].unbuilt
+        lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
+        only = lowering.only if ir in self.irs() else {}
+        unbuilt = lowering.unbuilt
         if not only and not unbuilt:
             return self
 

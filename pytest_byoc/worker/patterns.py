@@ -26,7 +26,7 @@ def describe(pattern: Any) -> List[Node]:
 
     def visit(p: Any) -> int:
         for number, other in enumerate(met):
-            if other is not None and other.same_as(p):
+            if other.same_as(p):
                 return number
         node = _node(p, visit)
         nodes.append(node)
