@@ -1,15 +1,18 @@
 """How much ground generated graphs cover.
 
-    python benchmarks/diversity.py --ir relay [--seconds 300] [--operators 10]
+    python benchmarks/diversity.py --ir relay [--seconds 300] [--operators 10] [--nnsmith PYTHON]
 
-Generates graphs for so many CPU-seconds, all in one process and nothing else, and counts the distinct
-operators, (operator, dtype), (operator, dtype, rank) and (operator, dtype, rank, attributes) in them.
+Generates graphs for so many CPU-seconds of generation, all in one process and nothing else, and counts the
+distinct operators, (operator, dtypes of its operands), the same with their ranks, and with attributes; and
+the (operator, dtype, class of a parameter) there are, which NNSmith has no counterpart of. With --nnsmith,
+an interpreter that holds NNSmith 0.1.0 does the same for as long, counted in the same way.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,56 +21,153 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.strategies import graphs
-from pytest_byoc.graph import Graph
+from pytest_byoc.graph import Graph, Node
+from pytest_byoc.operators import within
 
 #: Graphs of one search: Hypothesis remembers what it has made.
 AT_ONCE = 2000
+LEVELS = ("operators", "with dtypes", "with ranks", "with attributes")
 
 
 class Seen:
     """Distinct things met so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, ir: str) -> None:
+        self.ir = ir
         self.graphs = 0
-        self.sets: dict[str, set[tuple[object, ...]]] = {
-            name: set() for name in ("operators", "with dtype", "with rank", "with attributes")
-        }
+        self.seconds = 0.0
+        self.sets: dict[str, set[tuple[object, ...]]] = {name: set() for name in (*LEVELS, "classes")}
 
     def add(self, graph: Graph) -> None:
+        start = time.process_time()
         self.graphs += 1
         for node in graph.nodes:
-            x = graph.type_of(node.inputs[0])
-            key = (node.op, x.dtype, x.rank, json.dumps(node.attrs, sort_keys=True))
-            for length, found in enumerate(self.sets.values(), 1):
-                found.add(key[:length])
+            types = [graph.type_of(i) for i in node.inputs]
+            key = (
+                node.op,
+                tuple(t.dtype for t in types),
+                tuple(t.rank for t in types),
+                json.dumps(node.attrs, sort_keys=True),
+            )
+            for length, name in enumerate(LEVELS, 1):
+                self.sets[name].add(key[:length])
+            self.sets["classes"].update(self._classes(graph, node))
+        self.seconds += time.process_time() - start
+
+    def _classes(self, graph: Graph, node: Node) -> list[tuple[object, ...]]:
+        x = graph.type_of(node.inputs[0])
+        found: list[tuple[object, ...]] = [(node.op, x.dtype)]
+        chosen = dict(node.attrs)
+        for parameter in within(node.op, self.ir).parameters:
+            classes = parameter.values(x, chosen)
+            if not parameter.attribute:
+                # What it was is not in the graph.
+                chosen[parameter.name] = first(parameter.name, classes)
+                continue
+            label = next((k for k, v in classes.items() if node.attrs.get(parameter.name) in v), None)
+            if label is not None:
+                found.append((node.op, x.dtype, parameter.name, label))
+        return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--operators", type=int, default=10)
-    options = parser.parse_args()
-    seen, start, turn = Seen(), time.process_time(), 0
-    n = options.operators
-    while time.process_time() - start < options.seconds:
+def ours(ir: str, seconds: float, operators: int) -> str:
+    seen, start, turn = Seen(ir), time.process_time(), 0
+
+    def spent() -> float:
+        return time.process_time() - start - seen.seconds
+
+    while spent() < seconds:
         turn += 1
 
         @seed(turn)
         @settings(
-            max_examples=AT_ONCE, database=None, deadline=None, phases=[Phase.generate],
+            max_examples=AT_ONCE,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        @given(graphs(ir=options.ir, min_nodes=n, max_nodes=n))
+        @given(graphs(ir=ir, min_nodes=operators, max_nodes=operators))
         def generate(graph: Graph) -> None:
-            if time.process_time() - start < options.seconds:
+            if spent() < seconds:
                 seen.add(graph)
 
         generate()
-    spent = time.process_time() - start
-    counts = ", ".join(f"{len(found)} {name}" for name, found in seen.sets.items())
-    print(f"{options.ir}: {seen.graphs} graphs of {n} operators in {spent:.0f} CPU-seconds: {counts}")
+    return line(ir, seen.graphs, operators, spent(), {n: len(s) for n, s in seen.sets.items()})
+
+
+#: Runs in NNSmith's interpreter. A failed attempt costs it time and yields nothing.
+_NNSMITH = """
+import json, sys, time
+from nnsmith.abstract.op import Constant, Input
+from nnsmith.graph_gen import model_gen
+from nnsmith.materialize import Model
+from nnsmith.narrow_spec import auto_opset
+
+seconds, operators = float(sys.argv[1]), int(sys.argv[2])
+levels = sys.argv[3].split(",")
+leave_out = ("inp_ranks", "out_ranks", "same_inp_dims", "bind")
+opset = auto_opset(Model.init("onnx"))
+sets = {name: set() for name in levels}
+graphs = failed = turn = 0
+counting, start = 0.0, time.process_time()
+while time.process_time() - start - counting < seconds:
+    turn += 1
+    try:
+        ir = model_gen(opset=opset, method="symbolic-cinit", seed=turn, max_nodes=operators).make_concrete()
+    except Exception:
+        failed += 1
+        continue
+    before = time.process_time()
+    graphs += 1
+    for inst in ir.insts:
+        op = inst.iexpr.op
+        if isinstance(op, (Input, Constant)):
+            continue
+        types = [ir.vars[v] for v in inst.iexpr.args]
+        attrs = {k: str(v) for k, v in vars(op).items() if k not in leave_out}
+        dtypes, ranks = tuple(str(t.dtype) for t in types), tuple(t.ndims for t in types)
+        key = (type(op).__name__, dtypes, ranks, json.dumps(attrs, sort_keys=True))
+        for length, name in enumerate(levels, 1):
+            sets[name].add(key[:length])
+    counting += time.process_time() - before
+spent = time.process_time() - start - counting
+print("RESULT" + json.dumps([graphs, spent, failed, {n: len(s) for n, s in sets.items()}]))
+"""
+
+
+def nnsmith(python: str, seconds: float, operators: int) -> str:
+    made = subprocess.run(
+        [python, "-c", _NNSMITH, str(seconds), str(operators), ",".join(LEVELS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    result = next((t for t in made.stdout.splitlines() if t.startswith("RESULT")), None)
+    if result is None:
+        sys.exit(f"NNSmith said nothing: {made.stderr[-2000:]}")
+    count, spent, failed, counts = json.loads(result[len("RESULT") :])
+    return line("NNSmith", count, operators, spent, counts) + f" ({failed} times it made none)"
+
+
+def line(who: str, count: int, operators: int, spent: float, counts: dict[str, int]) -> str:
+    said = ", ".join(f"{n} {name}" for name, n in counts.items())
+    return f"{who}: {count} graphs of {operators} operators in {spent:.0f} CPU-seconds: {said}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ir", choices=["relay", "relax"], action="append", required=True)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--operators", type=int, default=10)
+    parser.add_argument("--nnsmith", default=None, help="interpreter that holds NNSmith")
+    options = parser.parse_args()
+    for ir in options.ir:
+        print(ours(ir, options.seconds, options.operators), flush=True)
+    if options.nnsmith:
+        print(nnsmith(options.nnsmith, options.seconds, options.operators))
 
 
 if __name__ == "__main__":

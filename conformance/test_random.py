@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from pytest_byoc.generation.batches import at_batch, batch_size
 from pytest_byoc.generation.strategies import graphs
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import Verdict
 from pytest_byoc.session import TargetSession
+
+#: How much larger the batches are for which a graph is examined again: the double, and no multiple.
+_LARGER = (lambda batch: 2 * batch, lambda batch: 2 * batch + 5)
 
 
 class _Found(Exception):
@@ -16,6 +22,15 @@ class _Found(Exception):
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
+
+
+def other_batches(candidates: Sequence[Graph]) -> list[Graph]:
+    """The first graph that has a batch, for larger ones."""
+    for graph in candidates:
+        found = [at_batch(graph, larger(batch_size(graph))) for larger in _LARGER if batch_size(graph)]
+        if found and None not in found:
+            return [g for g in found if g is not None]
+    return []
 
 
 def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
@@ -26,6 +41,13 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     failing: Verdict | None
     passed: list[Verdict] = []
     seen: list[Verdict] = []
+
+    def examine(graph: Graph) -> Verdict:
+        verdict = byoc_target.examine(graph, f"random[{byoc_operator}]")
+        seen.append(verdict)
+        if verdict.failed:
+            raise _Found(verdict)
+        return verdict
 
     @settings(
         max_examples=options.max_examples,
@@ -43,15 +65,15 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         )
     )
     def search(graph: Graph) -> None:
-        verdict = byoc_target.examine(graph, f"random[{byoc_operator}]")
-        seen.append(verdict)
-        if verdict.failed:
-            raise _Found(verdict)
+        verdict = examine(graph)
         if verdict.outcome == "pass":
             passed.append(verdict)
 
     try:
         search()
+        # One of them for larger batches: what is cached by less than the whole shape is found out.
+        for larger in other_batches([v.graph for v in passed]):
+            examine(larger)
     except _Found as found:
         failing = found.verdict
     else:

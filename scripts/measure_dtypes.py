@@ -3,8 +3,9 @@
     python scripts/measure_dtypes.py --ir relay --python PATH_TO_PYTHON_WITH_TVM
 
 Rewrites that IR's part of `pytest_byoc/operators/measured.json`. Each operator's default case is built
-and run in each dtype its record takes. What raises, dies or comes out wrong there is left out of the
-generated graphs, and listed in the documentation.
+and run in each dtype its record takes, and then some random cases of it. A dtype in which the default case
+raises, dies or comes out wrong, or more than one in six of the random ones, is left out of the generated
+graphs, and listed in the documentation.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, given, settings
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_byoc import oracle
 from pytest_byoc.evidence import compare
 from pytest_byoc.generation import data
+from pytest_byoc.generation.strategies import graphs
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured
 from pytest_byoc.worker.client import Worker
 
 SECONDS = 60.0
+RANDOM = 12
 
 
 def why_not(worker: Worker, graph: Graph) -> str | None:
@@ -54,14 +59,40 @@ def why_not(worker: Worker, graph: Graph) -> str | None:
     return None
 
 
-def measure(worker: Worker, ir: str, names: list[str]) -> dict[str, dict[str, str]]:
+def some_cases(name: str, dtype: str, ir: str) -> list[Graph]:
+    """Random graphs of that operator alone whose first operand has that dtype."""
+    found: dict[Graph, None] = {}
+
+    @settings(
+        max_examples=RANDOM,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(graphs([name], ir=ir, max_nodes=1, dtypes=[dtype]))
+    def collect(graph: Graph) -> None:
+        if graph.type_of(graph.nodes[0].inputs[0]).dtype == dtype:
+            found[graph] = None
+
+    collect()
+    return list(found)
+
+
+def measure(worker: Worker, ir: str, names: list[str], dtypes: list[str]) -> dict[str, dict[str, str]]:
     fails: dict[str, dict[str, str]] = {}
     for name in names:
         op = OPERATORS[name]
         if ir not in op.irs():
             continue
-        for dtype in op.dtypes:
+        for dtype in (d for d in op.dtypes if not dtypes or d in dtypes):
             reason = why_not(worker, default_case(name, dtype, ir).graph)
+            if reason is None:
+                reasons = [why_not(worker, graph) for graph in some_cases(name, dtype, ir)]
+                wrong = [r for r in reasons if r is not None]
+                if len(wrong) * 6 > len(reasons):
+                    reason = f"{len(wrong)} of {len(reasons)} random cases; {wrong[0]}"
             if reason is not None:
                 fails.setdefault(name, {})[dtype] = reason
                 print(f"{ir} {name} {dtype}: {reason}", flush=True)
@@ -72,6 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
     parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    parser.add_argument("--dtypes", default="", help="dtypes, separated by commas; the others stay")
     parser.add_argument("--only", default="", help="operators, separated by commas; the others stay")
     options = parser.parse_args()
     worker = Worker(options.python, {"role": "reference", "ir": options.ir, "memory": 0}, SECONDS)
@@ -79,10 +111,14 @@ def main() -> None:
     worker.ready()
     try:
         table: dict[str, Any] = dict(measured.table())
-        only = [n for n in options.only.split(",") if n]
-        fails = measure(worker, options.ir, only or list(OPERATORS))
-        kept = table.get(options.ir, {}).get("fails", {}) if only else {}
-        fails = {**{k: v for k, v in kept.items() if k not in only and k in OPERATORS}, **fails}
+        only = [n for n in options.only.split(",") if n] or list(OPERATORS)
+        dtypes = [d for d in options.dtypes.split(",") if d]
+        before = measured.table().pop(options.ir, {}).get("fails", {})
+        fails = measure(worker, options.ir, only, dtypes)
+        for name, reasons in before.items():
+            for dtype, reason in reasons.items():
+                if name in OPERATORS and (name not in only or (dtypes and dtype not in dtypes)):
+                    fails.setdefault(name, {})[dtype] = reason
         table[options.ir] = {"tvm": worker.description["versions"]["tvm"], "fails": fails}
     finally:
         worker.stop()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from pytest_byoc.generation.batches import at_batch, batch_size
 from pytest_byoc.generation.strategies import graphs
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
@@ -62,3 +64,77 @@ def test_a_graph_holds_a_fragment() -> None:
     fragment = default_case("nn.conv2d", "float32").graph
     found = generated(60, fragments=[fragment], max_nodes=4)
     assert all("nn.conv2d" in g.operators for g in found)
+
+
+def constant_values(graph: Graph) -> set[str]:
+    """Values that TVM folds to constants: of them an output buffer is left unwritten."""
+    known = {c.name for c in graph.constants}
+    for node in graph.nodes:
+        silent = OPERATORS[node.op].type_only
+        told = [i for at, i in enumerate(node.inputs) if at not in silent]
+        if told and known.issuperset(told):
+            known.update(node.outputs)
+    return known
+
+
+def test_random_graphs_differ_and_none_is_a_constant() -> None:
+    found = generated(400, max_nodes=6)
+    assert len(set(found)) > 390
+    assert not [g for g in found if constant_values(g).intersection(g.outputs)]
+
+
+def test_features_of_random_graphs_are_met() -> None:
+    """What real faults have needed (docs/architecture.md): each in some graphs of some hundred."""
+    met: Counter[str] = Counter()
+    for g in generated(400, max_nodes=8):
+        sources = {s.name: s for s in g.sources()}
+        uses = Counter(i for n in g.nodes for i in n.inputs)
+        kinds = Counter((n.op, str(n.attrs), tuple(map(str, n.types))) for n in g.nodes)
+        met["a value used twice"] += any(n > 1 for v, n in uses.items() if v not in sources)
+        met["an operand twice"] += any(len(set(n.inputs)) < len(n.inputs) for n in g.nodes)
+        met["returned twice"] += len(set(g.outputs)) < len(g.outputs)
+        met["returned and consumed"] += any(uses[o] for o in g.outputs)
+        met["an input returned"] += any(o in sources for o in g.outputs)
+        met["dead code"] += len(g.needed().nodes) < len(g.nodes)
+        met["a constant first"] += any(n.inputs[0] in constant_values(g) for n in g.nodes)
+        met["a constant used twice"] += any(uses[c.name] > 1 for c in g.constants)
+        met["equal but for constants"] += any(
+            n > 1 for (op, *_), n in kinds.items() if op in ("nn.conv2d", "nn.dense", "add", "nn.prelu")
+        )
+        met["tuples"] += any(len(n.outputs) > 1 for n in g.nodes)
+        met["four outputs"] += len(g.outputs) == 4
+        met["rank 0"] += any(t.rank == 0 for n in g.nodes for t in n.types)
+    assert {k: n for k, n in met.items() if n < 4} == {}
+
+
+def test_the_target_takes_turns_with_the_host() -> None:
+    taken = ("nn.relu", "tanh", "add", "sigmoid")
+    found = generated(200, operators=[*taken, "floor", "ceil", "exp"], prefer=taken, min_nodes=6)
+    turns = [[n.op in taken for n in g.nodes] for g in found]
+    assert sum(all(a != b for a, b in pairwise(t)) for t in turns) > 10
+
+
+def test_larger_batches() -> None:
+    graph = default_case("nn.conv2d", "float32").graph
+    batch = batch_size(graph)
+    assert batch is not None
+    larger = at_batch(graph, 2 * batch + 1)
+    assert larger is not None
+    assert larger.type_of(larger.outputs[0]).shape == (
+        2 * batch + 1,
+        *graph.type_of(graph.outputs[0]).shape[1:],
+    )
+    assert larger.constants == graph.constants
+    with pytest.raises(ValueError, match="not larger"):
+        at_batch(graph, batch)
+
+
+def test_larger_batches_of_random_graphs_are_legal() -> None:
+    """Nodes say what the type rules say; most graphs have a larger batch."""
+    found = generated(200, max_nodes=4)
+    larger = [at_batch(g, n + 3) for g in found if (n := batch_size(g))]
+    assert sum(g is not None for g in larger) > 100
+    for g in larger:
+        for node in g.nodes if g else ():
+            assert g is not None
+            assert OPERATORS[node.op].infer([g.type_of(i) for i in node.inputs], node.attrs) == node.types

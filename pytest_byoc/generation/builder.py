@@ -70,6 +70,16 @@ class Builder:
         self.hidden |= made - {names[o] for o in part.outputs}
         return tuple(names[o] for o in part.outputs)
 
+    def twin(self, node: Node, lead: str) -> tuple[str, ...]:
+        """Adds a node again, its first operand another, its constants new ones; names of its outputs."""
+        constants = {c.name: c for c in self.constants}
+
+        def renewed(name: str) -> str:
+            c = constants.get(name)
+            return name if c is None else self.constant(c.type, c.low, c.high, c.data)
+
+        return self.node(node.op, [lead, *(renewed(i) for i in node.inputs[1:])], node.attrs)
+
     def _next_seed(self) -> int:
         if self._seed == 0:
             return 0

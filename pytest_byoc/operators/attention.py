@@ -75,8 +75,15 @@ def _attention_bias(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Tens
     return ns.nn.attention_bias(*args, scale=attrs["scale"], causal_mask=attrs["causal_mask"])
 
 
-#: None: one over the root of dim. window_size is left out: TVM's LLVM build refuses it.
-_SCALE = Parameter("scale", {"default": (None,), "other": (0.31234567, 1.0)})
+
+def _scale(x: TensorType, chosen: Attrs) -> Classes:
+    """None: one over the root of dim. Given another one, TVM 0.27 lowers attention of half precision to
+    float32, whatever its type says. window_size is left out: TVM's LLVM build refuses it."""
+    wide = x.dtype in ("float32", "float64")
+    return {"default": (None,), **({"other": (0.31234567, 1.0)} if wide else {})}
+
+
+_SCALE = Parameter("scale", _scale)
 #: TopLeft: query i sees keys up to i; BottomRight: up to i + |queries - keys|.
 _MASK = Parameter(
     "causal_mask", {"none": (None,), "top_left": ("TopLeft",), "bottom_right": ("BottomRight",)}

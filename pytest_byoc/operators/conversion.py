@@ -153,6 +153,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "cast_like",
         _cast_like_operands,
         _cast_like_infer,
+        type_only=(1,),
         parameters=(
             Parameter("dtype", _like_dtype, attribute=False),
             Parameter("like", {"same": ("same",), "scalar": ("scalar",)}, attribute=False),
@@ -168,12 +169,13 @@ OPERATORS: Tuple[Operator, ...] = (
         relay=call("reinterpret"),
     ),
     _like("copy", relay=call("copy")),
-    _like("zeros_like", relay=call("zeros_like"), relax=call("zeros_like")),
-    _like("ones_like", relay=call("ones_like"), relax=call("ones_like")),
+    _like("zeros_like", type_only=(0,), relay=call("zeros_like"), relax=call("zeros_like")),
+    _like("ones_like", type_only=(0,), relay=call("ones_like"), relax=call("ones_like")),
     _like(
         "full_like",
         _full_like_operands,
         _full_like_infer,
+        type_only=(0,),
         relay=call("full_like"),
         relax=call("full_like"),
     ),

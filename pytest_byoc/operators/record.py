@@ -142,8 +142,10 @@ class Operator:
     (None: any). ranges: by dtype, what a first operand made for it is drawn from, where the dtype's
     default would not do; other values need not keep to it. relay, relax: the lowering, None where that
     IR lacks the operator. tuple_result: TVM returns a tuple, be it of one tensor. steep: results grow
-    so quickly that one such operator in a graph is enough. special_values: made for NaN and infinities
-    too, or defined by IEEE 754 for them. accuracy: the error bound and where it comes from, for the docs.
+    so quickly that one such operator in a graph is enough. type_only: positions of operands that give a type
+    and no elements: where all others are constants, the result is one. special_values: made for NaN and
+    infinities too, or defined by IEEE 754 for them. accuracy: the error bound and where it comes from, for
+    the docs.
     """
 
     name: str
@@ -160,6 +162,7 @@ class Operator:
     relax: Optional[Lowering] = None
     tuple_result: bool = False
     steep: bool = False
+    type_only: Tuple[int, ...] = ()
     special_values: bool = False
 
     def irs(self) -> Tuple[str, ...]:

@@ -168,6 +168,7 @@ OPERATORS: Tuple[Operator, ...] = (
     # Relax has none of the first three.
     Operator(
         name="slice_like",
+        type_only=(1,),
         infer=_slice_infer,
         shapes=SHAPES,
         accuracy="exact",
@@ -179,6 +180,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="reshape_like",
+        type_only=(1,),
         infer=_reshape_infer,
         shapes=SHAPES,
         accuracy="exact",
@@ -195,6 +197,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="broadcast_to_like",
+        type_only=(1,),
         infer=_broadcast_infer,
         shapes=SHAPES,
         accuracy="exact",
@@ -206,6 +209,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="collapse_sum_like",
+        type_only=(1,),
         infer=_collapse_like_infer,
         shapes=SHAPES,
         accuracy=_SUM,

@@ -1,0 +1,185 @@
+"""Whether the oracle's bounds hold for TVM's own LLVM build, how much they judge, and how tight they are.
+
+    python benchmarks/soundness.py --ir relay --python PATH_TO_PYTHON_WITH_TVM [--graphs 5000] [--operators 6]
+
+Random graphs are type-checked by TVM, built by its LLVM and compared. Graphs on which LLVM is outside the
+bound are written to --out, to be looked at (`pytest --byoc-replay=FOLDER` takes them too), and counted as
+known where docs/tvm-faults.md names what happens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pytest_byoc import oracle
+from pytest_byoc.evidence import compare
+from pytest_byoc.generation import data
+from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.graph import Graph, show
+from pytest_byoc.worker.client import Worker
+
+SECONDS = 300.0
+#: Graphs of one search: Hypothesis remembers what it has made.
+AT_ONCE = 1000
+#: Faults of TVM's own that the records can't reasonably avoid, by what its build says.
+KNOWN_TVM_FAULTS = {
+    "Instruction does not dominate all uses": "average pools with some windows (apache-tvm 0.27)",
+    "legalize_conv2d_backward_weight": "a gradient of a convolution whose data another legalisation made",
+}
+
+
+def known_fault(said: str) -> str | None:
+    return next((why for what, why in KNOWN_TVM_FAULTS.items() if what in said), None)
+
+
+def random_graphs(count: int, ir: str, first: int = 0, **options: Any) -> list[Graph]:
+    """Graphs as Hypothesis makes them, the same every time; first: the number of the search to begin with."""
+    found: list[Graph] = []
+    while len(found) < count:
+        more = min(AT_ONCE, count - len(found))
+
+        @seed(first)
+        @settings(
+            max_examples=more,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(graphs(ir=ir, **options))
+        def collect(graph: Graph) -> None:
+            found.append(graph)
+
+        collect()
+        first += 1
+    return found
+
+
+def typed(worker: Worker, found: list[Graph]) -> Iterator[tuple[Graph, Any]]:
+    """Each graph with the output types TVM infers, or what it raised."""
+    for start in range(0, len(found), 100):
+        chunk = found[start : start + 100]
+        entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in chunk]
+        worker.submit({"kind": "types", "graphs": entries})
+        report = worker.collect()
+        assert report.died is None, report.end
+        yield from zip(chunk, (value for _, value in report.facts("types")))
+
+
+def wrong_types(worker: Worker, found: list[Graph]) -> list[str]:
+    """What TVM says of the graphs whose types it sees otherwise than we do."""
+    return [
+        f"TVM says {types} of\n{show(graph)}"
+        for graph, types in typed(worker, found)
+        if types != [str(graph.type_of(o)) for o in graph.outputs]
+    ]
+
+
+@dataclass
+class Judged:
+    """fault: what LLVM gets wrong by the bound (None: nothing). share: of the elements that can be judged.
+    ratios: of bound to value, of float32 outputs."""
+
+    graph: Graph
+    fault: str | None = None
+    share: float = 1.0
+    ratios: list[float] = field(default_factory=list)
+
+
+def judge(worker: Worker, graph: Graph) -> Judged:
+    """Builds and runs the graph with TVM's LLVM, and compares with the oracle."""
+    inputs, constants = data.inputs(graph, 0), data.constants(graph)
+    worker.submit(
+        {
+            "kind": "examine",
+            "graph": graph.to_dict(),
+            "inputs": [inputs],
+            "constants": constants,
+            "executor": worker.description["executors"][0],
+            "opt_level": 1,
+        }
+    )
+    expected = oracle.evaluate(graph, {**inputs, **constants})
+    report = worker.collect()
+    found = Judged(graph)
+    judged = elements = 0
+    raised = next(report.raised(), None)
+    if report.died or raised:
+        found.fault = f"LLVM's build fails: {report.died or raised}"
+    for _, value in report.facts("outputs"):
+        for actual, bounded in zip(value["arrays"], expected):
+            assert actual.shape == bounded.shape
+            if str(actual.dtype) != bounded.dtype:
+                found.fault = f"returns {actual.dtype}, expected {bounded.dtype}"
+            comparison = compare(actual, bounded)
+            judged += int(comparison.judged.sum())
+            elements += actual.size
+            if comparison.outside.any():
+                at = tuple(map(int, np.argwhere(comparison.outside)[0]))
+                found.fault = (
+                    f"at {at}: {actual[at]}, expected {bounded.value[at]} within {bounded.error[at]:.3g}"
+                )
+            if bounded.dtype == "float32":
+                use = comparison.judged & np.isfinite(bounded.value) & (np.abs(bounded.value) > 1e-3)
+                found.ratios += (bounded.error[use] / np.abs(bounded.value[use])).tolist()
+    found.share = judged / max(elements, 1)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ir", choices=["relay", "relax"], required=True)
+    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    parser.add_argument("--graphs", type=int, default=5000)
+    parser.add_argument("--operators", type=int, default=6, help="the most in a graph")
+    parser.add_argument("--first", type=int, default=0, help="seed to begin with")
+    parser.add_argument("--out", default=None, help="folder for the graphs that are outside")
+    options = parser.parse_args()
+    start = time.monotonic()
+    worker = Worker(options.python, {"role": "reference", "ir": options.ir, "memory": 0}, SECONDS)
+    worker.start()
+    worker.ready()
+    found = random_graphs(options.graphs, options.ir, options.first, max_nodes=options.operators)
+    wrong = wrong_types(worker, found)
+    print(f"{options.ir}: {len(found)} graphs, {len(set(found))} different, {len(wrong)} do not type-check")
+    print("\n\n".join(wrong[:5]), flush=True)
+    faults: list[Judged] = []
+    known: dict[str, int] = {}
+    shares, ratios = [], []
+    for number, graph in enumerate(found):
+        result = judge(worker, graph)
+        if result.fault is None:
+            shares.append(result.share)
+            ratios += result.ratios
+        elif why := known_fault(result.fault):
+            known[why] = known.get(why, 0) + 1
+        else:
+            faults.append(result)
+            print(f"\n#{number} {result.fault[:1500]}\n{show(graph)}", flush=True)
+            if options.out:
+                folder = Path(options.out)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{number}.json").write_text(graph.to_json())
+    worker.stop()
+    inconclusive = sum(share < 0.5 for share in shares)
+    print(
+        f"{options.ir}: {len(shares)} inside the bound, {len(faults)} outside, known faults of TVM: {known}; "
+        f"{inconclusive} inconclusive ({inconclusive / max(len(shares), 1):.2%}); float32 bound/value: "
+        f"median {np.median(ratios):.2g}, 90% below {np.percentile(ratios, 90):.2g}; "
+        f"{time.monotonic() - start:.0f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

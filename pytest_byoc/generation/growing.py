@@ -1,0 +1,232 @@
+"""Random graphs, operator by operator. Valid by construction: nothing is generated and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from ..graph import Graph, Node, TensorType
+from ..operators import OPERATORS, within
+from ..operators.measured import dtypes as runnable
+from ..operators.record import BIAS, CONSTANT, DATA, WEIGHT, Operand, Operator
+from .builder import Builder, choose_parameters, first
+from .pool import Choices, Pool, pool, shapes, takes
+
+T = TypeVar("T")
+
+#: What tends to follow an operator in real models, and so in patterns.
+FOLLOWERS = {
+    "nn.conv2d": ("nn.bias_add", "add", "nn.relu"),
+    "nn.dense": ("nn.bias_add", "add", "nn.relu"),
+    "nn.matmul": ("add", "nn.relu"),
+    "nn.batch_matmul": ("nn.softmax", "multiply"),
+    "nn.bias_add": ("nn.relu", "clip", "sigmoid", "tanh"),
+    "add": ("nn.relu", "tanh"),
+    "split": ("concatenate",),
+    "qnn.quantize": ("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.add"),
+    "qnn.conv2d": ("qnn.requantize", "nn.bias_add"),
+    "qnn.conv2d_transpose": ("qnn.requantize",),
+    "qnn.dense": ("qnn.requantize", "nn.bias_add"),
+    "qnn.batch_matmul": ("qnn.requantize",),
+    "qnn.requantize": ("clip", "nn.max_pool2d", "qnn.conv2d", "qnn.add", "qnn.dequantize"),
+    "qnn.add": ("qnn.mul", "qnn.dequantize"),
+}
+_MAX_ELEMENTS = 4096
+
+
+def one(rng: Random, options: Sequence[T]) -> T:
+    """One of them; the first where the generator gives its least."""
+    return options[rng.randrange(len(options))]
+
+
+def chance(rng: Random, out_of_ten: int) -> bool:
+    """True in that many cases of ten; False where the generator gives its least."""
+    return rng.randrange(10) >= 10 - out_of_ten
+
+
+class Growing:
+    """A graph that operators are added to."""
+
+    def __init__(
+        self, rng: Random, names: tuple[str, ...], ir: str | None, preferred: tuple[str, ...]
+    ) -> None:
+        self.rng, self.ir, self.names = rng, ir, names
+        self.builder = Builder(seed=rng.randrange(1001))
+        self.every = pool(names, ir)
+        self.preferred = pool(preferred, ir) if preferred else self.every
+        others = tuple(n for n in names if n not in preferred)
+        self.others = pool(others, ir) if others else self.every
+        #: Whether operators of the two kinds are to take turns.
+        self.alternating = bool(preferred and others) and chance(rng, 2)
+        self.dtype = "float32"
+        self.last: str | None = None
+        self.last_op = ""
+        #: What must not become dead code.
+        self.kept: list[str] = []
+
+    # --- what is added ---------------------------------------------------------------------------
+
+    def add_part(self, part: Graph) -> None:
+        """Adds a fragment, fed with what is there where that fits."""
+
+        def choose(type_: TensorType) -> str | None:
+            fitting = [n for n in self.builder.usable() if self.builder.types[n] == type_]
+            return one(self.rng, fitting[::-1]) if fitting and chance(self.rng, 7) else None
+
+        outputs = self.builder.splice(part, choose)
+        self._made(outputs, part.nodes[-1].op)
+        self.kept.append(outputs[0])
+
+    def add(self, op: Operator) -> None:
+        """Adds an operator, applied to what is there where that fits."""
+        fitting = [name for name in self._values() if self._fits(op, name)]
+        made = [name for name in fitting if name[0] == "v"]
+        if fitting and chance(self.rng, 9):
+            self._apply(op, one(self.rng, (made or fitting)[::-1]))
+        else:
+            self._apply(op, self._fresh(op))
+
+    def add_any(self) -> None:
+        """Adds an operator of its own choice: mostly one that takes a value the graph has, or else the
+        graph falls into pieces."""
+        rng = self.rng
+        if not self.alternating and chance(rng, 1) and self._add_twin():
+            return
+        if not self.alternating and self.last is not None and chance(rng, 5):
+            following = tuple(n for n in FOLLOWERS.get(self.last_op, ()) if n in self.names)
+            if following and self._add_to(self.last, pool(following, self.ir)):
+                return
+        kind = self._pool()
+        values = self._values()
+        if values and chance(rng, 9):
+            value = self.last if self.last in values and chance(rng, 5) else None
+            made = [name for name in values if name[0] == "v"]
+            if self._add_to(value or one(rng, (made or values)[::-1]), kind):
+                return
+        choices = self._choices(kind.every.records) if self._steep() else kind.every
+        op = choices.pick(rng) if choices.total else self.every.every.records[0]
+        self.add(op)
+
+    def _pool(self) -> Pool:
+        """Those that are preferred, or any: in turn with the others, or mostly."""
+        if self.alternating:
+            return self.others if len(self.builder.nodes) % 2 else self.preferred
+        return self.preferred if chance(self.rng, 7) else self.every
+
+    def _add_to(self, value: str, kind: Pool) -> bool:
+        """Applies one of the operators to a value, if any takes it."""
+        choices = kind.takers(self.builder.types[value])
+        if not choices.total:
+            return False
+        op = choices.pick(self.rng)
+        if not self._fits(op, value):
+            # Its domain is narrower than the value's, or one as steep is there: one of the rest.
+            choices = self._choices([r for r in choices.records if self._fits(r, value)])
+            if not choices.total:
+                return False
+            op = choices.pick(self.rng)
+        self._apply(op, value)
+        return True
+
+    def _add_twin(self) -> bool:
+        """Repeats a node with constants of other values, on another value where there is one: what
+        mixes up the constants of two equal regions, or keeps one copy of both, is seen by it."""
+        builder = self.builder
+        constants = {c.name for c in builder.constants}
+        last: Node | None = None
+        for node in builder.nodes:
+            visible = not builder.hidden.intersection((*node.inputs, *node.outputs))
+            if visible and node.inputs[0] not in constants and constants.intersection(node.inputs[1:]):
+                last = node
+        if last is None or (OPERATORS[last.op].steep and self._steep()):
+            return False
+        x = builder.types[last.inputs[0]]
+        op = within(last.op, self.ir)
+        fitting = [n for n in self._values() if builder.types[n] == x and self._fits(op, n)]
+        lead = one(self.rng, fitting[::-1]) if fitting else last.inputs[0]
+        self._made(builder.twin(last, lead), last.op)
+        return True
+
+    def _apply(self, op: Operator, lead: str) -> None:
+        self._made(_node(self.rng, self.builder, op, lead), op.name)
+
+    def _made(self, outputs: Sequence[str], op: str) -> None:
+        self.last, self.last_op = outputs[0], op
+
+    # --- what fits -------------------------------------------------------------------------------
+
+    def _values(self) -> list[str]:
+        """Values an operator may take first. What is made of constants alone is a constant to TVM, and an
+        output that is one is never written."""
+        return [name for name in self.builder.usable() if name[0] != "c"]
+
+    def _steep(self) -> bool:
+        return any(OPERATORS[n.op].steep for n in self.builder.nodes)
+
+    def _choices(self, records: Sequence[Operator]) -> Choices:
+        steep = self._steep()
+        return Choices([r for r in records if not (steep and r.steep)], self.ir)
+
+    def _fits(self, op: Operator, name: str) -> bool:
+        if not takes(op, self.builder.types[name], self.ir) or (op.steep and self._steep()):
+            return False
+        if op.domain is None:
+            return True
+        # Only what is known to lie in the operator's domain: otherwise it would make NaN of half of it.
+        low, high = self.builder.ranges.get(name, (float("-inf"), float("inf")))
+        return low >= op.domain[0] and high <= op.domain[1]
+
+    def _fresh(self, op: Operator) -> str:
+        """A new input fit to be the operator's first operand; now and then a constant, where another
+        operand keeps the result from being one."""
+        fitting = runnable(op, self.ir)
+        dtype = self.dtype if self.dtype in fitting else fitting[0]
+        x = TensorType(one(self.rng, shapes(op.name, dtype, self.ir)), dtype)
+        if chance(self.rng, 1) and _takes_data(op, x):
+            return self.builder.constant(x, *op.range(dtype))
+        return self.builder.lead(op, x)
+
+
+def _takes_data(op: Operator, x: TensorType) -> bool:
+    """Whether the operator has a second operand that is data, by its default parameters."""
+    operands = op.operands(x, choose_parameters(op, x, first))
+    return any(o.role == DATA and i not in op.type_only for i, o in enumerate(operands))
+
+
+def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, ...]:
+    x = builder.types[lead]
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        return one(rng, one(rng, list(classes.values())))
+
+    chosen = choose_parameters(op, x, pick)
+    operands = op.operands(x, chosen)
+    large = sum(t.size for t in op.infer([o.type for o in operands], op.attrs(chosen))) > _MAX_ELEMENTS
+    if large or (lead[0] == "c" and all(o.role != DATA for o in operands)):
+        # Broadcasting a large value further, for one: the defaults don't enlarge it.
+        chosen = choose_parameters(op, x, first)
+    # Whether some operand must still be no constant, or else the result is one.
+    constant_so_far = lead[0] == "c" or 0 in op.type_only
+
+    def supply(operand: Operand, position: int) -> str:
+        nonlocal constant_so_far
+        existing = [n for n in builder.usable() if builder.types[n] == operand.type]
+        decides = constant_so_far and operand.role == DATA and position not in op.type_only
+        if decides:
+            existing = [n for n in existing if n[0] != "c"]
+            constant_so_far = False
+        if operand.role == DATA and existing and chance(rng, 5):
+            return one(rng, existing[::-1])
+        if operand.role in (WEIGHT, BIAS):
+            # Sharing a weight is as legal as it is rare.
+            shared = [c.name for c in builder.constants if c.type == operand.type]
+            if shared and rng.randrange(4) == 3:
+                return one(rng, shared)
+            constant = rng.randrange(5) < 4
+        else:
+            constant = not decides and (operand.role == CONSTANT or chance(rng, 5))
+        make = builder.constant if constant else builder.input
+        return make(operand.type, *operand.range(), operand.data)
+
+    return builder.apply(op, lead, chosen, supply)

@@ -1,0 +1,110 @@
+"""Operators to choose from: which of them take a value, and how likely each is to be chosen."""
+
+from __future__ import annotations
+
+import math
+import random
+import zlib
+from bisect import bisect
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from itertools import accumulate
+
+from ..graph import TensorType
+from ..operators import OPERATORS, within
+from ..operators.measured import dtypes as runnable
+from ..operators.record import Operator
+from .builder import first
+
+#: Lengths that shapes are varied with: one, odd ones, powers of two and their neighbours.
+_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
+_MAX_ELEMENTS = 600
+_VARIATIONS = 40
+_STEP = 64
+#: Types of which is remembered what takes them.
+_REMEMBERED = 10_000
+
+
+class Choices:
+    """Operators with weights, of which one is picked."""
+
+    def __init__(self, records: Sequence[Operator], ir: str | None) -> None:
+        self.records = list(records)
+        self._ends = list(accumulate(weight(r.name, ir) for r in records))
+        self.total = self._ends[-1] if self._ends else 0
+
+    def pick(self, rng: random.Random) -> Operator:
+        # In two steps: Hypothesis is not uniform over more than some hundred numbers.
+        number = rng.randrange(self.total // _STEP + 1) * _STEP + rng.randrange(_STEP)
+        return self.records[bisect(self._ends, number % self.total)]
+
+
+class Pool:
+    """The operators of some names that an IR has (None: any), as a whole and by what they take."""
+
+    def __init__(self, names: Sequence[str], ir: str | None) -> None:
+        self.ir = ir
+        self.every = Choices([within(name, ir) for name in names], ir)
+        self._takers: dict[TensorType, Choices] = {}
+
+    def takers(self, x: TensorType) -> Choices:
+        """Those that take a value of that type first."""
+        if x not in self._takers:
+            if len(self._takers) > _REMEMBERED:
+                self._takers.clear()
+            self._takers[x] = Choices([r for r in self.every.records if takes(r, x, self.ir)], self.ir)
+        return self._takers[x]
+
+
+@lru_cache(maxsize=256)
+def pool(names: tuple[str, ...], ir: str | None) -> Pool:
+    return Pool(names, ir)
+
+
+def takes(op: Operator, x: TensorType, ir: str | None) -> bool:
+    """Whether the operator takes that type first, and TVM's own build runs it."""
+    return x.dtype in runnable(op, ir) and op.accepts(x)
+
+
+@cache
+def weight(name: str, ir: str | None) -> int:
+    """How likely an operator is chosen among others. Those with many (dtype, class of a parameter) are chosen
+    more often, that all of them are met soon, and so are those that take few of the values there are. The
+    roots are what `benchmarks/diversity.py` found best: without them a few operators fill the graphs."""
+    op = within(name, ir)
+    dtypes = runnable(op, ir)
+    if not dtypes:
+        return 1
+    x = TensorType(op.shapes[0], dtypes[0])
+    chosen: dict[str, object] = {}
+    classes = 1
+    for parameter in op.parameters:
+        values = parameter.values(x, chosen)
+        chosen[parameter.name] = first(parameter.name, values)
+        classes += len(values) - 1
+    share = sum(takes(op, t, ir) for t in _common_types()) / len(_common_types())
+    return max(1, round(10 * math.sqrt(len(dtypes) * classes / share)))
+
+
+@cache
+def _common_types() -> list[TensorType]:
+    return [TensorType(s, d) for op in OPERATORS.values() for s in op.shapes[:2] for d in op.dtypes]
+
+
+@cache
+def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]:
+    """Shapes of a first operand: the record's own, and variations of them in length and rank."""
+    op = within(name, ir)
+    found = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
+    draw = random.Random(zlib.crc32(name.encode()))
+    for _ in range(_VARIATIONS):
+        shape = [d if draw.random() < 0.5 else draw.choice(_LENGTHS) for d in draw.choice(op.shapes)]
+        turn = draw.random()
+        if turn < 0.2 and shape:
+            shape.pop(draw.randrange(len(shape)))
+        elif turn < 0.4 and len(shape) < 6:
+            shape.insert(draw.randrange(len(shape) + 1), draw.choice(_LENGTHS[:4]))
+        x = TensorType(tuple(shape), dtype)
+        if x.size <= _MAX_ELEMENTS and op.takes(x):
+            found[x.shape] = None
+    return tuple(found)
