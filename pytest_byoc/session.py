@@ -261,7 +261,8 @@ class TargetSession:
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({verdict.regions} subgraphs)")
         lines += [f"note: {note}" for note in verdict.notes]
         alone = f"{shlex.quote(self.declaration.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}", f"or, without pytest-byoc: {alone}"]
+        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
+        lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
 
 

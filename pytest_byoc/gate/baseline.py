@@ -16,11 +16,11 @@ from ..settings import SettingsError
 @dataclass(frozen=True)
 class TargetBaseline:
     """Of one target in one IR. cases: id to outcome. checks: case to the checks that failed in it.
-    offloaded: cells of which something was."""
+    claimed: cells of which something was offloaded, or failed before that could be seen."""
 
     cases: Mapping[str, str]
     checks: Mapping[str, list[str]]
-    offloaded: frozenset[tuple[str, str]]
+    claimed: frozenset[tuple[str, str]]
     versions: Mapping[str, str]
 
     def knows(self, case: str, check: str) -> bool:
@@ -59,6 +59,8 @@ def read(path: Path) -> Baseline:
         found = f"its schema is {schema!r}" if schema is not None else "it has no schema"
         raise SettingsError(f"--byoc-baseline: {path} is no report this version reads: {found}; {remedy}")
     dicts = report.get("targets", [report])
+    if not isinstance(dicts, list) or not dicts:
+        raise SettingsError(f"--byoc-baseline: {path} is damaged: it lists no targets; {remedy}")
     if any(isinstance(d, dict) and "cases" not in d for d in dicts):
         raise SettingsError(
             f"--byoc-baseline: {path} was written by a version that listed no cases; write it anew with "
@@ -78,5 +80,6 @@ def _target(report: Mapping[str, Any]) -> TargetBaseline:
     if unknown:
         raise ValueError(f"there is no outcome {sorted(unknown)[0]!r}")
     checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
-    cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in report["cells"] if c["offloaded"] > 0)
+    claimed = (c for c in report["cells"] if c["offloaded"] + c["failed"] > 0)
+    cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in claimed)
     return TargetBaseline(cases, checks, cells, dict(report["versions"]))

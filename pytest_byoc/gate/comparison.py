@@ -24,7 +24,7 @@ def compare(
     if not skipped:
         lost = [
             f"{op} {dtype}"
-            for op, dtype in sorted(before.offloaded & set(record.cells))
+            for op, dtype in sorted(before.claimed & set(record.cells))
             if not any(record.cells[op, dtype][k] for k in ("offloaded", "failed"))
         ]
         if lost:

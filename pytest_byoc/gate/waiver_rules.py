@@ -79,7 +79,9 @@ def _judge(
             if waiver.check in record.failed_checks.get(case, ()):
                 entry.failing.append(key)
             elif outcome in FAILURES:
-                otherwise |= set(record.failed_checks[case])
+                # What is excused itself is no reason to wait with the verdict on this entry.
+                checks = record.failed_checks[case]
+                otherwise |= {check for check in checks if (case, check) not in record.excused}
             elif settings.narrowed and (case.startswith("random[") or case in STRUCTURES):
                 varies = True
             elif outcome == PASS:
@@ -94,7 +96,7 @@ def _judge(
         entry.unjudged = f"{' and '.join(settings.narrowed)} decide what is generated there"
     elif entry.found and not may_be_elsewhere:
         case, outcome = next(iter(outcomes.items()))
-        entry.stale = f"waives nothing: {case} is {outcome}"
+        entry.stale = f"waives nothing of check {waiver.check}: {case} is {outcome}"
     elif may_be_elsewhere:
         entry.unjudged = "tests that it may be for were not run"
     else:
