@@ -225,7 +225,9 @@ def test_baseline(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Monkey
     result = run(pytester, ir, *FOUR, bad)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, skipped=2)
-    result.stdout.fnmatch_lines(["*: 4 cases in common, 0 worse, 0 fixed", "*claimed before*", "  exp float32"])
+    result.stdout.fnmatch_lines(
+        ["*: 4 cases in common, 0 worse, 0 fixed", "*claimed before*", "  exp float32"]
+    )
     result = run(pytester, ir, *FOUR, good, "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

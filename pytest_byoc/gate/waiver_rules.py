@@ -10,7 +10,7 @@ from ..outcome import FAILURES, PASS
 from ..recorder import TargetRecord
 from ..settings import Settings
 from .problems import Gate, shown
-from .selection import Selection
+from .selection import NotRun, Selection
 from .waivers import Waiver, Waivers, nearest
 
 
@@ -35,7 +35,8 @@ def judge(
     selections: Sequence[Selection],
 ) -> list[Waiver]:
     """Adds to the gate what is wrong with the entries; the entries the session needs instead."""
-    entries = [_judge(w, settings, records, selections) for w in waivers.entries]
+    sessions = [(record, selection.not_run()) for record, selection in zip(records, selections)]
+    entries = [_judge(w, settings, sessions) for w in waivers.entries]
     needed = _needed(waivers, entries, records)
     for entry in entries:
         where = waivers.where(entry.waiver)
@@ -58,7 +59,7 @@ def judge(
 
 
 def _judge(
-    waiver: Waiver, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection]
+    waiver: Waiver, settings: Settings, sessions: Sequence[tuple[TargetRecord, NotRun]]
 ) -> _Entry:
     entry = _Entry(waiver)
     may_be_elsewhere = False
@@ -66,9 +67,9 @@ def _judge(
     varies = False
     otherwise: set[str] = set()
     outcomes: dict[str, str] = {}
-    concerned = [p for p in zip(records, selections) if waiver.is_for(p[0].target, p[0].ir)]
-    for record, selection in concerned:
-        may_be_elsewhere |= selection.not_run().may_hold(waiver.case)
+    concerned = [s for s in sessions if waiver.is_for(s[0].target, s[0].ir)]
+    for record, not_run in concerned:
+        may_be_elsewhere |= not_run.may_hold(waiver.case)
         known |= set(record.cases)
         for case, outcome in record.cases.items():
             if not waiver.matches(case):
