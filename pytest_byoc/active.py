@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,17 @@ import pytest
 import conformance
 
 from .corpus import find_graphs, read_graph
+from .gate import baseline, judge, waivers
+from .gate.excuses import Excuses
+from .gate.problems import Gate
+from .gate.selection import PARAMETERS, Selection, case_of
+from .generation.structures import STRUCTURES
 from .generation.systematic import cases
 from .graph import GraphFormatError
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
-from .recorder import TargetRecord
-from .report import json_report, terminal
+from .recorder import Excused, TargetRecord
+from .report import json_report, junit, summary, terminal
 from .report.words import vendor_frame
 from .session import TargetSession
 from .settings import SettingsError, as_mapping, resolve
@@ -41,11 +47,18 @@ class ActivePlugin:
             self.replay = find_graphs(list(self.settings.replay))
             for path in self.replay:
                 read_graph(path)
+            s = self.settings
+            self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
+            self.baseline = baseline.read(s.baseline) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
+        self._selections = [Selection() for _ in self.sessions]
         self._verdicts: list[Verdict] = []
-        self._unwritten = ""
+        self._excused: list[Excused] = []
+        self._gate = Gate()
+        self._unwritten: list[str] = []
+        self._unusable = ""
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
@@ -86,36 +99,86 @@ class ActivePlugin:
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."
             )
+        excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         for target in self.sessions:
             try:
                 target.open()
-            except WorkerError as e:
+                if self.baseline is not None:
+                    self.baseline.of(target.record.target, target.ir)
+            except (WorkerError, SettingsError) as e:
                 self._close()
-                raise pytest.UsageError(_in_words(target.declaration.name, e)) from None
+                name = target.declaration.name
+                self._refuse(_in_words(name, e) if isinstance(e, WorkerError) else str(e))
+                return
             target.listener = self._verdicts.append
+            target.excuse = functools.partial(excuses.find, target.record)
+            target.on_excuse = self._excused.append
+
+    def _refuse(self, message: str) -> None:
+        """Ends a session whose options or targets can't be used, with exit code 4."""
+        if not hasattr(self._config, "workeroutput"):
+            raise pytest.UsageError(message)
+        # A worker of pytest-xdist that raises now is taken for a crashed one, and started again.
+        self._config.workeroutput["byoc_unusable"] = message
+        self._unusable = message
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        if self._unusable:
+            pytest.exit(self._unusable, returncode=pytest.ExitCode.USAGE_ERROR)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._close()
+        for target, selection in zip(self.sessions, self._selections):
+            selection.leave_out(self.settings.left_out, target.left_out_patterns)
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.as_dict() for t in self.sessions]
+            self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._selections]
             return
-        for record in self._records():
-            if record.graphs and not record.outcomes[PASS] and session.exitstatus == 0:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        # A session that was interrupted, or ran nothing, is not judged.
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not (
+            self._config.option.collectonly
+        ):
+            self._judge(session)
         if self.settings.report is not None:
             report = json_report.build(self._records(), SEED, as_mapping(self.settings))
-            try:
-                json_report.write(self.settings.report, report)
-            except OSError as e:
-                self._unwritten = str(e)
-                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
+            self._write("report", session, lambda path: json_report.write(path, report), self.settings.report)
+        if self.settings.summary is not None:
+            text = summary.markdown(self._records(), self._gate, self.waivers, int(session.exitstatus))
+            self._write("summary", session, lambda path: summary.write(path, text), self.settings.summary)
+
+    def _judge(self, session: pytest.Session) -> None:
+        self._gate, needed = judge.judge(
+            self.settings, self._records(), self._selections, self.waivers, self.baseline
+        )
+        if self._gate.problems:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
+            write = self.waivers.write
+            self._write("file of waivers", session, lambda path: write(needed), self.waivers.path)
+            self._gate.note(f"{self.waivers.path} was written anew, with {len(needed)} waivers")
+
+    def _write(
+        self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
+    ) -> None:
+        try:
+            write(path)
+        except OSError as e:
+            self._unwritten.append(f"the {what} could not be written: {e}")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Under pytest-xdist: what a worker process recorded joins the one report."""
-        for target, other in zip(self.sessions, getattr(node, "workeroutput", {}).get("byoc", [])):
+        output = getattr(node, "workeroutput", {})
+        if "byoc_unusable" in output:
+            raise pytest.UsageError(output["byoc_unusable"])
+        for target, other in zip(self.sessions, output.get("byoc", [])):
             target.record.target, target.record.ir = other["target"], other["ir"]
             target.record.merge(other)
+        for selection, other in zip(self._selections, output.get("byoc_selection", [])):
+            selection.merge(other)
 
     def _close(self) -> None:
         for target in self.sessions:
@@ -130,6 +193,10 @@ class ActivePlugin:
         names = metafunc.fixturenames
         if "byoc_target" not in names:
             return
+        ours = _is_ours(metafunc.definition)
+        if ours and "structure" in names:
+            for selection in self._selections:
+                selection.plan("structure", STRUCTURES)
         own = {
             "byoc_case": lambda t: cases(self.settings.operators, t.ir),
             "byoc_operator": lambda t: [
@@ -142,11 +209,15 @@ class ActivePlugin:
         several = len(self.sessions) > 1
         for name, values in own.items():
             if name in names:
-                rows = [
-                    pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
-                    for i, t in enumerate(self.sessions)
-                    for v in values(t)
-                ]
+                rows = []
+                for i, t in enumerate(self.sessions):
+                    found = values(t)
+                    rows += [
+                        pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
+                        for v in found
+                    ]
+                    if ours:
+                        self._selections[i].plan(name, found)
                 metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
                 return
         if several:
@@ -158,26 +229,57 @@ class ActivePlugin:
                 scope="session",
             )
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """A test of the vendor's own is a case, whose id is the test's."""
+        for item in items:
+            if not _is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
+                self._selection_of(item).planned.add(item.nodeid)
+
+    def _selection_of(self, item: pytest.Item) -> Selection:
+        callspec = getattr(item, "callspec", None)
+        return self._selections[callspec.params.get("byoc_target", 0) if callspec else 0]
+
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self._verdicts.clear()
+        self._excused.clear()
+        for target in self.sessions:
+            target.test = item.nodeid
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> None:
-        """A conformance failure is told in its own words; a test that judged nothing did not pass."""
+        """A conformance failure is told in its own words; a test with failures that are all excused is
+        an expected failure; one that judged nothing did not pass."""
+        if not report.failed:
+            self._finished(item)
+        verdicts = list(self._verdicts)
         if call.excinfo is not None and isinstance(call.excinfo.value, ConformanceFailure):
             report.longrepr = str(call.excinfo.value)
-            verdict = call.excinfo.value.verdict
-            report.user_properties += [
-                ("byoc_check", verdict.findings[0].check),
-                ("byoc_outcome", verdict.outcome),
-                ("byoc_operators", ",".join(verdict.graph.operators)),
-            ]
+            verdicts = [call.excinfo.value.verdict]
+        elif self._excused and not report.failed:
+            report.outcome = "skipped"
+            report.longrepr = None
+            report.wasxfail = "; ".join(dict.fromkeys(map(terminal.excuse, self._excused)))
         elif report.passed and self._verdicts and all(v.outcome != PASS for v in self._verdicts):
             outcomes = ", ".join(sorted({v.outcome for v in self._verdicts}))
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
+        if verdicts:
+            # JUnit XML takes a test's properties from its last report, which is yet to come.
+            properties = junit.properties(verdicts, self._excused)
+            item.user_properties += properties
+            report.user_properties += properties
+
+    def _finished(self, item: pytest.Item) -> None:
+        selection, params = self._selection_of(item), getattr(item, "callspec", None)
+        if not _is_ours(item):
+            selection.finished.add(item.nodeid)
+        elif params is not None:
+            selection.finished |= {
+                case_of(name, value) for name, value in params.params.items() if name in PARAMETERS
+            }
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for record in self._records():
@@ -186,14 +288,20 @@ class ActivePlugin:
             terminalreporter.section("byoc", sep="=")
             for text, markup in terminal.summary(record):
                 terminalreporter.write_line(text, **markup)
-            if not record.outcomes[PASS]:
-                terminalreporter.write_line(
-                    "no example passed: the session fails, whatever the tests' own outcomes", red=True
-                )
-        if self._unwritten:
-            terminalreporter.write_line(f"the report could not be written: {self._unwritten}", red=True)
-        elif self.settings.report is not None:
+        lines = list(terminal.gate(self._records(), self._gate, self.waivers))
+        if lines:
+            terminalreporter.section("byoc gate", sep="=")
+        for text, markup in lines:
+            terminalreporter.write_line(text, **markup)
+        for text in self._unwritten:
+            terminalreporter.write_line(text, red=True)
+        if self.settings.report is not None and not self._unwritten:
             terminalreporter.write_line(f"report: {self.settings.report}")
+
+
+def _is_ours(node: Any) -> bool:
+    """Whether a test is one of the installed suite."""
+    return bool(node.path.parent == _SUITE)
 
 
 def _set_profile(config: pytest.Config) -> None:

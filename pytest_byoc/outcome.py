@@ -45,6 +45,24 @@ OUTCOMES = (
 )
 #: Those that fail the target.
 FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
+#: Of several graphs the first of these that one ended in is the outcome of all: failures, then a pass,
+#: then what is neither.
+_WORST = (
+    CRASH,
+    HANG,
+    ERROR,
+    WRONG_RESULT,
+    PASS,
+    INCONCLUSIVE,
+    REFERENCE_WRONG,
+    ORACLE_SUSPECT,
+    NOT_OFFLOADED,
+)
+
+
+def worst(*outcomes: str) -> str:
+    """The outcome of several graphs of one case."""
+    return min(outcomes, key=_WORST.index)
 
 
 @dataclass(frozen=True)

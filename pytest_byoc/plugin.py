@@ -24,6 +24,10 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("max-nodes", "N", "5", "operators per random graph (default: 5)"),
     ("timeout", "SECONDS", "30", "limit for each stage of an example (default: 30)"),
     ("report", "PATH", None, "write report.json into this folder (or to this .json file)"),
+    ("waivers", "FILE", None, "known failures, in TOML: they do not fail, what no longer fails does"),
+    ("fail-under", "PERCENT", None, "least share of claimed cells (operator x dtype) that pass"),
+    ("baseline", "FILE", None, "report.json of an earlier session: fail for what got worse alone"),
+    ("summary", "FILE", None, "write a summary in Markdown (appended where it is $GITHUB_STEP_SUMMARY)"),
 )
 
 
@@ -45,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         metavar="PATH",
         help="check a saved graph, or those in a folder, and nothing else (repeatable)",
+    )
+    group.addoption(
+        "--byoc-update-waivers", action="store_true", help="write the file of waivers this session needs"
     )
     group.addoption("--byoc-list-targets", action="store_true", help="list the known targets and exit")
     group.addoption(

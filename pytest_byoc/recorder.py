@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .graph import Graph
-from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict
+from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 
 SCHEMA = "pytest-byoc/report/1"
 #: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
@@ -42,6 +42,29 @@ class Failure:
 
 
 @dataclass
+class Excused:
+    """A failure that does not fail the session, listed once for each check in each case.
+
+    kind: "waived" (by the entry in this line of the file of waivers, with its reason, issue and expiry
+    date; line 0: by one that --byoc-update-waivers is about to write) or "known" (from the baseline).
+    count: the number of graphs that showed it."""
+
+    kind: str
+    case: str
+    check: str
+    outcome: str
+    message: str
+    reason: str = ""
+    issue: str = ""
+    expires: str = ""
+    line: int = 0
+    count: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+@dataclass
 class TargetRecord:
     """Everything recorded of one target in one IR."""
 
@@ -56,6 +79,11 @@ class TargetRecord:
     regions: int = 0
     graphs: int = 0
     onnx: dict[str, str] = field(default_factory=dict)
+    #: Id of a case to its outcome: the worst of its graphs.
+    cases: dict[str, str] = field(default_factory=dict)
+    #: Id of a case to the checks that failed in it.
+    failed_checks: dict[str, list[str]] = field(default_factory=dict)
+    excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
 
     def _cell(self, operator: str, dtype: str) -> dict[str, int]:
         return self.cells.setdefault((operator, dtype), dict.fromkeys(_COUNTS, 0))
@@ -65,6 +93,7 @@ class TargetRecord:
         self.outcomes[verdict.outcome] += 1
         self.graphs += 1
         self.regions += verdict.regions
+        self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
         for node, taken in zip(verdict.graph.nodes, offloaded):
             if node.op.startswith(ONNX):
@@ -76,6 +105,27 @@ class TargetRecord:
             cell["inconclusive"] += taken and verdict.outcome == INCONCLUSIVE
         if verdict.outcome not in FAILURES and verdict.notes:
             self.notes.setdefault(verdict.outcome, []).append(f"{case}: {'; '.join(verdict.notes)}")
+
+    def _case(self, case: str, outcome: str, checks: Iterable[str]) -> None:
+        self.cases[case] = worst(outcome, self.cases.get(case, outcome))
+        for check in checks:
+            known = self.failed_checks.setdefault(case, [])
+            if check not in known:
+                known.append(check)
+
+    def excuse(self, excused: Excused, graph: Graph) -> None:
+        """Lists a failure that does not fail the session. It is not shrunk: the cells of a graph of one
+        operator have failed, what has failed in a larger one is not known."""
+        if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
+            self._cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype)["failed"] += 1
+        self._excuse(excused)
+
+    def _excuse(self, excused: Excused) -> None:
+        key = (excused.case, excused.check)
+        if key in self.excused:
+            self.excused[key].count += excused.count
+        else:
+            self.excused[key] = excused
 
     def fail(self, verdict: Verdict, case: str, found_in: Graph | None = None) -> tuple[Failure, bool]:
         """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
@@ -117,6 +167,9 @@ class TargetRecord:
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values()],
+            "excused": [e.as_dict() for e in self.excused.values()],
+            "cases": dict(sorted(self.cases.items())),
+            "failed_checks": dict(sorted(self.failed_checks.items())),
             "notes": self.notes,
             "not_checked": self.not_checked,
             "onnx": self.onnx,
@@ -137,6 +190,10 @@ class TargetRecord:
                 self.failures[f["id"]].count += f["count"]
             else:
                 self.failures[f["id"]] = Failure(**f)
+        for e in other["excused"]:
+            self._excuse(Excused(**e))
+        for case, outcome in other["cases"].items():
+            self._case(case, outcome, other["failed_checks"].get(case, []))
         for outcome, notes in other["notes"].items():
             self.notes.setdefault(outcome, []).extend(notes)
         self.onnx.update(other["onnx"])

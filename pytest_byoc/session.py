@@ -16,7 +16,7 @@ from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
 from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
-from .recorder import Failure, TargetRecord
+from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
 from .report.words import printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
@@ -32,6 +32,15 @@ class TargetSession:
         self.declaration = declaration
         self.examiner = Examiner(settings, declaration)
         self.record = TargetRecord(declaration.name, "", {})
+        #: Names of the patterns that --byoc-operators leaves out.
+        self.left_out_patterns: list[str] = []
+        #: Id of the running test, which is the case of a vendor's own tests.
+        self.test = ""
+        self._excused: set[tuple[str, Graph]] = set()
+        #: What excuses a failing verdict in a case, or None; the plugin knows the waivers.
+        self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
+        #: Called with each failure that is excused.
+        self.on_excuse: Callable[[Excused], None] = lambda excused: None
         #: Called with each verdict; the plugin listens.
         self._survey: onnx_nodes.Survey | None = None
         self._patterns: dict[str, Pattern] | None = None
@@ -106,6 +115,8 @@ class TargetSession:
             found = self.examiner.claims.patterns()
             chosen = set(self.settings.operators)
             self._patterns = {p.name: p for p in found if made_of(p, chosen, self.ir)}
+            if self.settings.left_out:
+                self.left_out_patterns = [p.name for p in found if p.name not in self._patterns]
         return list(self._patterns)
 
     def found(self, name: str) -> Found:
@@ -127,11 +138,23 @@ class TargetSession:
 
     def check(self, graph: Graph, case: str = "", shrink: bool = True) -> Verdict:
         """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
-        the graph, saving a bundle and listing the failure."""
+        the graph, saving a bundle and listing the failure; not for a failure that is excused."""
+        case = case or self.test
         verdict = self.examine(graph, case)
-        if verdict.failed:
+        if verdict.failed and not self.excused(verdict, case):
             self.fail(verdict, case, shrink)
         return verdict
+
+    def excused(self, verdict: Verdict, case: str) -> bool:
+        """Whether a failing verdict is waived or known from the baseline; if so, that is recorded."""
+        excuse = self.excuse(verdict, case)
+        if excuse is None:
+            return False
+        if (case, verdict.graph) not in self._excused:
+            self._excused.add((case, verdict.graph))
+            self.record.excuse(excuse, verdict.graph)
+        self.on_excuse(excuse)
+        return True
 
     def fail(self, verdict: Verdict, case: str, shrink: bool = True) -> None:
         """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
@@ -149,7 +172,7 @@ class TargetSession:
             folder = self._folder(failure)
             failure.graph = str(folder / "graph.json")
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
-            text = self.describe(verdict, original, failure.command, folder)
+            text = self.describe(verdict, original, case, failure.command, folder)
             bundle.write(
                 folder, verdict, text,
                 declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
@@ -161,7 +184,7 @@ class TargetSession:
             )
         else:
             folder = Path(failure.graph).parent
-            text = self.describe(verdict, original, failure.command, folder)
+            text = self.describe(verdict, original, case, failure.command, folder)
             text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
         raise ConformanceFailure(text, verdict)
 
@@ -197,7 +220,7 @@ class TargetSession:
         self.record.add(verdict, name)
         self.record.onnx[name] = ": ".join([verdict.outcome, *verdict.notes[:1]])
         self.listener(verdict)
-        if verdict.failed:
+        if verdict.failed and not self.excused(verdict, name):
             failure, new = self.record.fail(verdict, name)
             if new:
                 folder = self._folder(failure)
@@ -213,7 +236,9 @@ class TargetSession:
 
     # --- words -------------------------------------------------------------------------------
 
-    def describe(self, verdict: Verdict, original: Verdict, command: str, folder: Path) -> str:
+    def describe(
+        self, verdict: Verdict, original: Verdict, case: str, command: str, folder: Path
+    ) -> str:
         """The failure as text: what, the graph, where it is saved, how to repeat it."""
         finding = verdict.findings[0]
         lines = [
@@ -236,7 +261,8 @@ class TargetSession:
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({verdict.regions} subgraphs)")
         lines += [f"note: {note}" for note in verdict.notes]
         alone = f"{shlex.quote(self.declaration.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"saved in: {folder}", f"repeat:   {command}", f"or, without pytest-byoc: {alone}"]
+        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
+        lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
 
 

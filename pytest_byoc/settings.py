@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -72,6 +72,16 @@ class Settings:
     report: Path | None
     replay: tuple[Path, ...]
     failures: Path
+    waivers: Path | None = None
+    update_waivers: bool = False
+    #: Per cent of the claimed cells that must be offloaded and pass.
+    fail_under: float | None = None
+    baseline: Path | None = None
+    summary: Path | None = None
+    #: Operators that are only not tested because the command line names others.
+    left_out: tuple[str, ...] = ()
+    #: Options of the command line that change which random graphs and structures there are.
+    narrowed: tuple[str, ...] = ()
 
 
 def _positive(name: str, value: str, kind: type) -> Any:
@@ -241,9 +251,24 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     if path is not None:
         path = path if path.suffix == ".json" else path / "report.json"
         _check_writable(path)
+    operators = select_operators([option(config, "operators") or ""])
+    ini = select_operators([config.getini("byoc_operators") or ""])
+    waivers, update = _path(config, "waivers"), bool(config.option.byoc_update_waivers)
+    if update and waivers is None:
+        raise SettingsError("--byoc-update-waivers needs --byoc-waivers=FILE (ini: byoc_waivers)")
+    if waivers is not None and update:
+        _check_writable(waivers, "--byoc-update-waivers")
+    baseline, summary = _path(config, "baseline"), _path(config, "summary")
+    if baseline is not None and path is not None and baseline.resolve() == path.resolve():
+        raise SettingsError(
+            f"--byoc-report would overwrite the baseline {baseline}: write the report elsewhere, and copy it "
+            "there when it is to be the new baseline"
+        )
+    if summary is not None:
+        _check_writable(summary, "--byoc-summary")
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
-        operators=select_operators([option(config, "operators") or ""]),
+        operators=operators,
         max_examples=_positive("--byoc-max-examples", option(config, "max-examples") or "8", int),
         max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or "5", int),
         timeout=_positive("--byoc-timeout", option(config, "timeout") or "30", float),
@@ -251,11 +276,47 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         report=path,
         replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
         failures=(path.parent if path else invocation) / "byoc-failures",
+        waivers=waivers,
+        update_waivers=update,
+        fail_under=_percent(option(config, "fail-under")),
+        baseline=baseline,
+        summary=summary,
+        left_out=tuple(n for n in ini if n not in operators),
+        narrowed=tuple(_narrowed(config)),
     )
 
 
-def _check_writable(path: Path) -> None:
-    """Raises SettingsError where a report can't be written: better now than when it is finished."""
+def _path(config: pytest.Config, name: str) -> Path | None:
+    """A path from the command line, or else from the ini file, whose paths start at the project's root."""
+    given = config.getoption(f"--byoc-{name}")
+    root = config.invocation_params.dir
+    if given is None:
+        given, root = config.getini(f"byoc_{name.replace('-', '_')}"), config.rootpath
+    return root / Path(given).expanduser() if given else None
+
+
+def _percent(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        percent = float(given.removesuffix("%"))
+    except ValueError:
+        percent = math.nan
+    if not 0 < percent <= 100:
+        raise SettingsError(f"--byoc-fail-under must be a percentage above 0 and up to 100, found {given!r}")
+    return percent
+
+
+def _narrowed(config: pytest.Config) -> Iterator[str]:
+    """Options of the command line that decide what is generated, where the ini file says otherwise."""
+    for name in ("operators", "max-examples", "max-nodes"):
+        given = config.getoption(f"--byoc-{name}")
+        if given is not None and given != config.getini(f"byoc_{name.replace('-', '_')}"):
+            yield f"--byoc-{name}"
+
+
+def _check_writable(path: Path, name: str = "--byoc-report") -> None:
+    """Raises SettingsError where a file can't be written: better now than when it is finished."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
@@ -263,7 +324,7 @@ def _check_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as e:
-        raise SettingsError(f"--byoc-report: {path} cannot be written: {e}") from None
+        raise SettingsError(f"{name}: {path} cannot be written: {e}") from None
 
 
 def _list(value: Any) -> list[str]:

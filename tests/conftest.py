@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -54,10 +55,10 @@ def ir() -> str:
     return found
 
 
-def make_settings(tmp: Path, timeout: float = 30.0) -> Settings:
+def make_settings(tmp: Path, timeout: float = 30.0, **more: Any) -> Settings:
     return Settings(
         targets=(), operators=(), max_examples=1, max_nodes=5, timeout=timeout,
-        memory_bytes=1 << 30, report=None, replay=(), failures=tmp / "failures",
+        memory_bytes=1 << 30, report=None, replay=(), failures=tmp / "failures", **more,
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import files
 from ..recorder import SCHEMA, TargetRecord
 
 
@@ -27,7 +27,4 @@ def build(records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any
 
 def write(path: Path, report: Mapping[str, Any]) -> None:
     """Writes the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(report, indent=1))
-    os.replace(temporary, path)
+    files.replace(path, json.dumps(report, indent=1).encode())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..gate.problems import Gate, shown
+from ..gate.waivers import Waivers
 from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
-from ..recorder import TargetRecord
+from ..recorder import Excused, TargetRecord
 
+#: Cases listed under one heading.
+LISTED = 10
 _TITLES = {"relay": "Relay", "relax": "Relax"}
 
 
@@ -58,6 +62,49 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"  {what}", {"red": True}
             yield f"    {f.message.splitlines()[0][:200]}", plain
             yield f"    {f.command}", plain
+
+
+def excuse(excused: Excused) -> str:
+    """Why a failure is expected, as pytest shows it beside an xfail."""
+    if excused.kind == "known":
+        return f"known from the baseline: {excused.case} (check {excused.check})"
+    return f"waived: {excused.reason}"
+
+
+def gate(
+    records: Sequence[TargetRecord], found: Gate, waivers: Waivers | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Failures that are excused, with their reasons; what fails the session; what was not judged."""
+    for line in excused_lines(records, waivers):
+        yield line, {}
+    for note in found.notes:
+        yield note, {}
+    for problem in found.problems:
+        yield problem.text, {"red": True, "bold": True}
+        for item in shown(problem.items, LISTED):
+            yield f"  {item}", {"red": True}
+
+
+def excused_lines(records: Sequence[TargetRecord], waivers: Waivers | None) -> Iterator[str]:
+    """Waived failures by entry, each with its reason; then known ones."""
+    for record in records:
+        entries: dict[tuple[int, str, str], list[Excused]] = {}
+        for e in record.excused.values():
+            if e.kind == "waived":
+                entries.setdefault((e.line, e.check, e.reason), []).append(e)
+        if entries:
+            n = sum(map(len, entries.values()))
+            yield f"{record.target}: {n} failures waived:"
+        for (number, check, reason), es in sorted(entries.items()):
+            where = f"{waivers.path.name if waivers else 'waiver'}:{number}" if number else "new"
+            until = f"until {es[0].expires}" if es[0].expires else ""
+            yield f"  {where} check {check}: {', '.join(shown((e.case for e in es), 3))}"
+            yield "    " + ", ".join(filter(None, (reason, es[0].issue, until)))
+        known = [e for e in record.excused.values() if e.kind == "known"]
+        if known:
+            yield f"{record.target}: {len(known)} failures known from the baseline:"
+            for item in shown((f"{e.case}: {e.outcome} (check {e.check})" for e in known), LISTED):
+                yield f"  {item}"
 
 
 def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:

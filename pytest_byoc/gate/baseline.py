@@ -1,0 +1,85 @@
+"""A report.json of an earlier session, against which a later one is held (--byoc-baseline)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..outcome import OUTCOMES
+from ..recorder import SCHEMA
+from ..settings import SettingsError
+
+
+@dataclass(frozen=True)
+class TargetBaseline:
+    """Of one target in one IR. cases: id to outcome. checks: case to the checks that failed in it.
+    claimed: cells of which something was offloaded, or failed before that could be seen."""
+
+    cases: Mapping[str, str]
+    checks: Mapping[str, list[str]]
+    claimed: frozenset[tuple[str, str]]
+    versions: Mapping[str, str]
+
+    def knows(self, case: str, check: str) -> bool:
+        """Whether the case failed this check before."""
+        return check in self.checks.get(case, ())
+
+
+@dataclass(frozen=True)
+class Baseline:
+    path: Path
+    settings: Mapping[str, Any]
+    targets: Mapping[tuple[str, str], TargetBaseline]
+
+    def of(self, target: str, ir: str) -> TargetBaseline:
+        """Raises SettingsError where the report is of other targets."""
+        if (target, ir) not in self.targets:
+            found = " and ".join(f"{t} in {i}" for t, i in self.targets)
+            raise SettingsError(
+                f"--byoc-baseline: {self.path} is a report of {found}, this session tests {target} in {ir}; "
+                "name a report of the same target (--byoc-report writes one)"
+            )
+        return self.targets[target, ir]
+
+
+def read(path: Path) -> Baseline:
+    """Raises SettingsError for a file that is no report of a session."""
+    remedy = "name a report.json that --byoc-report wrote"
+    try:
+        report = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as e:
+        raise SettingsError(f"--byoc-baseline: {path} cannot be read: {e.strerror}; {remedy}") from None
+    except (ValueError, RecursionError) as e:
+        raise SettingsError(f"--byoc-baseline: {path} is not JSON: {e}; {remedy}") from None
+    schema = report.get("schema") if isinstance(report, dict) else None
+    if schema != SCHEMA:
+        found = f"its schema is {schema!r}" if schema is not None else "it has no schema"
+        raise SettingsError(f"--byoc-baseline: {path} is no report this version reads: {found}; {remedy}")
+    dicts = report.get("targets", [report])
+    if not isinstance(dicts, list) or not dicts:
+        raise SettingsError(f"--byoc-baseline: {path} is damaged: it lists no targets; {remedy}")
+    if any(isinstance(d, dict) and "cases" not in d for d in dicts):
+        raise SettingsError(
+            f"--byoc-baseline: {path} was written by a version that listed no cases; write it anew with "
+            "--byoc-report"
+        )
+    try:
+        return Baseline(
+            path, dict(report["settings"]), {(str(d["target"]), str(d["ir"])): _target(d) for d in dicts}
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise SettingsError(f"--byoc-baseline: {path} is damaged: {e!r}; {remedy}") from None
+
+
+def _target(report: Mapping[str, Any]) -> TargetBaseline:
+    cases = {str(k): str(v) for k, v in report["cases"].items()}
+    unknown = set(cases.values()) - set(OUTCOMES)
+    if unknown:
+        raise ValueError(f"there is no outcome {sorted(unknown)[0]!r}")
+    checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
+    claimed = (c for c in report["cells"] if c["offloaded"] + c["failed"] > 0)
+    cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in claimed)
+    return TargetBaseline(cases, checks, cells, dict(report["versions"]))

@@ -1,0 +1,40 @@
+"""Whether a failure is known: waived, or in the baseline. Such a failure is an expected one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..outcome import Verdict
+from ..recorder import Excused, TargetRecord
+from .baseline import Baseline
+from .waivers import Waivers
+
+
+@dataclass(frozen=True)
+class Excuses:
+    """update: whether every other failure is to be waived, by an entry that is yet to be written."""
+
+    waivers: Waivers | None
+    baseline: Baseline | None
+    update: bool
+
+    def find(self, record: TargetRecord, verdict: Verdict, case: str) -> Excused | None:
+        """What excuses a failing verdict: a waiver, or else the baseline, or else the update."""
+        finding = verdict.findings[0]
+        message = " ".join(finding.message.split())[:300]
+        found = (case, finding.check, verdict.outcome, message)
+        if self.waivers is not None:
+            waiver = self.waivers.find(record.target, record.ir, case, finding.check)
+            if waiver is not None:
+                until = waiver.expires.isoformat() if waiver.expires else ""
+                return Excused("waived", *found, waiver.reason, waiver.issue, until, waiver.line)
+        if self.baseline is not None and self.baseline.of(record.target, record.ir).knows(
+            case, finding.check
+        ):
+            return Excused("known", *found)
+        if not self.update or self.waivers is None:
+            return None
+        # What an expired entry is for is not waived anew: its date is for people to decide.
+        if self.waivers.expired(record.target, record.ir, case, finding.check):
+            return None
+        return Excused("waived", *found, f"not explained yet: {verdict.outcome}: {message}")

@@ -1,0 +1,65 @@
+"""All rules of the gate, applied once to everything recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..outcome import PASS
+from ..recorder import TargetRecord
+from ..settings import Settings
+from . import waiver_rules
+from .baseline import Baseline
+from .comparison import compare
+from .problems import Gate
+from .selection import Selection
+from .waivers import Waiver, Waivers
+
+
+def judge(
+    settings: Settings,
+    records: Sequence[TargetRecord],
+    selections: Sequence[Selection],
+    waivers: Waivers | None,
+    baseline: Baseline | None,
+) -> tuple[Gate, list[Waiver]]:
+    """What fails the session, and the waivers it would need instead of those it has."""
+    gate = Gate()
+    for record, selection in zip(records, selections):
+        if not record.graphs:
+            continue
+        if not record.outcomes[PASS]:
+            gate.fail(
+                f"{record.target}: no example passed: the session fails, whatever the tests' own outcomes"
+            )
+        if settings.fail_under is not None:
+            fail_under(gate, record, settings.fail_under)
+        if baseline is not None:
+            compare(gate, record, baseline, selection.not_run(), settings)
+    if waivers is None:
+        return gate, []
+    return gate, waiver_rules.judge(gate, waivers, settings, records, selections)
+
+
+def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
+    """--byoc-fail-under. A cell (operator, dtype) is claimed if a node of it was offloaded, or failed
+    before that could be seen; it passes if one of its nodes was offloaded in a graph that passed, and it
+    has no failure, waived or not."""
+    claimed = {key: c for key, c in sorted(record.cells.items()) if c["offloaded"] or c["failed"]}
+    short = {key: c for key, c in claimed.items() if c["failed"] or not c["passed"]}
+    passing, total = len(claimed) - len(short), len(claimed)
+    # Rounded down: a share that is too small must not look as if it were enough.
+    share = f", {10000 * passing // total / 100:g} %" if total else ""
+    text = (
+        f"{record.target}: {passing} of {total} claimed cells (operator and dtype) are offloaded and "
+        f"pass{share}; --byoc-fail-under asks for {percent:g} %"
+    )
+    if total and 100 * passing >= percent * total:
+        gate.note(text)
+        return
+    gate.fail(
+        text,
+        (
+            f"{op} {dtype}: " + (f"{c['failed']} failed" if c["failed"] else "none of its graphs passed")
+            for (op, dtype), c in short.items()
+        ),
+    )

@@ -1,0 +1,130 @@
+"""Waivers held against a session, strictly both ways: an entry that waives nothing fails it too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..generation.structures import STRUCTURES
+from ..outcome import FAILURES, PASS
+from ..recorder import TargetRecord
+from ..settings import Settings
+from .problems import Gate, shown
+from .selection import NotRun, Selection
+from .waivers import Waiver, Waivers, nearest
+
+
+@dataclass
+class _Entry:
+    """What became of an entry. Cases are pairs of target and id; found: all that it fits."""
+
+    waiver: Waiver
+    found: list[tuple[str, str]] = field(default_factory=list)
+    failing: list[tuple[str, str]] = field(default_factory=list)
+    passing: list[tuple[str, str]] = field(default_factory=list)
+    #: Why it waives nothing; empty if it does, or if that was not judged.
+    stale: str = ""
+    unjudged: str = ""
+
+
+def judge(
+    gate: Gate,
+    waivers: Waivers,
+    settings: Settings,
+    records: Sequence[TargetRecord],
+    selections: Sequence[Selection],
+) -> list[Waiver]:
+    """Adds to the gate what is wrong with the entries; the entries the session needs instead."""
+    sessions = [(record, selection.not_run()) for record, selection in zip(records, selections)]
+    entries = [_judge(w, settings, sessions) for w in waivers.entries]
+    needed = _needed(waivers, entries, records)
+    for entry in entries:
+        where = waivers.where(entry.waiver)
+        if entry.waiver.expired(waivers.today):
+            gate.fail(
+                f"{where}: the waiver of {entry.waiver.case} expired after {entry.waiver.expires}: repair "
+                "what it is for, or give it another date"
+            )
+        elif entry.stale and not settings.update_waivers:
+            gate.fail(f"{where}: {entry.stale}; remove the entry (--byoc-update-waivers does it)")
+        elif entry.passing and not settings.update_waivers:
+            cases = [case for _, case in entry.passing]
+            what = "remove the entry" if not entry.failing else "narrow its pattern, the others do fail"
+            text = f"{where}: waived, but passes: {', '.join(shown(cases, 3))}; {what}"
+            gate.fail(f"{text} (--byoc-update-waivers does it)")
+    for reason in dict.fromkeys(e.unjudged for e in entries if e.unjudged):
+        lines = ", ".join(str(e.waiver.line) for e in entries if e.unjudged == reason)
+        gate.note(f"{waivers.path.name}: not judged, since {reason}: the entries in line {lines}")
+    return needed
+
+
+def _judge(
+    waiver: Waiver, settings: Settings, sessions: Sequence[tuple[TargetRecord, NotRun]]
+) -> _Entry:
+    entry = _Entry(waiver)
+    may_be_elsewhere = False
+    known: set[str] = set()
+    varies = False
+    otherwise: set[str] = set()
+    outcomes: dict[str, str] = {}
+    concerned = [s for s in sessions if waiver.is_for(s[0].target, s[0].ir)]
+    for record, not_run in concerned:
+        may_be_elsewhere |= not_run.may_hold(waiver.case)
+        known |= set(record.cases)
+        for case, outcome in record.cases.items():
+            if not waiver.matches(case):
+                continue
+            key = (record.target, case)
+            entry.found.append(key)
+            outcomes[case] = outcome
+            if waiver.check in record.failed_checks.get(case, ()):
+                entry.failing.append(key)
+            elif outcome in FAILURES:
+                # What is excused itself is no reason to wait with the verdict on this entry.
+                checks = record.failed_checks[case]
+                otherwise |= {check for check in checks if (case, check) not in record.excused}
+            elif settings.narrowed and (case.startswith("random[") or case in STRUCTURES):
+                varies = True
+            elif outcome == PASS:
+                entry.passing.append(key)
+    if not concerned:
+        entry.unjudged = "the session tests no such target or IR"
+    elif entry.failing or entry.passing:
+        pass
+    elif otherwise:
+        entry.unjudged = f"the case fails check {' and '.join(sorted(otherwise))} instead"
+    elif varies:
+        entry.unjudged = f"{' and '.join(settings.narrowed)} decide what is generated there"
+    elif entry.found and not may_be_elsewhere:
+        case, outcome = next(iter(outcomes.items()))
+        entry.stale = f"waives nothing of check {waiver.check}: {case} is {outcome}"
+    elif may_be_elsewhere:
+        entry.unjudged = "tests that it may be for were not run"
+    else:
+        entry.stale = f"the pattern {waiver.case} fits no case{nearest(waiver.case, sorted(known))}"
+    return entry
+
+
+def _needed(
+    waivers: Waivers, entries: Sequence[_Entry], records: Sequence[TargetRecord]
+) -> list[Waiver]:
+    """The entries that the session needs: those that stay; for one that is too wide, one for each case
+    that does fail; and one for each failure that no entry is for."""
+    several = len(records) > 1
+    needed: list[Waiver] = []
+    for entry in entries:
+        waiver = entry.waiver
+        if waiver.expired(waivers.today) or not (entry.stale or entry.passing):
+            needed.append(waiver)
+            continue
+        for i, (target, case) in enumerate(entry.failing):
+            scope = target if several else waiver.target
+            comments = waiver.comments() if i == 0 else ""
+            needed.append(replace(waiver, case=case, target=scope, line=0, text=comments))
+    for record in records:
+        for e in record.excused.values():
+            if e.kind == "waived" and not e.line:
+                scope = record.target if several else ""
+                needed.append(Waiver(e.check, e.case, e.reason, target=scope))
+    unique = {(w.check, w.case, w.target, w.ir): w for w in reversed(needed)}
+    return [w for w in needed if unique.get((w.check, w.case, w.target, w.ir)) is w]

@@ -1,0 +1,25 @@
+"""What JUnit XML (pytest's own --junitxml) says of each test, as properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..outcome import Verdict, worst
+from ..recorder import Excused
+
+
+def properties(verdicts: Sequence[Verdict], excused: Sequence[Excused]) -> list[tuple[str, str]]:
+    """Of a test that examined these graphs: of the one with the worst outcome, what that is, the check
+    that failed, operators and dtypes of the nodes. byoc_excused: "waived" or "known", and why."""
+    outcome = worst(*(v.outcome for v in verdicts))
+    verdict = next(v for v in verdicts if v.outcome == outcome)
+    nodes = verdict.graph.nodes
+    found = [
+        ("byoc_outcome", outcome),
+        ("byoc_operator", ",".join(verdict.graph.operators)),
+        ("byoc_dtype", ",".join(dict.fromkeys(n.types[0].dtype for n in nodes))),
+    ]
+    if verdict.findings:
+        found.append(("byoc_check", verdict.findings[0].check))
+    found += [("byoc_excused", ": ".join(filter(None, (e.kind, e.reason)))) for e in excused[:1]]
+    return found

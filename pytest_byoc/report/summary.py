@@ -1,0 +1,109 @@
+"""The summary in Markdown, for the page of a CI job (--byoc-summary)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .. import files
+from ..gate.problems import Gate, shown
+from ..gate.waivers import Waivers
+from ..outcome import OUTCOMES
+from ..recorder import TargetRecord
+from . import terminal
+
+_TITLES = {"relay": "Relay", "relax": "Relax"}
+#: Rows of a table, items of a list: a job's page takes 1 MiB, and readers less.
+_ROWS = 100
+
+
+def write(path: Path, text: str) -> None:
+    """Writes the file; to $GITHUB_STEP_SUMMARY, which other steps share, it is appended."""
+    shared = os.environ.get("GITHUB_STEP_SUMMARY")
+    if shared and Path(shared).resolve() == path.resolve():
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    else:
+        files.replace(path, text.encode())
+
+
+def markdown(
+    records: Sequence[TargetRecord], gate: Gate, waivers: Waivers | None, exit_code: int
+) -> str:
+    """The whole summary; it ends with a line break."""
+    lines: list[str] = []
+    for record in records:
+        if record.graphs:
+            lines += _target(record)
+    if not lines:
+        lines = ["## pytest-byoc", "", "No graph was examined."]
+    excused = list(terminal.excused_lines(records, waivers))
+    if excused:
+        lines += ["", "### Expected failures", "", *_block(excused)]
+    if gate.problems:
+        lines += ["", "### What fails the gate", ""]
+        for problem in gate.problems:
+            lines.append(f"- {_text(problem.text)}")
+            lines += [f"  - {_text(item)}" for item in shown(problem.items, _ROWS)]
+    if gate.notes:
+        lines += ["", *[f"- {_text(note)}" for note in gate.notes]]
+    verdict = {0: "passed", 1: "failed", 2: "was interrupted"}.get(exit_code, f"ended with {exit_code}")
+    return "\n".join([*lines, "", f"The session **{verdict}**.", ""])
+
+
+def _target(record: TargetRecord) -> Iterator[str]:
+    versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
+    yield f"## pytest-byoc: {_text(record.target)}, {_TITLES.get(record.ir, record.ir)}"
+    yield ""
+    share = f"{record.offload_share():.0%}"
+    yield f"{_text(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
+    yield ""
+    yield "| outcome | graphs |"
+    yield "| --- | ---: |"
+    for outcome in OUTCOMES:
+        if record.outcomes[outcome]:
+            yield f"| {outcome} | {record.outcomes[outcome]} |"
+    if record.failures:
+        yield ""
+        yield "| failure | stage | check | operators | graphs | first met in |"
+        yield "| --- | --- | --- | --- | ---: | --- |"
+        for f in list(record.failures.values())[:_ROWS]:
+            cells = (f.outcome, f.stage, f.check, ", ".join(f.operators), str(f.count), f.case)
+            yield f"| {' | '.join(map(_text, cells))} |"
+        if len(record.failures) > _ROWS:
+            yield ""
+            yield f"and {len(record.failures) - _ROWS} more failures (report.json has them all)"
+    rows = [(k, c) for k, c in sorted(record.cells.items()) if c["offloaded"] or c["failed"]]
+    # Those that do not pass first: the rest may be cut off.
+    rows.sort(key=lambda row: not row[1]["failed"])
+    if rows:
+        yield ""
+        yield f"<details><summary>{len(rows)} claimed cells (operator and dtype)</summary>"
+        yield ""
+        yield "| operator | dtype | generated | offloaded | passed | failed | inconclusive |"
+        yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+        for (op, dtype), c in rows[:_ROWS]:
+            counts = (str(c[k]) for k in ("generated", "offloaded", "passed", "failed", "inconclusive"))
+            yield f"| {' | '.join(map(_text, (op, dtype, *counts)))} |"
+        if len(rows) > _ROWS:
+            yield ""
+            yield f"and {len(rows) - _ROWS} more, none of which failed"
+        yield ""
+        yield "</details>"
+
+
+def _block(lines: Sequence[str]) -> list[str]:
+    """Lines as they are; a fence longer than any in them."""
+    fence = "```"
+    while any(fence in line for line in lines):
+        fence += "`"
+    return [fence + "text", *shown(lines, 2 * _ROWS), fence]
+
+
+def _text(text: str) -> str:
+    """As plain text in Markdown, in a table too: one line, no character with a meaning of its own."""
+    text = " ".join(text.split())
+    for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(old, new)
+    return "".join("\\" + c if c in "\\`*_[]|~#" else c for c in text)

@@ -1,0 +1,285 @@
+"""The file of waivers: what is read, what is refused, what is written; and the rules, on records."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc.gate import waiver_rules, waivers
+from pytest_byoc.gate.problems import Gate
+from pytest_byoc.gate.selection import PARAMETERS, Selection
+from pytest_byoc.gate.waivers import Waiver, matches, may_start_with
+from pytest_byoc.recorder import Excused, TargetRecord
+from pytest_byoc.settings import Settings, SettingsError
+
+from .conftest import make_settings
+
+ENTRY = '[[waiver]]\ncheck = "numerics"\ncase = "nn.relu[float32]"\nreason = "known"\n'
+
+
+def read(tmp_path: Path, text: str | bytes, update: bool = False) -> waivers.Waivers:
+    path = tmp_path / "w.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return waivers.read(path, update)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "case", "fits"),
+    [
+        ("nn.relu[float32]", "nn.relu[float32]", True),
+        ("nn.relu[float32]", "nn.relu[float16]", False),
+        ("nn.relu[*]", "nn.relu[float32-shape_2x3]", True),
+        ("nn.relu[float??]", "nn.relu[float32]", True),
+        ("nn?relu[*]", "nn.relu[float32]", True),
+        # Neither a class of characters nor a regular expression.
+        ("[ab]dd[float32]", "add[float32]", False),
+        ("nn.relu[float32]", "nnxrelu[float32]", False),
+        ("relu*", "nn.relu[float32]", False),
+        ("random[*]", "random[nn.relu]", True),
+    ],
+)
+def test_patterns(pattern: str, case: str, fits: bool) -> None:
+    assert matches(pattern, case) is fits
+    if fits:
+        assert all(may_start_with(pattern, case[:i]) for i in range(len(case)))
+
+
+def test_may_start_with() -> None:
+    assert may_start_with("*_relu[a]", "conv_")
+    assert not may_start_with("conv[a]", "convolution[")
+    assert not may_start_with("conv[a", "conv[a]x")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (ENTRY + ENTRY, 5, "the same check and case as in line 1; remove one"),
+        (ENTRY.replace("reason", "raeson"), 1, "unknown key 'raeson' (did you mean reason?)"),
+        (ENTRY.replace('reason = "known"\n', ""), 1, "has no reason; every waiver needs"),
+        (ENTRY.replace('"known"', '" "'), 1, "reason must be a string that is not empty"),
+        (ENTRY.replace('"known"', "7"), 1, "reason must be a string that is not empty, found 7"),
+        (ENTRY.replace('"nn.relu[float32]"', '["a"]'), 1, "case must be a string"),
+        (ENTRY.replace("numerics", "numeric"), 1, "unknown check 'numeric' (did you mean numerics?)"),
+        (ENTRY.replace("numerics", "*"), 1, "unknown check '*'; known are process, offload"),
+        (ENTRY + 'expires = "2030-01-01"\n', 1, "expires must be a date, written as 2027-01-31"),
+        (ENTRY + "expires = 2030-01-01T00:00:00\n", 1, "expires must be a date"),
+        (ENTRY + "expires = 2030\n", 1, "expires must be a date"),
+        (ENTRY + "expires = 31.12.2030\n", 5, "a date is written as expires = 2027-01-31"),
+        (ENTRY + "expires = 2030-13-01\n", 5, "a date is written as expires = 2027-01-31"),
+        (ENTRY + 'ir = "tflite"\n', 1, "ir must be relay or relax"),
+        ("\n" + ENTRY + "case = \n", 6, "this is not valid TOML: Invalid value"),
+        (ENTRY + 'issue = "\n', 5, "this is not valid TOML"),
+        (ENTRY + "[[waivers]]\n", 5, "unknown table or key 'waivers'; the file holds entries [[waiver]]"),
+        ("# x\n" + ENTRY.replace("[[waiver]]", "[waiver]"), 2, "a table with the header [[waiver]]"),
+        ('waiver = [{check = "numerics"}]\n', 1, "a table with the header [[waiver]]"),
+        ("waiver = 7\n", 1, "a table with the header [[waiver]]"),
+        (b"# \xff\n", 1, "this is not UTF-8"),
+        (ENTRY.encode("utf-16"), 1, "this is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, text: str | bytes, line: int, message: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read(tmp_path, text)
+    assert str(raised.value).startswith(f"{tmp_path / 'w.toml'}:{line}: "), raised.value
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"there is no file .*; --byoc-update-waivers would write one"):
+        waivers.read(tmp_path / "none.toml", False)
+    assert waivers.read(tmp_path / "none.toml", True).entries == ()
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        waivers.read(tmp_path, False)
+    assert read(tmp_path, "").entries == ()
+    assert read(tmp_path, "# nothing is waived\n").entries == ()
+
+
+@pytest.mark.parametrize("epoch", ["soon", "1e400", "9" * 30])
+def test_source_date_epoch(monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86399")
+    assert waivers.today() == datetime.date(1970, 1, 1)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    with pytest.raises(SettingsError, match="SOURCE_DATE_EPOCH must be seconds"):
+        waivers.today()
+
+
+def test_an_entry_holds_on_its_last_day(tmp_path: Path) -> None:
+    (entry,) = read(tmp_path, ENTRY + "expires = 2030-01-31\n").entries
+    assert not entry.expired(datetime.date(2030, 1, 31))
+    assert entry.expired(datetime.date(2030, 2, 1))
+
+
+TRICKY = '''# head
+
+# above the first
+[[waiver]] # its header
+check = "numerics"
+case = "a[*]"
+reason = """
+[[waiver]]
+# no comment\u2028, "quoted" """
+
+  [[ waiver ]]
+check = "rerun"
+case = 'b["x"]'
+reason = "\u00fc"
+# below b
+# above c
+[[waiver]]
+check = "process"
+case = "c"
+reason = "z"'''
+
+
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_what_stays_is_written_as_it_was(tmp_path: Path, bom: bytes, newline: str) -> None:
+    data = bom + TRICKY.replace("\n", newline).encode()
+    found = read(tmp_path, data)
+    assert [(e.line, e.case) for e in found.entries] == [(4, "a[*]"), (11, 'b["x"]'), (17, "c")]
+    assert found.entries[0].comments() == "# above the first\n"
+    found.write(found.entries)
+    assert found.path.read_bytes() == data
+    _, b, c = found.entries
+    new = Waiver("offload", 'd["\\]', 'tab\t, "quote", \x7f', expires=datetime.date(2031, 1, 2))
+    found.write([b, c, new])
+    again = waivers.read(found.path, False)
+    assert [(e.check, e.case) for e in again.entries] == [
+        ("rerun", 'b["x"]'), ("process", "c"), ("offload", 'd["\\]'),
+    ]
+    assert again.entries[2].reason == 'tab , "quote",  ' and again.entries[2].expires == new.expires
+    text = found.path.read_bytes().decode("utf-8-sig")
+    assert text.startswith(f"# head{newline}") and "above the first" not in text
+    assert f"# below b{newline}# above c" in text
+    assert (text.count("\r\n") == text.count("\n")) is (newline == "\r\n")
+    assert found.path.read_bytes().startswith(bom)
+
+
+# --- the rules -----------------------------------------------------------------------------------
+
+
+def selection(*planned: str, run: tuple[str, ...] | None = None) -> Selection:
+    return Selection(set(PARAMETERS), set(planned), set(planned if run is None else run))
+
+
+def recorded(**outcomes: str) -> TargetRecord:
+    """Cases by name; "wrong-result" fails numerics."""
+    record = TargetRecord("mine", "relay", {})
+    for case, outcome in outcomes.items():
+        record._case(case, outcome, ["numerics"] if outcome == "wrong-result" else [])
+    return record
+
+
+def entry(case: str, line: int = 1, **more: object) -> Waiver:
+    return Waiver("numerics", case, "known", line=line, **more)  # type: ignore[arg-type]
+
+
+def judged(
+    tmp_path: Path, record: TargetRecord, ran: Selection, *entries: Waiver, settings: Settings | None = None
+) -> tuple[Gate, list[Waiver]]:
+    gate = Gate()
+    found = waivers.Waivers(tmp_path / "w.toml", datetime.date(2030, 6, 1), entries)
+    needed = waiver_rules.judge(gate, found, settings or make_settings(tmp_path), [record], [ran])
+    return gate, needed
+
+
+def texts(gate: Gate) -> list[str]:
+    return [p.text for p in gate.problems]
+
+
+def test_an_entry_that_waives_is_fine(tmp_path: Path) -> None:
+    waiver = entry("a*")
+    gate, needed = judged(
+        tmp_path, recorded(a1="wrong-result", a2="not-offloaded"), selection("a1", "a2"), waiver
+    )
+    assert not gate.problems and not gate.notes and needed == [waiver]
+
+
+def test_a_waived_case_that_passes(tmp_path: Path) -> None:
+    record = recorded(a1="wrong-result", a2="pass", a3="pass")
+    wide, exact = entry("a[123]"), entry("a?", line=7, text="# why\n[[waiver]]\n", issue="#7")
+    gate, needed = judged(tmp_path, record, selection("a1", "a2", "a3"), exact)
+    (text,) = texts(gate)
+    assert text.startswith("w.toml:7: waived, but passes: a2, a3; narrow its pattern")
+    # What does fail keeps reason, link and comment.
+    assert needed == [Waiver("numerics", "a1", "known", "#7", text="# why\n")]
+    gate, needed = judged(tmp_path, record, selection("a1", "a2", "a3"), entry("a2"))
+    assert texts(gate) == [
+        "w.toml:1: waived, but passes: a2; remove the entry (--byoc-update-waivers does it)"
+    ]
+    assert needed == []
+    assert "fits no case" in texts(judged(tmp_path, record, selection("a1"), wide)[0])[0]
+
+
+@pytest.mark.parametrize("outcome", ["not-offloaded", "inconclusive", "reference-wrong"])
+def test_a_waived_case_that_does_not_fail(tmp_path: Path, outcome: str) -> None:
+    gate, needed = judged(tmp_path, recorded(a1=outcome), selection("a1"), entry("a1"))
+    assert f"waives nothing of check numerics: a1 is {outcome}" in texts(gate)[0] and needed == []
+
+
+def test_an_entry_for_another_check_waits_until_that_one_is_excused(tmp_path: Path) -> None:
+    record = TargetRecord("mine", "relay", {})
+    record._case("a1", "crash", ["process"])
+    gate, needed = judged(tmp_path, record, selection("a1"), entry("a1"))
+    assert not gate.problems and needed == [entry("a1")]
+    assert gate.notes == [
+        "w.toml: not judged, since the case fails check process instead: the entries in line 1"
+    ]
+    record._excuse(Excused("waived", "a1", "process", "crash", "", "new"))
+    gate, needed = judged(tmp_path, record, selection("a1"), entry("a1"))
+    assert "a1 is crash" in texts(gate)[0]
+    assert needed == [Waiver("process", "a1", "new")]
+
+
+def test_an_expired_entry_stays_for_people_to_decide(tmp_path: Path) -> None:
+    old = entry("a1", line=3, expires=datetime.date(2030, 5, 31))
+    for record in (recorded(a1="wrong-result"), recorded(a1="pass")):
+        gate, needed = judged(tmp_path, record, selection("a1"), old)
+        assert any(t.startswith("w.toml:3: the waiver of a1 expired after 2030-05-31: ") for t in texts(gate))
+        assert needed == [old]
+
+
+def test_nothing_is_judged_by_what_was_not_run(tmp_path: Path) -> None:
+    record = recorded(**{"a[1]": "pass"})
+    ran = selection("a[1]", "a[2]", "conv[", run=("a[1]",))
+    ran.leave_out(["nn.dense"], ["fused"])
+    names = ["a[2]", "a[*2]", "conv[way]", "*", "random[nn.dense]", "nn.dense[float32]", "fused[way]"]
+    names += ["tests/test_x.py::test_own"]
+    for name in names[:3] + names[4:]:
+        gate, needed = judged(tmp_path, record, ran, entry(name))
+        assert not gate.problems and needed == [entry(name)], name
+        assert gate.notes == [
+            "w.toml: not judged, since tests that it may be for were not run: the entries in line 1"
+        ]
+    for name in ("a[3]", "con[way]", "random[nn.relu]", "nn.dens[float32]"):
+        assert "fits no case" in texts(judged(tmp_path, record, ran, entry(name))[0])[0], name
+    # Files of the suite that were not collected may hold anything.
+    part = selection("a[1]")
+    part.parameters.discard("byoc_onnx")
+    assert not judged(tmp_path, record, part, entry("a[3]"))[0].problems
+    # Tests of the vendor's own are known where their file was collected.
+    own = selection("a[1]", "tests/test_x.py::test_a")
+    assert "fits no case" in texts(judged(tmp_path, record, own, entry(names[-1]))[0])[0]
+
+
+def test_what_the_command_line_narrows_is_not_judged(tmp_path: Path) -> None:
+    settings = make_settings(tmp_path, narrowed=("--byoc-max-examples",))
+    record = recorded(**{"random[add]": "pass", "add[float32]": "pass"})
+    ran = selection("random[add]", "add[float32]")
+    gate, _ = judged(tmp_path, record, ran, entry("random[add]"), settings=settings)
+    assert not gate.problems and "--byoc-max-examples decide what is generated" in gate.notes[0]
+    assert texts(judged(tmp_path, record, ran, entry("random[add]"))[0])
+    assert texts(judged(tmp_path, record, ran, entry("add[*"), settings=settings)[0])
+
+
+def test_entries_for_another_target_or_ir(tmp_path: Path) -> None:
+    record, ran = recorded(a="pass"), selection("a")
+    for other in (entry("a", target="yours"), entry("a", ir="relax")):
+        gate, needed = judged(tmp_path, record, ran, other)
+        assert not gate.problems and needed == [other] and "no such target or IR" in gate.notes[0]
+    assert texts(judged(tmp_path, record, ran, entry("a", target="mine", ir="relay"))[0])
