@@ -38,12 +38,28 @@ def _conv(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 
 def _transposed(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    # The evaluator takes one group, an image and a kernel of two dimensions at least.
-    if a["groups"] != 1 or len(a["kernel_size"]) < 2:
-        return None
+    if a["groups"] != 1:
+        return None  # the evaluator takes one group
     x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "IO")
-    made = run("ConvTranspose", [x, w], output_padding=list(a["output_padding"]), **_steps(a))
+    steps = {**_steps(a), "output_padding": list(a["output_padding"])}
+    if x.ndim == 3:
+        # Two dimensions at least, of which one is the image's only row.
+        single = {"strides": 1, "dilations": 1, "kernel_shape": 1, "output_padding": 0}
+        steps.update({k: [v, *steps[k]] for k, v in single.items()})
+        steps["pads"] = [0, steps["pads"][0], 0, steps["pads"][1]]
+        made = run("ConvTranspose", [x[:, :, None], w[:, :, None]], **steps)[:, :, 0]
+    else:
+        made = run("ConvTranspose", [x, w], **steps)
     return _back(made, a["data_layout"])
+
+
+def _conv_integer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, w, zx, zw = arrays[:4]
+    if zx.size > 1 or zw.size > 1 or a.get("out_layout"):
+        return None
+    images = _first(x, a["data_layout"]), _weight(w, a["kernel_layout"], "OI")
+    points = [zx.reshape(()).astype(x.dtype), zw.reshape(()).astype(w.dtype)]
+    return _back(run("ConvInteger", [*images, *points], 10, **_steps(a)), a["data_layout"])
 
 
 def _deformable(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
@@ -191,7 +207,8 @@ def _l2(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 EVALUATE: dict[str, Any] = {
     **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
-    **{f"nn.conv{n}d_transpose": _transposed for n in (2, 3)},
+    **{f"nn.conv{n}d_transpose": _transposed for n in (1, 2, 3)},
+    "qnn.conv2d": _conv_integer,
     "nn.deformable_conv2d": _deformable,
     **{f"nn.max_pool{n}d": _pool("MaxPool") for n in (1, 3)},
     **{f"nn.avg_pool{n}d": _pool("AveragePool") for n in (1, 3)},

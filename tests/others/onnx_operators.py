@@ -35,6 +35,23 @@ def _position(op: str) -> Any:
     return evaluate
 
 
+def _truth(op: str) -> Any:
+    """The least or the largest of zeros and ones."""
+
+    def evaluate(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+        if a["exclude"]:
+            return None
+        axes = None if a["axis"] is None else np.array(a["axis"])
+        return run(op, [arrays[0].astype(np.int32), axes], 18, keepdims=int(a["keepdims"])).astype(bool)
+
+    return evaluate
+
+
+def _reverse(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    start, end = np.array([-1]), np.array([np.iinfo(np.int64).min])
+    return run("Slice", [arrays[0], start, end, np.array([a["axis"]]), np.array([-1])])
+
+
 def _cumsum(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     if a["axis"] is None:
         return None
@@ -213,6 +230,10 @@ EVALUATE: dict[str, Any] = {
     "nn.dropout": lambda arrays, a, outs: (run("Dropout", arrays), np.ones_like(arrays[0])),
     "argmax": _position("ArgMax"),
     "argmin": _position("ArgMin"),
+    "all": _truth("ReduceMin"),
+    "any": _truth("ReduceMax"),
+    "reverse": _reverse,
+    "broadcast_to_like": lambda arrays, a, outs: run("Expand", [arrays[0], np.array(arrays[1].shape)]),
     "logsumexp": lambda arrays, a, outs: run(
         "ReduceLogSumExp", [arrays[0], None if a["axis"] is None else np.array(a["axis"])],
         keepdims=int(a["keepdims"]),
