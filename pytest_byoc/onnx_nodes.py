@@ -208,10 +208,10 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
     expected = [tolerated(array) for array in content["outputs"].values()]
     evidence = examiner.gather(graph, job, lambda evidence: [expected, expected])
     verdict = judge(OnnxEvidence(**vars(evidence)))
-    return _excused(verdict) if examiner.precision != FULL else verdict
+    return excused(verdict) if examiner.precision != FULL else verdict
 
 
-def _excused(verdict: Verdict) -> Verdict:
+def excused(verdict: Verdict) -> Verdict:
     """Of a target that declares lower precision: what it may be off by cannot be calculated from ONNX's
     outputs, and their tolerance knows nothing of it. A wrong value is no pass, but is not held against it."""
     kinds = {f.kind for f in verdict.findings}

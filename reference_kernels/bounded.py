@@ -223,7 +223,8 @@ def contraction_operand(x: Bounded) -> Bounded:
 
 
 def flushed(x: Bounded) -> Bounded:
-    """x, whose elements may have become zero where they may be subnormal (IEEE 754-2019, 2.1.56)."""
+    """x, whose elements may have become zero where they may be subnormal (IEEE 754-2019, section 7.5,
+    knows gradual underflow alone)."""
     if not x.is_float:
         return x
     tiny = SMALLEST_NORMAL[x.dtype]
