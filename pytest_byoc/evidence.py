@@ -115,9 +115,7 @@ class Evidence:
         """For each node, whether its call is found in a region. A call with the node's operator and
         output type is looked for first, then, since a partition function may change layouts, one
         with its operator. Calls found are used up."""
-        nodes: list[str] = []
-        for _, value in self.target.facts("regions"):
-            nodes = value["nodes"]
+        nodes = self._signatures()
         calls = [c for r in self.regions for c in r["calls"]]
         found = [False] * len(self.graph.nodes)
         for key in (lambda s: s, lambda s: s.split(" ")[0]):
@@ -127,6 +125,26 @@ class Evidence:
                     calls.remove(match)
                     found[i] = True
         return tuple(found)
+
+    def may_be_offloaded(self) -> tuple[bool, ...]:
+        """For each node, whether it is offloaded or cannot be told from one that is: it has the same
+        operator and output type, or, where that one was found by its operator alone, the same operator.
+        """
+        nodes, calls = self._signatures(), {c for r in self.regions for c in r["calls"]}
+        if not nodes:
+            return self.offloaded()
+        taken = {
+            node if node in calls else node.split(" ")[0]
+            for node, found in zip(nodes, self.offloaded())
+            if found
+        }
+        return tuple(node in taken or node.split(" ")[0] in taken for node in nodes)
+
+    def _signatures(self) -> list[str]:
+        """Of each node, by which its call is found; of none before the module is partitioned."""
+        for _, value in self.target.facts("regions"):
+            return list(value["nodes"])
+        return []
 
     def reference_outputs(self, which: int) -> list[np.ndarray] | None:
         for report in (self.reference, self.confirmation):

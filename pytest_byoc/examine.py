@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reference_kernels import Bounded
+from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
 from .checks import CHECKS, Finding
@@ -55,6 +55,7 @@ class Examiner:
         self.not_checked: list[str] = []
         self.deterministic = True
         self.opt_level = 0
+        self.precision: Precision = FULL
         self._workers: dict[str, Worker] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
@@ -92,6 +93,7 @@ class Examiner:
         self.versions, self.executors = said["versions"], said["executors"]
         self.not_checked, self.deterministic = list(said["not_checked"]), said["deterministic"]
         self.opt_level = said["opt_level"]
+        self.precision = Precision(**said["precision"])
         self._workers = {"target": target, "reference": reference}
         if said["runtime_libraries"]:
             loader.stop()
@@ -163,14 +165,18 @@ class Examiner:
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
         job = {"inputs": inputs, "constants": constants}
-        return decide(
-            self.gather(graph, job, lambda: [oracle.evaluate(graph, {**constants, **i}) for i in inputs])
-        )
+
+        def expected(evidence: Evidence) -> list[list[Bounded]]:
+            taken = evidence.may_be_offloaded()
+            return [oracle.evaluate(graph, {**constants, **i}, self.precision, taken) for i in inputs]
+
+        return decide(self.gather(graph, job, expected))
 
     def gather(
-        self, graph: Graph, job: dict[str, Any], expected: Callable[[], list[list[Bounded]]]
+        self, graph: Graph, job: dict[str, Any], expected: Callable[[Evidence], list[list[Bounded]]]
     ) -> Evidence:
-        """What target, reference and loader make of a job; `expected` is called while they work.
+        """What target, reference and loader make of a job; `expected` is called while they work, with
+        what is known by then: which nodes are offloaded.
 
         job: "inputs" (sets of them), "constants" and, where it is not the graph that is lowered,
         "module" (TVM's JSON)."""
@@ -190,7 +196,7 @@ class Examiner:
         else:
             reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
             try:
-                evidence.expected = expected()
+                evidence.expected = expected(evidence)
             finally:
                 target.collect()
                 evidence.reference = reference.collect()

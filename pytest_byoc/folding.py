@@ -18,8 +18,8 @@ from reference_kernels.bounded import UNIT_ROUNDOFF
 
 from .graph import Graph, Node
 
-_SUMS = {"add": (0, 1), "subtract": (0, 1), "nn.bias_add": (1,)}
-_CONTRACTIONS = frozenset(
+SUMS = {"add": (0, 1), "subtract": (0, 1), "nn.bias_add": (1,)}
+CONTRACTIONS = frozenset(
     {
         "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
         "nn.conv3d_transpose", "nn.dense", "nn.matmul", "nn.batch_matmul", "matmul",
@@ -58,14 +58,14 @@ class Folding:
         self, node: Node, values: Mapping[str, Bounded], y: Bounded
     ) -> tuple[np.ndarray | Node | None, np.ndarray | None]:
         """The size of the result's terms, and the error in units roundoff."""
-        if node.op in _CONTRACTIONS:
+        if node.op in CONTRACTIONS:
             # Evaluated when it is needed: that costs as much as the contraction itself.
             return node, None
         if node.op in _TRANSPARENT:
             return self._sizes.get(node.inputs[0]), None
-        foldable = _SUMS.get(node.op, (0, 1) if node.op == "multiply" else ())
+        foldable = SUMS.get(node.op, (0, 1) if node.op == "multiply" else ())
         constant = [i for i in foldable if node.inputs[i] in self._constants]
-        if node.op in _SUMS and len(constant) == 1:
+        if node.op in SUMS and len(constant) == 1:
             before = self._size(node.inputs[1 - constant[0]], values)
             added = np.abs(_addend(node, values[node.inputs[constant[0]]].value, y))
             total = np.broadcast_to(added if before is None else before + added, y.shape)
@@ -78,7 +78,7 @@ class Folding:
         if node.op == "nn.batch_norm" and self._constants.issuperset(node.inputs[1:]):
             before = self._size(node.inputs[0], values)
             if before is not None:
-                scale, shift = _normalisation(node, values, y)
+                scale, shift = normalisation(node, values, y)
                 total = before * np.abs(scale) + np.abs(shift)
                 return total, _SCALE * total
         return None, None
@@ -94,20 +94,20 @@ class Folding:
         return found
 
 
-def _along(node: Node, vector: np.ndarray, y: Bounded) -> np.ndarray:
+def along(node: Node, vector: np.ndarray, y: Bounded) -> np.ndarray:
     axis = node.attrs["axis"] % len(y.shape)
     return vector.reshape((-1,) + (1,) * (len(y.shape) - 1 - axis))
 
 
 def _addend(node: Node, value: np.ndarray, y: Bounded) -> np.ndarray:
-    return _along(node, value, y) if node.op == "nn.bias_add" else value
+    return along(node, value, y) if node.op == "nn.bias_add" else value
 
 
-def _normalisation(
+def normalisation(
     node: Node, values: Mapping[str, Bounded], y: Bounded
 ) -> tuple[np.ndarray, np.ndarray]:
     """What batch normalisation multiplies by, and what it adds: to the mean, the offset."""
-    gamma, beta, mean, variance = (_along(node, values[i].value, y) for i in node.inputs[1:5])
+    gamma, beta, mean, variance = (along(node, values[i].value, y) for i in node.inputs[1:5])
     scale = 1.0 / np.sqrt(variance + node.attrs["epsilon"])
     if node.attrs.get("scale", True):
         scale = scale * gamma

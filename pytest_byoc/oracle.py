@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from reference_kernels import KERNELS, Bounded, exact
+from reference_kernels import FULL, Bounded, Precision, apply, exact
 
 from .folding import Folding
+from .fusion import Fusion
 from .graph import Graph
 
 
-def evaluate(graph: Graph, arrays: Mapping[str, np.ndarray]) -> list[Bounded]:
+def evaluate(
+    graph: Graph,
+    arrays: Mapping[str, np.ndarray],
+    precision: Precision = FULL,
+    lowered: Sequence[bool] | None = None,
+) -> list[Bounded]:
     """The graph's outputs. `arrays`: every input and constant by name, in its own dtype.
 
-    Raises KeyError for an operator without a kernel.
+    precision: what the target declares. lowered: for each node, whether the target may run it; by default
+    it runs all of them. Raises KeyError for an operator without a kernel.
     """
+    lowered = [True] * len(graph.nodes) if lowered is None else lowered
     values: dict[str, Bounded] = {
         s.name: exact(arrays[s.name], s.type.dtype) for s in graph.sources()
     }
-    folding = Folding(graph)
+    folding, fusion = Folding(graph), Fusion(graph, precision)
     with np.errstate(all="ignore"):
-        for node in graph.nodes:
-            result = KERNELS[node.op]([values[i] for i in node.inputs], node.attrs)
-            first, *others = result if isinstance(result, tuple) else (result,)
-            values.update(zip(node.outputs, (folding.widen(node, values, first), *others)))
+        for node, taken in zip(graph.nodes, lowered, strict=True):
+            inputs = [values[i] for i in node.inputs]
+            first, *others = apply(node.op, inputs, node.attrs, precision if taken else FULL)
+            first = folding.widen(node, values, first)
+            if taken:
+                first = fusion.widen(node, values, first)
+            values.update(zip(node.outputs, (first, *others)))
     return [values[o] for o in graph.outputs]

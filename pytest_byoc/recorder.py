@@ -72,6 +72,8 @@ class TargetRecord:
     ir: str
     versions: dict[str, str]
     not_checked: list[str] = field(default_factory=list)
+    #: Arithmetic of lower precision that the target declares, in words.
+    precision: str = ""
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     cells: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
@@ -158,6 +160,7 @@ class TargetRecord:
             "target": self.target,
             "ir": self.ir,
             "versions": self.versions,
+            "precision": self.precision,
             "outcomes": self.outcomes,
             "graphs": self.graphs,
             "subgraphs": self.regions,
@@ -198,6 +201,7 @@ class TargetRecord:
             self.notes.setdefault(outcome, []).extend(notes)
         self.onnx.update(other["onnx"])
         self.versions = self.versions or other["versions"]
+        self.precision = self.precision or other["precision"]
         for text in other["not_checked"]:
             if text not in self.not_checked:
                 self.not_checked.append(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from . import onnx_nodes
@@ -16,6 +17,7 @@ from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
 from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
+from .precision import in_words
 from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
 from .report.words import printed_lines, vendor_frame
@@ -59,6 +61,7 @@ class TargetSession:
         self.record.target = self.examiner.name
         self.record.ir = self.examiner.ir
         self.record.versions = self.examiner.versions
+        self.record.precision = in_words(asdict(self.examiner.precision))
         self.record.not_checked = list(self.examiner.not_checked)
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from .precision import PrecisionError, declared
 from .worker.server import Failure
 
 #: Targets installed with this package, by name.
@@ -41,6 +42,17 @@ class Target:
     opt_level: int = 3
     #: Whether the same inputs give the same bits every time.
     deterministic: bool = True
+    #: Dtype in which sums and the products summed are rounded ("float16", "bfloat16") where that is
+    #: lower than the graph's dtype, or a mapping to it from the dtype of what is summed. This and what
+    #: follows widens the error bound of the operators the target takes, by calculation: docs/numerics.md.
+    accumulate_dtype: Union[str, Mapping[str, str], None] = None
+    #: Dtype to which float32 operands of contractions are rounded: "tfloat32", "bfloat16", "float16".
+    contraction_dtype: Optional[str] = None
+    #: Whether subnormal operands and results may become zero.
+    flush_subnormals: bool = False
+    #: By operator (exp, tanh, nn.softmax …), units in the last place by which its result may be off
+    #: beyond what is granted anyway.
+    function_ulps: Mapping[str, float] = {}
 
     def partition(self, mod: Any) -> Any:
         """Takes an IRModule and returns it partitioned for the target (not yet built)."""
@@ -67,6 +79,10 @@ class ResolvedTarget:
                 "target %s: unknown setting %s; known are %s"
                 % (name, ", ".join(unknown), ", ".join(sorted(known)))
             )
+        try:
+            self.precision = declared(options)
+        except PrecisionError as e:
+            raise Failure("target %s: %s" % (name, e)) from None
         bad = [ir for ir in self.irs if ir not in ("relay", "relax")]
         if bad:
             raise Failure("target %s: ir must be relay or relax, found %r" % (name, bad[0]))

@@ -39,8 +39,9 @@ from . import (
     statistics,
     transposed,
 )
-from .bounded import Bounded, decided, exact
+from .bounded import Bounded, decided, exact, flushed, less_accurate
 from .elementwise import Attrs, Kernel
+from .precision import FULL, Precision, computing
 
 #: Kernels that take integers with an error (in steps of a quantised value): those of quantised
 #: operators, and those that move elements. To the others such an integer is not known at all.
@@ -96,4 +97,24 @@ KERNELS: dict[str, Kernel] = {
     for name, kernel in family.KERNELS.items()
 }
 
-__all__ = ["KERNELS", "Bounded", "Kernel", "exact"]
+
+def apply(
+    op: str, inputs: Sequence[Bounded], attrs: Attrs, precision: Precision = FULL
+) -> tuple[Bounded, ...]:
+    """An operator's results, computed by a target of that precision.
+
+    Raises KeyError for an operator without a kernel.
+    """
+    if precision.flush_subnormals:
+        inputs = [flushed(x) for x in inputs]
+    with computing(precision):
+        found = KERNELS[op](inputs, attrs)
+    results = found if isinstance(found, tuple) else (found,)
+    if op in precision.function_ulps:
+        results = tuple(less_accurate(y, precision.function_ulps[op]) for y in results)
+    if precision.flush_subnormals:
+        results = tuple(flushed(y) for y in results)
+    return results
+
+
+__all__ = ["FULL", "KERNELS", "Bounded", "Kernel", "Precision", "apply", "exact"]

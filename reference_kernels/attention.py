@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, rounded
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulator, rounded
 from .elementwise import Attrs, Kernel, add
 from .matrix import contracted
 from .nn import EXP_ULPS, Exponentials
@@ -60,7 +60,7 @@ def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
         hidden = ~np.all(visible, axis=-1, keepdims=True)
         shift = np.where(hidden, np.maximum(-e.maximum, 0.0), 0.0)
         lost = np.where(shift > 0, keys * tiny * np.exp(shift), 0.0)
-        tiles = keys // _TILE * (EXP_ULPS + 2) * u
+        tiles = keys // _TILE * (EXP_ULPS * u + 2 * accumulator(x.dtype).u)
         off = u * shift + tiles
         each = e.each + off
         up, down = e.up + off + lost, e.down + off + lost

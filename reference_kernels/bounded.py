@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .precision import current
+
 #: Unit roundoff: half the distance from 1.0 to the next number (IEEE 754).
 UNIT_ROUNDOFF = {
     "float16": 2.0**-11,
@@ -33,6 +35,8 @@ SMALLEST_NORMAL = {
     "float32": 2.0**-126,
     "float64": 2.0**-1022,
 }
+#: Of a format that is no tensor's dtype: float32 with 10 bits of fraction.
+_TF32_ROUNDOFF = 2.0**-11
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,41 @@ def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:
         return np.where(nu < 1, nu / (1 - nu), np.inf)[()]
 
 
+@dataclass(frozen=True)
+class Arithmetic:
+    """Unit roundoff; what underflow may take from a term; the largest finite number."""
+
+    u: float
+    lost: float
+    largest: float
+
+
+def arithmetic(dtype: str) -> Arithmetic:
+    """A dtype's own. What underflows may be flushed to zero, be that declared or not."""
+    return Arithmetic(UNIT_ROUNDOFF[dtype], SMALLEST_NORMAL[dtype], LARGEST[dtype])
+
+
+def accumulator(dtype: str, elements: str | None = None) -> Arithmetic:
+    """The arithmetic of sums whose result is a `dtype`, of `elements` (by default the same).
+
+    That of the dtype, or what is declared. A sum made in another format is rounded to the dtype at the
+    end: the roundoffs add up. Underflow is gradual there unless subnormals are flushed: half the
+    distance of subnormals.
+    """
+    own, precision = arithmetic(dtype), current()
+    declared = precision.accumulate_dtype.get(elements or dtype)
+    if declared is None or declared == dtype:
+        return own
+    lower = arithmetic(declared)
+    lost = lower.lost if precision.flush_subnormals else lower.lost * lower.u
+    return Arithmetic(own.u + lower.u, max(own.lost, lost), min(own.largest, lower.largest))
+
+
+def overflowing(magnitude: np.ndarray, sums: Arithmetic, dtype: str) -> np.ndarray:
+    """Where a sum of such magnitude may overflow a declared accumulator that is narrower than the dtype."""
+    return (magnitude > sums.largest) & (sums.largest < LARGEST[dtype])
+
+
 def accumulated(
     value: np.ndarray,
     magnitude: np.ndarray,
@@ -138,20 +177,65 @@ def accumulated(
     ambiguous: np.ndarray | bool,
     dtype: str,
     ulps: float = 0.0,
+    sums: Arithmetic | None = None,
 ) -> Bounded:
     """A sum of `terms` terms or products in any order, followed by `ulps` roundings.
 
     magnitude: the sum of the absolute values of the terms, infinite ones left out. Error:
     gamma(terms) * magnitude, Higham, section 4.2, and for each term what underflow may take away.
-    terms: their number, or that of each element.
+    terms: their number, or that of each element. sums: the arithmetic, by default accumulator(dtype).
     Where a partial sum may overflow the result is ambiguous.
     """
+    sums = sums or accumulator(dtype)
     with np.errstate(all="ignore"):
         largest = magnitude + propagated
-        error = propagated + gamma(terms, UNIT_ROUNDOFF[dtype]) * largest
-        error = error + terms * SMALLEST_NORMAL[dtype]
-        overflow = largest + error > LARGEST[dtype]
+        error = propagated + gamma(terms, sums.u) * largest
+        error = error + terms * sums.lost
+        overflow = largest + error > sums.largest
     return rounded(value, error, ambiguous | overflow, dtype, ulps)
+
+
+# --- declared precision ----------------------------------------------------------------------
+
+
+def contraction_operand(x: Bounded) -> Bounded:
+    """x as a contraction reads it: float32 rounded to the declared dtype, by a relative u, and half the
+    distance of subnormals below its normal numbers (all of them where they are flushed). What that
+    dtype holds exactly stays; what may be beyond its largest number is ambiguous.
+    """
+    precision = current()
+    kind = precision.contraction_dtype
+    if kind is None or x.dtype != "float32":
+        return x
+    wide = "float32" if kind == "tfloat32" else kind
+    u = _TF32_ROUNDOFF if kind == "tfloat32" else UNIT_ROUNDOFF[kind]
+    tiny, flushes = SMALLEST_NORMAL[wide], precision.flush_subnormals
+    with np.errstate(all="ignore"):
+        size = np.abs(x.value)
+        mantissa = np.frexp(size)[0] / u
+        held = (mantissa == np.floor(mantissa)) & ((size >= tiny) | (size == 0)) & (x.error == 0)
+        held = (held & (size <= LARGEST[wide])) | ~np.isfinite(size)
+        below = np.where(size - x.error < tiny, tiny * (1.0 if flushes else u), 0.0)
+        moved = np.where(held, 0.0, u * (size + x.error) + below)
+        beyond = ~held & (size + x.error + moved > LARGEST[wide])
+    error = np.where(beyond, np.inf, x.error + moved)
+    return Bounded(x.value, error, x.ambiguous | beyond, x.dtype)
+
+
+def flushed(x: Bounded) -> Bounded:
+    """x, whose elements may have become zero where they may be subnormal (IEEE 754-2019, section 7.5,
+    knows gradual underflow alone)."""
+    if not x.is_float:
+        return x
+    tiny = SMALLEST_NORMAL[x.dtype]
+    with np.errstate(all="ignore"):
+        near = (np.abs(x.value) - x.error < tiny) & ((x.value != 0) | (x.error > 0))
+    return Bounded(x.value, x.error + np.where(near, tiny, 0.0), x.ambiguous, x.dtype)
+
+
+def less_accurate(y: Bounded, ulps: float) -> Bounded:
+    """A function's result that may be off by so many more units in the last place, 2 u each."""
+    return rounded(y.value, y.error, y.ambiguous, y.dtype, 2 * ulps) if y.is_float else y
 
 
 def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Bounded:

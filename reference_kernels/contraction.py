@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .bounded import SMALLEST_NORMAL, Bounded, accumulated, integer
+from .bounded import SMALLEST_NORMAL, Bounded, accumulated, contraction_operand, integer
 from .elementwise import Attrs, Kernel, multiply
 from .matrix import contracted
 
@@ -29,6 +29,8 @@ def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     With A = |a| + ea: what errors move is ea * |b| * |c| + A * eb * |c| + A * B * ec, summed likewise.
     """
     equation, dtype, k = attrs["equation"], inputs[0].dtype, len(inputs)
+    if k > 1:
+        inputs = [contraction_operand(o) for o in inputs]
 
     def f(*parts: np.ndarray) -> np.ndarray:
         return np.asarray(np.einsum(equation, *parts))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .bounded import UNIT_ROUNDOFF, Bounded, gamma, rounded
+from .bounded import Bounded, accumulator, gamma, rounded
 from .elementwise import Attrs, Kernel, monotone, multiply
 from .matrix import contracted
 from .reduction import summed
@@ -36,7 +36,7 @@ def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     total = summed(products, axes, False)
     if attrs["reduction"] == "sum":
         return total
-    u = UNIT_ROUNDOFF[x.dtype]
+    u = accumulator(x.dtype).u
     with np.errstate(all="ignore"):
         size = np.sum(w.value)
         off = np.sum(np.where(w.ambiguous, 0.0, w.error))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .bounded import Bounded, accumulated, integer
+from .bounded import Bounded, accumulated, accumulator, contraction_operand, integer
 from .elementwise import Attrs, Kernel
 
 Contraction = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -18,9 +18,11 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
     default the operands'.
 
     Error: gamma(terms) * f(|a|, |b|), whatever the order of summation (Higham, ASNA, 2nd ed.,
-    section 3.1), and f(|a|, eb) + f(ea, |b| + eb) propagated.
+    section 3.1), and f(|a|, eb) + f(ea, |b| + eb) propagated. Operands and sums may be of a lower
+    precision that is declared.
     """
     dtype = dtype or a.dtype
+    a, b = contraction_operand(a), contraction_operand(b)
     with np.errstate(all="ignore"):
         value = f(a.value, b.value)
     ambiguous = _touched(f, a.ambiguous, b.ambiguous, value.shape)
@@ -41,7 +43,8 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
             # Infinity times an interval that may hold zero.
             open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
             ambiguous = ambiguous | open_
-        return accumulated(value, f(va, vb), propagated, terms, ambiguous, dtype)
+        sums = accumulator(dtype, a.dtype)
+        return accumulated(value, f(va, vb), propagated, terms, ambiguous, dtype, sums=sums)
 
 
 def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:

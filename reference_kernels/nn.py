@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, gamma, rounded
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulator, gamma, rounded
 from .elementwise import Attrs, Kernel, add
 
 #: Roundings granted to exp and log, as in the elementwise kernels.
@@ -66,7 +66,8 @@ class Exponentials:
             t = np.where(np.isinf(distance), 0.0, error + u * distance + (EXP_ULPS + 1) * u)
             #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
             self.each = t
-            summing = gamma(n, u) + n * SMALLEST_NORMAL[x.dtype]
+            sums = accumulator(x.dtype)
+            summing = gamma(n, sums.u) + n * sums.lost
             self.up = np.log1p(np.sum(self.weights * np.expm1(t), **along)) + summing
             self.down = -np.log1p(np.sum(self.weights * np.expm1(-t), **along)) + summing
 

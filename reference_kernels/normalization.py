@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma
+from .bounded import (
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    Bounded,
+    accumulated,
+    accumulator,
+    arithmetic,
+    gamma,
+    overflowing,
+)
 from .elementwise import Attrs, Kernel
 from .reduction import axes_of
 
@@ -41,9 +50,11 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
     Mean: gamma(n + 3) * mean|x| for the sum and the division by n. Variance, two passes: a mean that is
     off by d adds d^2, and the squares are off by gamma(n + 6). One pass: gamma(n + 4) * mean(x^2),
     2 |mean| d + d^2 for the square of the mean, a rounding of it and one of the difference. Operands off
-    by e move the variance by at most 2 mean(|x - mean| e) + mean(e^2).
+    by e move the variance by at most 2 mean(|x - mean| e) + mean(e^2). Nothing is known of a sum that may
+    overflow a declared accumulator.
     """
-    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
+    sums = accumulator(x.dtype)
+    u, tiny = sums.u, sums.lost
     n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     value, error = _known(x)
     largest = np.abs(value) + error
@@ -56,6 +67,8 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
     # mean(x^2) bounds the variance and the mean's square.
     one_pass = gamma(n + 6, u) * squares + 2 * np.abs(mean) * off + off * off
     one_pass = one_pass + 2 * u * (squares + mean * mean + one_pass) + 3 * tiny
+    lost = overflowing(n * np.maximum(squares, _mean(largest, axes)) * (1 + gamma(n + 6, u)), sums, x.dtype)
+    one_pass = np.where(lost, np.inf, one_pass)
     return (mean, off + _mean(error, axes)), (variance, moved + one_pass)
 
 
@@ -104,7 +117,7 @@ def _scaled(
     special = ~np.isfinite(value)
     ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | infinite))
     moved, magnitude = (np.where(special, 0.0, part) for part in (moved, magnitude))
-    return accumulated(value, magnitude, moved, roundings, ambiguous, x.dtype)
+    return accumulated(value, magnitude, moved, roundings, ambiguous, x.dtype, sums=arithmetic(x.dtype))
 
 
 def _shaped(x: Bounded, axes: Sequence[int], rank: int) -> Bounded:
@@ -187,7 +200,9 @@ def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
     n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     most = np.sum((np.abs(value) + error) ** 2, axis=axes, keepdims=True)
     moved = np.sum((2 * np.abs(value) + error) * error, axis=axes, keepdims=True)
-    bound = moved + gamma(n + 5, UNIT_ROUNDOFF[x.dtype]) * most + n * SMALLEST_NORMAL[x.dtype]
+    sums = accumulator(x.dtype)
+    bound = moved + gamma(n + 5, sums.u) * most + n * sums.lost
+    bound = np.where(overflowing(most + bound, sums, x.dtype), np.inf, bound)
     return np.sum(value * value, axis=axes, keepdims=True), bound
 
 
@@ -245,7 +260,10 @@ def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         around = windows(error)
         base = bias + factor * np.sum(magnitude**2, axis=-1)
         moved = factor * np.sum((2 * magnitude + around) * around, axis=-1)
-        off = moved + gamma(size + 6, u) * (base + moved) + size * SMALLEST_NORMAL[x.dtype]
+        sums = accumulator(x.dtype)
+        off = moved + gamma(size + 6, sums.u) * (base + moved) + size * sums.lost
+        squares = np.sum((magnitude + around) ** 2, axis=-1)
+        off = np.where(overflowing(squares * (1 + gamma(size, sums.u)), sums, x.dtype), np.inf, off)
         power = base**-beta
         spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
         # The subtraction is itself rounded, in float64.

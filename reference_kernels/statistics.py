@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma, integer, rounded
+from .bounded import (
+    LARGEST,
+    UNIT_ROUNDOFF,
+    Bounded,
+    accumulated,
+    accumulator,
+    gamma,
+    integer,
+    rounded,
+)
 from .elementwise import Attrs, Kernel
 from .reduction import axes_of, multiplied
 
@@ -87,8 +96,8 @@ def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.n
     def mean(v: np.ndarray, keepdims: bool = keep) -> Any:
         return np.sum(v, axis=axes, keepdims=keepdims) / n
 
-    u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
-    relative = gamma(n + 5, u)
+    sums = accumulator(x.dtype)
+    relative, tiny = gamma(n + 5, sums.u), sums.lost
     with np.errstate(all="ignore"):
         e = np.where(x.ambiguous, 0.0, x.error)
         deviation = np.abs(x.value - mean(x.value, True))
@@ -98,7 +107,7 @@ def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.n
         two_passes = 2 * mean(deviation + e) * off + off**2 + relative * mean((deviation + e) ** 2)
         one_pass = relative * (mean(size**2) + 2 * mean(size) ** 2)
         error = np.maximum(two_passes, one_pass) + 2 * mean(deviation * e) + mean(e**2) + n * tiny
-        overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > LARGEST[x.dtype])
+        overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > sums.largest)
         scale = n / divisor
     # Of infinite elements either formula makes NaN.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | overflow
@@ -143,8 +152,10 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         # The largest of several computed elements may be another: its exponent is within 2 e.
         width = 2 * np.max(e, axis=axes, keepdims=keep)
         error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
-        # Terms that underflow are lost.
-        error = error + n * SMALLEST_NORMAL[x.dtype]
+        # What a declared accumulator rounds more. Terms that underflow are lost.
+        sums = accumulator(x.dtype)
+        error = error + 1.01 * (gamma(n, sums.u) - gamma(n, u))
+        error = error + n * sums.lost
         infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
     # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
@@ -184,7 +195,8 @@ def cumsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
         propagated = scan(np.where(x.ambiguous, 0.0, x.error))
         terms = _terms(x, attrs)
-        return accumulated(scan(value), scan(magnitude), propagated, terms, ambiguous, dtype)
+        sums = accumulator(dtype, x.dtype)
+        return accumulated(scan(value), scan(magnitude), propagated, terms, ambiguous, dtype, sums=sums)
 
 
 def cumprod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

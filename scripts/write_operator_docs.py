@@ -1,4 +1,5 @@
-"""Writes docs/operators/: a page for each family of operators, from the records.
+"""Writes docs/operators/, a page for each family of operators, from the records; and
+docs/kernels-checked.md, what each kernel is checked against, from the tests' tables.
 
     python scripts/write_operator_docs.py
 """
@@ -17,6 +18,9 @@ from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import TensorType, show
 from pytest_byoc.operators import FAMILIES, OPERATORS, measured
 from pytest_byoc.operators.record import Operator, Parameter
+from pytest_byoc.report.to_onnx import MAPPING
+from tests.others import TABLES
+from tests.plain import WRITTEN_OUT, evaluated_by
 
 ROOT = Path(__file__).resolve().parent.parent
 TITLES = {"relay": "Relay", "relax": "Relax"}
@@ -114,6 +118,56 @@ def _some(texts: Sequence[str], limit: int = 4) -> str:
     return ", ".join(texts[:limit]) + (", …" if len(texts) > limit else "")
 
 
+# --- what kernels are checked against ------------------------------------------------------------
+
+_ONNX = "ONNX's reference evaluator"
+
+
+def others(name: str) -> list[str]:
+    """The libraries that a kernel is compared to, besides what its plain evaluation goes by."""
+    # tests/test_bundle.py runs the models of to_onnx over all systematic cases.
+    found = [_ONNX] if name in MAPPING else []
+    return found + [library for library, table in TABLES.items() if name in table and library not in found]
+
+
+_CHECKED = """\
+# Kernels checked against others
+
+A kernel of `reference_kernels` decides what is right. Here is what holds it to account, made from the tables
+of the tests by `python scripts/write_operator_docs.py`.
+
+- *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`): the operator once more, sharing no code
+  with the kernel, over the record's shapes and attributes drawn at random. In float64 the kernel's value is
+  the same to 1e-13; in float32, float16 and bfloat16, with sums made in three orders, its results lie inside
+  the bound. *Written out* means loops and indexing of our own.
+- *Another library*: the value is what the library says, for those attributes it has (`tests/others`, run by
+  `tests/test_others.py`: to 1e-13, or 5e-6 where ONNX's evaluator computes in float32 by itself); for what
+  `report/to_onnx.py` writes as a model, over all systematic cases (`tests/test_bundle.py`).
+- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound, over the systematic cases and
+  random graphs, in so many dtypes of Relay and Relax. TVM is no authority on what is right (see
+  [what it gets wrong](tvm-faults.md)), but shares nothing with our code.
+
+Of %d kernels %d are checked against another library or in rational arithmetic. The other %d are of operators
+that neither ONNX nor SciPy has as such; what most of them are made of (moving elements, sums, resampling) is
+checked where it is an operator of its own.
+
+| operator | plain evaluation | another library | LLVM, Relay | LLVM, Relax |
+| --- | --- | --- | --- | --- |
+"""
+
+
+def kernels_checked() -> str:
+    """The page docs/kernels-checked.md."""
+    alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
+    page = _CHECKED % (len(OPERATORS), len(OPERATORS) - alone, alone)
+    for op in OPERATORS.values():
+        counts = [len(measured.dtypes(op, ir)) if ir in op.irs() else 0 for ir in TITLES]
+        ran = [f"{n} dtype{'s' * (n > 1)}" if n else "" for n in counts]
+        cells = (f"`{op.name}`", evaluated_by(op.name), ", ".join(others(op.name)), *ran)
+        page += "|" + "|".join(f" {c} " if c else " " for c in cells) + "|\n"
+    return page
+
+
 def main() -> None:
     folder = ROOT / "docs" / "operators"
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,6 +177,7 @@ def main() -> None:
             old.unlink()
     for name, text in made.items():
         (folder / name).write_text(text, encoding="utf-8")
+    (ROOT / "docs" / "kernels-checked.md").write_text(kernels_checked(), encoding="utf-8")
 
 
 if __name__ == "__main__":

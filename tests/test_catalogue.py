@@ -82,3 +82,6 @@ def test_documentation_is_what_the_records_say() -> None:
     for name, text in pages.items():
         assert (folder / name).read_text(encoding="utf-8") == text, f"docs/operators/{name} is out of date"
     assert {p.name for p in folder.glob("*.md")} == set(pages)
+    checked = (ROOT / "docs" / "kernels-checked.md").read_text(encoding="utf-8")
+    assert checked == write_operator_docs.kernels_checked(), "docs/kernels-checked.md is out of date"
+    assert all(f"| `{name}` |" in checked for name in OPERATORS)

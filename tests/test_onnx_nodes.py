@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc import onnx_nodes
+from pytest_byoc.checks import Finding
 from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.examine import Examiner
 from pytest_byoc.onnx_nodes import NodeTest, OnnxEvidence, Survey
@@ -251,3 +252,24 @@ def test_candidates_run_through_the_example(a_part: Survey, examiner: Examiner) 
     assert set(outcomes.values()) <= {"pass", "not-offloaded", "reference-wrong"}, outcomes
     # Of most of the operators that ONNX tests example_c takes none.
     assert list(outcomes.values()).count("pass") >= 8, outcomes
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [(X, "pass"), (X + 1, "inconclusive"), (X.astype("float64"), "wrong-result"), (X[:2], "wrong-result")],
+)
+def test_of_declared_precision_a_value_is_not_judged_by_the_tolerance(
+    target: np.ndarray, outcome: str
+) -> None:
+    """A wrong type or shape is; and neither is a pass."""
+    verdict = onnx_nodes.excused(judged(target, X))
+    assert verdict.outcome == outcome and bool(verdict.findings) == (outcome == "wrong-result")
+    assert outcome != "inconclusive" or "knows nothing of the precision" in verdict.notes[-1]
+
+
+def test_declared_precision_does_not_excuse_a_later_run() -> None:
+    v = judged(X, X)
+    later = Finding("rerun", "wrong-result", "compare", "second-run", "")
+    first = Finding("numerics", "wrong-result", "compare", "wrong-value", "")
+    for findings, outcome in (((later,), "wrong-result"), ((first, later), "inconclusive")):
+        assert onnx_nodes.excused(replace(v, outcome="wrong-result", findings=findings)).outcome == outcome

@@ -146,3 +146,30 @@ def test_float64_bounds_are_doubled() -> None:
     bounded = type(bounded)(bounded.value, np.array([1e-12]), bounded.ambiguous, "float64")
     assert not compare(np.array([1.0 + 1.5e-12]), bounded).outside.any()
     assert compare(np.array([1.0 + 2.5e-12]), bounded).outside.all()
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([], (False, False, False, False)),
+        (["add a"], (True, False, False, False)),
+        # Either may be the offloaded one.
+        (["tanh b"], (False, True, True, False)),
+        (["tanh b", "tanh b"], (False, True, True, False)),
+        # Found by its operator alone: its type was changed.
+        (["tanh z"], (False, True, True, True)),
+        (["tanh c", "add z"], (True, False, False, True)),
+    ],
+)
+def test_nodes_that_cannot_be_told_from_the_offloaded_ones(
+    calls: list[str], expected: tuple[bool, ...]
+) -> None:
+    b = Builder()
+    x = b.input(TensorType((2,), "float32"))
+    v = b.node("add", [x, x], {})[0]
+    graph = b.graph(b.simple("tanh", b.simple("tanh", b.simple("tanh", v))))
+    value = {"regions": [{"calls": calls}] if calls else [], "nodes": ["add a", "tanh b", "tanh b", "tanh c"]}
+    seen = report([("regions", None, value)])
+    evidence = Evidence(graph, [], {}, [], seen, JobReport())
+    assert evidence.may_be_offloaded() == expected
+    assert not any(Evidence(graph, [], {}, [], report([]), JobReport()).may_be_offloaded())

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_byoc.operators import OPERATORS
+
 from .conftest import FIXTURES, PYTHON
 
 
@@ -35,10 +37,45 @@ def test_inert_without_a_target(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*byoc ===*")
 
 
-def test_list_operators(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("columns", [80, 200])
+def test_list_operators(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
     result = pytester.runpytest_subprocess("--byoc-list-operators")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["nn.conv2d *relay relax*float32*gamma*"])
+    assert max(map(len, result.outlines)) <= columns
+    bound = "correctly rounded, 1/2 ulp"
+    if columns == 80:
+        rows = ["  sqrt  *relay relax  float16/32/64 bfloat16", f"      bound: IEEE 754: {bound}"]
+    else:
+        rows = [f"  sqrt  *relay relax  float16/32/64 bfloat16  *IEEE 754: {bound}"]
+    result.stdout.fnmatch_lines(["Elementwise operators", *rows, "Convolutions", "  nn.conv2d *"])
+    listed = [line.split()[0] for line in result.outlines if line.startswith("  ") and line[2:3] > " "]
+    assert set(OPERATORS) == set(listed) and len(listed) == len(OPERATORS)
+
+
+def test_list_some_operators(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one IR, with what is varied; with a target as without."""
+    monkeypatch.setenv("COLUMNS", "80")
+    args = ("--byoc-list-operators", "--byoc-operators=abs,nn.leaky_relu,nn.gelu", "--byoc-ir=relay")
+    for more in ((), ("--byoc-target=example_c",)):
+        result = pytester.runpytest_subprocess(*args, *more)
+        assert result.ret == 0
+        # Without nn.gelu, which Relay does not have, and without the dtype that it cannot run.
+        result.stdout.fnmatch_lines(["2 operators in relay"])
+        assert "  abs            relay        float16/32/64 int8/16/32/64 uint8" in result.outlines
+        assert "      varied: alpha" in result.outlines
+        result.stdout.no_fnmatch_line("*nn.gelu*")
+    both = pytester.runpytest_subprocess("--byoc-list-operators", "--byoc-operators=abs")
+    both.stdout.fnmatch_lines(["  abs  relay  *float16/32/64 int8*", "  *relax  *float16/32/64 bfloat16*"])
+    for wrong, message in (
+        ("--byoc-operators=frob", "*unknown operator frob; known are: *"),
+        ("--byoc-ir=frob", "*unknown IR 'frob'*"),
+    ):
+        result = pytester.runpytest_subprocess("--byoc-list-operators", wrong)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([message])
 
 
 def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:

@@ -125,13 +125,13 @@ def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return operands
 
 
-_DIVIDE = binary("divide", _IEEE, FLOATS)
+_DIVIDE = binary("divide", "quotient, or product with a rounded reciprocal: 3 roundings, 1 1/2 ulp", FLOATS)
 
 OPERATORS: Tuple[Operator, ...] = (
     unary("nn.relu", _EXACT, dtypes=NUMBERS),
     unary(
         "nn.leaky_relu",
-        _IEEE,
+        "IEEE 754: alpha and the product are rounded, 2 * 1/2 ulp",
         relax=call("nn.leakyrelu"),
         parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013)}),),
     ),
@@ -145,8 +145,8 @@ OPERATORS: Tuple[Operator, ...] = (
         relay=Lowering("clip", _lower_clip_relay),
         relax=Lowering("clip", _lower_clip_relax),
     ),
-    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 4 ulp"),
-    unary("tanh", "quotient of exponentials: 4 ulp of 1.0"),
+    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 3 ulp"),
+    unary("tanh", "1 ulp; quotient of exponentials: 4 ulp of 1.0"),
     unary("exp", "2 ulp", steep=True),
     unary("log", "2 ulp", domain=(0.25, 4.0)),
     unary("sqrt", _IEEE, domain=(0.0, 4.0)),

@@ -16,12 +16,13 @@ from pathlib import Path
 from string import Template
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
 from reference_kernels import Bounded
 
 from ..evidence import Evidence, compare
-from ..graph import Graph
+from ..graph import Graph, TensorType
 from ..outcome import Verdict
 from . import to_onnx
 from .source import SourceError, literal, source
@@ -34,6 +35,8 @@ _TITLES = {"relay": "Relay", "relax": "Relax"}
 _OPTIONS = ("libraries", "runtime_libraries", "export_options")
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
 _LINES, _WIDTH = 8, 100
+#: In reproduce.py's heading, where it matters.
+_BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
 
 
 def write(
@@ -127,6 +130,8 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     loaded.EXECUTOR.A.N        after export and load in a fresh process
     llvm.SET.N                 what TVM's own LLVM build returned. Elements where it is outside the
                                bound and the target agrees with it are not held against the target
+
+    Arrays of bfloat16 hold its bits, as uint16.
     """
     found: dict[str, Any] = {"constant." + name: a for name, a in evidence.constants.items()}
     for which, label in enumerate("AB"[: len(evidence.inputs)]):
@@ -150,8 +155,13 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
         label = "AB"[value["set"]]
         found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
     # NumPy makes scalars of arrays of rank 0.
-    made = {k: np.asarray(a) for k, a in found.items()}
+    made = {k: _storable(np.asarray(a)) for k, a in found.items()}
     return {k: a for k, a in made.items() if a.dtype.kind != "O"}
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """The array, of bfloat16 its bits: NumPy by itself cannot read any other."""
+    return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
 
 
 def _bound(bounded: Bounded) -> np.ndarray:
@@ -197,7 +207,8 @@ def reproduce(
         "timeout": literal(timeout),
         "deterministic": literal(deterministic),
         "outputs": literal(outputs),
-        "inputs": literal([s.name for s in graph.inputs]),
+        "inputs": literal({s.name: s.type.dtype for s in graph.inputs}),
+        "bfloat16": _BFLOAT16 if any(t.dtype == "bfloat16" for t in _types(graph)) else "",
         "sys_path": literal(list(declaration.get("sys_path") or [])),
         "libraries": literal(list(declaration.get("libraries") or [])),
         "options": literal({k: options[k] for k in _OPTIONS if k in options}),
@@ -208,6 +219,10 @@ def reproduce(
     }
     template = (TEMPLATES / "reproduce.py.txt").read_text(encoding="utf-8")
     return Template(template).substitute(values).replace("\n\n\n", "\n\n")
+
+
+def _types(graph: Graph) -> list[TensorType]:
+    return [s.type for s in graph.sources()] + [t for node in graph.nodes for t in node.types]
 
 
 def _docstring(text: str) -> str:

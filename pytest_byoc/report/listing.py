@@ -2,40 +2,110 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from ..operators import OPERATORS
-from ..settings import SettingsError, find_python, known_names, option
+from ..operators import FAMILIES, OPERATORS, measured
+from ..operators.record import Operator
+from ..settings import IRS, SettingsError, find_python, known_names, option, select_operators
 from ..worker.client import Worker, WorkerError
 
 
 def run(config: pytest.Config) -> int:
     """Prints what was asked for; the exit code."""
-    if config.option.byoc_list_operators:
-        for line in operators():
-            print(line)
-    if config.option.byoc_list_targets:
-        try:
+    try:
+        if config.option.byoc_list_operators:
+            given = option(config, "operators")
+            ir = option(config, "ir")
+            if ir is not None and ir not in IRS:
+                raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
+            width = shutil.get_terminal_size().columns
+            for line in operators(select_operators([given or ""]), [ir] if ir else IRS, width, bool(given)):
+                print(line)
+        if config.option.byoc_list_targets:
             for line in targets(config):
                 print(line)
-        except SettingsError as e:
-            raise pytest.UsageError(str(e)) from None
+    except SettingsError as e:
+        raise pytest.UsageError(str(e)) from None
     return 0
 
 
-def operators() -> list[str]:
-    """One line an operator: IRs, dtypes, parameters, where its bound comes from."""
-    width = max(map(len, OPERATORS))
-    lines = [f"{'operator':{width}}  {'IR':12}  {'dtypes':36}  error bound"]
-    for op in OPERATORS.values():
-        lines.append(
-            f"{op.name:{width}}  {' '.join(op.irs()):12}  {' '.join(op.dtypes):36}  {op.accuracy}"
-        )
-        if op.parameters:
-            lines.append(f"{'':{width}}  parameters: {', '.join(p.name for p in op.parameters)}")
-    return lines
+# --- operators -----------------------------------------------------------------------------------
+
+#: From this many columns on an operator is a row of one table; below, the bound has a line of its own.
+_WIDE = 130
+#: Columns of all dtypes as they are written here.
+_DTYPES = 47
+_NOTE = (
+    "bound: how far an element of the result may be from the exact value, by the rounding of this operator; "
+    "what errors of its operands make of it is added. An ulp is a unit in the last place of the dtype; a "
+    "rounding is half of it, u relative to the result. gamma(n) = n u / (1 - n u), relative to the sum of "
+    "the terms' magnitudes."
+)
+
+
+def operators(names: Sequence[str], irs: Sequence[str], width: int, detail: bool = False) -> Iterator[str]:
+    """IRs, dtypes (those TVM's LLVM build runs) and bound of each operator, by family, in lines of at
+    most `width` columns where words allow; with `detail`, its parameters too."""
+    chosen = [OPERATORS[n] for n in names if set(irs) & set(OPERATORS[n].irs())]
+    longest = max((len(op.name) for op in chosen), default=0)
+    yield f"{len(chosen)} operators in {' and '.join(irs)}"
+    for family in FAMILIES:
+        members = [op for op in family.OPERATORS if op in chosen]
+        if members:
+            yield ""
+            title = (family.__doc__ or "").strip().partition("\n")[0].partition(":")[0]
+            yield from textwrap.wrap(title.rstrip("."), width)
+        for op in members:
+            yield from _row(op, irs, longest, width, detail)
+    yield ""
+    yield from textwrap.wrap(_NOTE, width)
+
+
+def _row(op: Operator, irs: Sequence[str], longest: int, width: int, detail: bool) -> Iterator[str]:
+    """One line for each set of dtypes, then what goes below."""
+    said = {ir: _dtypes(measured.dtypes(op, ir)) for ir in irs if ir in op.irs()}
+    rows = [(" ".join(i for i in said if said[i] == d), d) for d in dict.fromkeys(said.values())]
+    left = longest + 4 + len("relay relax")
+    lines: list[str] = []
+    for where, dtypes in rows:
+        wrapped = textwrap.wrap(dtypes, max(20, min(width - left - 2, _DTYPES)))
+        lines += [f"{where if i == 0 else '':11}  {part}" for i, part in enumerate(wrapped)]
+    lines = [f"  {op.name if i == 0 else '':{longest}}  {line}" for i, line in enumerate(lines)]
+    if width >= _WIDE:
+        column = left + 2 + _DTYPES
+        bound = textwrap.wrap(op.accuracy, width - column - 2)
+        lines += [""] * (len(bound) - len(lines))
+        lines = [f"{a:{column}}  {b}".rstrip() for a, b in zip(lines, bound + [""] * len(lines))]
+    else:
+        lines += _below(f"bound: {op.accuracy}", width)
+    if detail and op.parameters:
+        lines += _below(f"varied: {', '.join(p.name for p in op.parameters)}", width)
+    yield from lines
+
+
+def _below(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 8)
+
+
+def _dtypes(dtypes: Sequence[str]) -> str:
+    """float32, float64 and int8 as `float32/64 int8`."""
+    kinds: dict[str, list[str]] = {}
+    for name in sorted(dtypes, key=lambda d: (_ORDER.index(d.rstrip("0123456789")), len(d), d)):
+        kind = name.rstrip("0123456789")
+        kinds.setdefault(kind, []).append(name[len(kind) :])
+    return " ".join(kind + "/".join(bits) for kind, bits in kinds.items())
+
+
+#: Kinds of dtypes as they are listed.
+_ORDER = ("float", "bfloat", "int", "uint", "bool")
+
+
+# --- targets -------------------------------------------------------------------------------------
 
 
 def targets(config: pytest.Config) -> list[str]:

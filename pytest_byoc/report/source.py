@@ -18,7 +18,7 @@ from ..graph import Graph, Node
 from ..operators import OPERATORS
 
 #: Names the generated code uses for itself.
-_TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "module", "body", "getattr"}
+_TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "tensor", "module", "body", "getattr"}
 
 
 class SourceError(ValueError):
@@ -145,7 +145,7 @@ def _is_tuple(node: Node) -> bool:
 def relay_source(graph: Graph) -> list[str]:
     """Lines that make `module` of `data`, a mapping that holds `constant.NAME` for each constant.
 
-    They use the names tvm, relay and np.
+    They use the names tvm, relay and np; of bfloat16, whose bits `data` holds, `tensor(bits, dtype)` too.
     """
     names, out = _Names(), []
     for s in graph.inputs:
@@ -154,7 +154,9 @@ def relay_source(graph: Graph) -> list[str]:
         out.append("%s = relay.var(%r, shape=%r, dtype=%r)" % parts)
     for s in graph.constants:
         name = names.define(s.name)
-        out.append("%s = relay.const(tvm.nd.array(data[%r]))" % (name, "constant." + s.name))
+        key = "constant." + s.name
+        made = "tensor(data[%r], 'bfloat16')" if s.type.dtype == "bfloat16" else "tvm.nd.array(data[%r])"
+        out.append("%s = relay.const(%s)" % (name, made % key))
     for node in graph.nodes:
         lines = _record(graph, node, "relay", "relay", names)
         out += ["%s = %s" % (line.name, line.text()) for line in lines[:-1]]
@@ -175,7 +177,7 @@ def relay_source(graph: Graph) -> list[str]:
 
 
 def relax_source(graph: Graph) -> list[str]:
-    """As `relay_source`; the lines use the names relax and np."""
+    """As `relay_source`; the lines use the names relax and np, and `tensor` of bfloat16."""
     names = _Names()
     # Renamed between 0.25 and 0.27.
     out = ['Tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType']
@@ -185,7 +187,9 @@ def relax_source(graph: Graph) -> list[str]:
         out.append("%s = relax.Var(%r, Tensor(%r, %r))" % parts)
     for s in graph.constants:
         name = names.define(s.name)
-        out.append("%s = relax.const(data[%r], %r)" % (name, "constant." + s.name, s.type.dtype))
+        key, dtype = "constant." + s.name, s.type.dtype
+        made = "tensor(data[%r], 'bfloat16')" if dtype == "bfloat16" else "data[%r]"
+        out.append("%s = relax.const(%s, %r)" % (name, made % key, dtype))
     params = ", ".join(names[s.name] for s in graph.inputs)
     out.append("builder = relax.BlockBuilder()")
     out.append('with builder.function("main", [%s]):' % params)

@@ -21,6 +21,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     plain: dict[str, Any] = {}
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
     yield f"target {record.target}, {_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
+    if record.precision:
+        yield f"declared, and granted in its error bounds: it {record.precision}", plain
     yield "", plain
     if record.cells:
         yield from _table(record)

@@ -156,6 +156,7 @@ class TargetRole(Role):
             "name": self.target.name,
             "deterministic": self.target.deterministic,
             "opt_level": self.target.opt_level,
+            "precision": self.target.precision,
             "runtime_libraries": [
                 # A bare name is the dynamic loader's to find.
                 os.path.abspath(p) if os.sep in p else p

@@ -4,7 +4,8 @@
 given order. In float64 it says what the value is; in float32 and float16, how far a correct
 implementation may stray. Each family has a file with a table PLAIN: by the operator's name, a function
 of (arrays, attributes, output types, order of sums) that returns an array or a tuple of them. An
-evaluation by another library (SciPy, ONNX's reference evaluator) does as well as one written out.
+evaluation by another library (SciPy, ONNX's reference evaluator) does as well as one written out: then
+the file's table BY says whose, by the operator's name. docs/kernels-checked.md is made from that.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from . import (
 )
 from .sums import ORDERS, Sum, forwards
 
-__all__ = ["ORDERS", "Sum", "forwards", "plain"]
+__all__ = ["ORDERS", "WRITTEN_OUT", "Sum", "evaluated_by", "forwards", "plain"]
 
 TABLES: tuple[Any, ...] = (
     functions,
@@ -69,6 +70,17 @@ TABLES: tuple[Any, ...] = (
     quantized,
     quantized_arithmetic,
 )
+
+
+#: Of an evaluation that BY says nothing of.
+WRITTEN_OUT = "written out in NumPy"
+
+
+def evaluated_by(name: str) -> str:
+    """What the plain evaluation of an operator goes by."""
+    table = next((t for t in TABLES if name in t.PLAIN), first)
+    by: dict[str, str] = getattr(table, "BY", {})
+    return by.get(name, WRITTEN_OUT)
 
 
 def plain(

@@ -87,3 +87,4 @@ PLAIN: dict[str, Any] = {
     "nn.relu6": _steps(lambda x, c, a: np.where(x < 0, 0, np.where(x > 6, 6, x))),
     "nn.prelu": _prelu,
 }
+BY = {"erf": "SciPy", "nn.gelu": "SciPy's erf"}

@@ -73,3 +73,4 @@ PLAIN: dict[str, Any] = {
     "qnn.requantize": requantize,
     "qnn.concatenate": concatenate,
 }
+BY = dict.fromkeys(PLAIN, "rational numbers")

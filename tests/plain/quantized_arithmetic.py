@@ -64,3 +64,4 @@ PLAIN: dict[str, Any] = {
     "qnn.batch_matmul": product,
     "qnn.conv2d_transpose": conv2d_transpose,
 }
+BY = dict.fromkeys(("qnn.add", "qnn.subtract", "qnn.mul"), "rational numbers")

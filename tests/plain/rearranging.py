@@ -157,3 +157,4 @@ PLAIN: dict[str, Any] = {
     "sliding_window": looked_up(_window),
     "flatten": lambda x, a, o, s: np.array(x[0].flatten().tolist(), x[0].dtype),
 }
+BY = dict.fromkeys(("nn.depth_to_space", "nn.space_to_depth", "tile"), "ONNX's reference evaluator")

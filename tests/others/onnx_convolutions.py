@@ -1,0 +1,227 @@
+"""By ONNX's reference evaluator: convolutions, pooling, normalisations, attention, resampling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .onnx_node import run
+
+
+def _first(x: np.ndarray, layout: str) -> np.ndarray:
+    """ONNX knows channels first alone."""
+    spatial = layout.strip("NC")
+    return np.transpose(x, [layout.index(c) for c in "NC" + spatial])
+
+
+def _back(y: np.ndarray, layout: str) -> np.ndarray:
+    spatial = layout.strip("NC")
+    return np.transpose(y, [("NC" + spatial).index(c) for c in layout])
+
+
+def _weight(w: np.ndarray, layout: str, order: str) -> np.ndarray:
+    return np.transpose(w, [layout.index(c) for c in order + layout.strip("OI")])
+
+
+def _steps(a: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "strides": list(a["strides"]), "dilations": list(a["dilation"]), "pads": list(a["padding"]),
+        "group": a["groups"], "kernel_shape": list(a["kernel_size"]),
+    }
+
+
+def _conv(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "OI")
+    return _back(run("Conv", [x, w], **_steps(a)), a["data_layout"])
+
+
+def _transposed(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    if a["groups"] != 1:
+        return None  # the evaluator takes one group
+    x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "IO")
+    steps = {**_steps(a), "output_padding": list(a["output_padding"])}
+    if x.ndim == 3:
+        # Two dimensions at least, of which one is the image's only row.
+        single = {"strides": 1, "dilations": 1, "kernel_shape": 1, "output_padding": 0}
+        steps.update({k: [v, *steps[k]] for k, v in single.items()})
+        steps["pads"] = [0, steps["pads"][0], 0, steps["pads"][1]]
+        made = run("ConvTranspose", [x[:, :, None], w[:, :, None]], **steps)[:, :, 0]
+    else:
+        made = run("ConvTranspose", [x, w], **steps)
+    return _back(made, a["data_layout"])
+
+
+def _conv_integer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, w, zx, zw = arrays[:4]
+    if zx.size > 1 or zw.size > 1 or a.get("out_layout"):
+        return None
+    images = _first(x, a["data_layout"]), _weight(w, a["kernel_layout"], "OI")
+    points = [zx.reshape(()).astype(x.dtype), zw.reshape(()).astype(w.dtype)]
+    return _back(run("ConvInteger", [*images, *points], 10, **_steps(a)), a["data_layout"])
+
+
+def _deformable(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    # ONNX interpolates before the first pixel too: only places in the image are the same.
+    if a["padding"] != (0, 0, 0, 0) or a["data_layout"] != "NCHW" or a["kernel_layout"] != "OIHW":
+        return None
+    x, offset, w = arrays
+    if 1 in x.shape[2:]:
+        return None  # a division by the size less 1
+    arrays[1] = np.clip(offset, 0, 0.9)
+    return run("DeformConv", [x, w, arrays[1]], offset_group=a["deformable_groups"], **_steps(a))
+
+
+def _pool(op: str) -> Any:
+    def evaluate(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+        # Evaluators disagree on what counts there; of one axis with another padding behind it than
+        # before, this one makes too small a result.
+        half = len(a["padding"]) // 2
+        uneven = half == 1 and a["padding"][0] != a["padding"][1]
+        if a["ceil_mode"] or a.get("count_include_pad") or uneven:
+            return None
+        made = run(
+            op, [_first(arrays[0], a["layout"])], kernel_shape=list(a["pool_size"]),
+            strides=list(a["strides"]), dilations=list(a["dilation"]), pads=list(a["padding"]),
+        )
+        return _back(made, a["layout"])
+
+    return evaluate
+
+
+def _scaled(a: dict[str, Any], scale: np.ndarray, shift: np.ndarray) -> list[np.ndarray]:
+    return [
+        scale if a["scale"] else np.ones_like(scale), shift if a["center"] else np.zeros_like(shift)
+    ]
+
+
+def _batch(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, scale, shift, mean, variance = arrays
+    moved = np.moveaxis(x, a["axis"], 1)
+    operands = [moved, *_scaled(a, scale, shift), mean, variance]
+    y = run("BatchNormalization", operands, 15, epsilon=a["epsilon"])
+    return np.moveaxis(y, 1, a["axis"]), mean, variance
+
+
+def _layer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, scale, shift = arrays
+    axes = [i % x.ndim for i in a["axes"]]
+    if axes != list(range(axes[0], x.ndim)):
+        return None
+    return run("LayerNormalization", [x, *_scaled(a, scale, shift)], 17, axis=axes[0], epsilon=a["epsilon"])
+
+
+def _instance(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, scale, shift = arrays
+    moved = np.moveaxis(x, a["axis"], 1)
+    y = run("InstanceNormalization", [moved, *_scaled(a, scale, shift)], 6, epsilon=a["epsilon"])
+    return np.moveaxis(y, 1, a["axis"])
+
+
+def _group(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, scale, shift = arrays
+    if a["axis"] % x.ndim != 1:
+        return None
+    operands = [x, *_scaled(a, scale, shift)]
+    return run("GroupNormalization", operands, 21, num_groups=a["num_groups"], epsilon=a["epsilon"])
+
+
+def _lrn(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x = np.moveaxis(arrays[0], a["axis"], 1)
+    named = {k: a[k] for k in ("size", "alpha", "beta", "bias")}
+    # The evaluator normalises as many channels as there are images.
+    images = [run("LRN", [np.stack([image] * len(image))], 13, **named)[0] for image in x]
+    return np.moveaxis(np.stack(images), 1, a["axis"])
+
+
+def _rms(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, weight = arrays
+    axes = [i % x.ndim for i in a["axes"]]
+    if axes != list(range(axes[0], x.ndim)):
+        return None
+    return run("RMSNormalization", [x, weight], 23, axis=axes[0], epsilon=a["epsilon"])
+
+
+def _attention(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    if a["causal_mask"] == "BottomRight" or (a["causal_mask"] and len(arrays) > 3):
+        return None
+    attrs: dict[str, Any] = {"is_causal": int(a["causal_mask"] is not None)}
+    if a["scale"] is not None:
+        attrs["scale"] = a["scale"]
+    # ONNX keeps the heads before the sequence.
+    operands = [v.swapaxes(1, 2) for v in arrays[:3]] + arrays[3:]
+    return run("Attention", operands, 23, **attrs).swapaxes(1, 2)
+
+
+#: Coordinates that ONNX defines as TVM does.
+_MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
+
+
+def _resize(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    mode, nearest = a["coordinate_transformation_mode"], a["method"] == "nearest_neighbor"
+    if mode not in _MODES or (nearest and not a["rounding_method"]):
+        return None
+    if mode == "pytorch_half_pixel" and 1 in a["size"]:
+        return None  # PyTorch's one pixel is the first for TVM, one before it for ONNX
+    x = _first(arrays[0], a["layout"])
+    rounding = {"round": "round_prefer_floor", "": "floor"}.get(a["rounding_method"], a["rounding_method"])
+    sizes = np.array([*x.shape[:2], *a["size"]], np.int64)
+    made = run(
+        "Resize", [x, None, None, sizes], coordinate_transformation_mode=mode,
+        mode="nearest" if nearest else a["method"], cubic_coeff_a=a["cubic_alpha"],
+        exclude_outside=int(a["cubic_exclude"]), nearest_mode=rounding,
+    )
+    return _back(made, a["layout"])
+
+
+def _grid_sample(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    x, grid = arrays
+    if a["method"] == "bicubic":
+        # Cubic samples beyond the image differ: ONNX reflects places before it reflects pixels.
+        arrays[1] = grid = np.clip(grid, -0.95, 0.95)
+    return run(
+        "GridSample", [x, np.moveaxis(grid, 1, -1)], 20, align_corners=int(a["align_corners"]),
+        mode={"bilinear": "linear", "bicubic": "cubic"}.get(a["method"], a["method"]),
+        padding_mode=a["padding_mode"],
+    )
+
+
+def _affine_grid(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    n, (h, w) = len(arrays[0]), a["target_shape"]
+    made = run("AffineGrid", [arrays[0], np.array([n, 1, h, w], np.int64)], 20, align_corners=1)
+    return np.moveaxis(made, -1, 1)
+
+
+def _l2(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
+    """Without the epsilon, which plays no part in what is drawn."""
+    (x,) = arrays
+    axes = range(x.ndim) if a["axis"] is None else [i % x.ndim for i in a["axis"]]
+    flat = np.moveaxis(x, list(axes), range(-len(axes), 0))
+    rows = flat.reshape(*flat.shape[: x.ndim - len(axes)], math.prod(flat.shape[x.ndim - len(axes) :]))
+    if (np.sum(rows**2, axis=-1) <= a["eps"]).any():
+        return None
+    made = run("LpNormalization", [rows], 1, axis=-1, p=2)
+    return np.moveaxis(made.reshape(flat.shape), range(-len(axes), 0), list(axes))
+
+
+EVALUATE: dict[str, Any] = {
+    **{f"nn.conv{n}d": _conv for n in (1, 2, 3)},
+    **{f"nn.conv{n}d_transpose": _transposed for n in (1, 2, 3)},
+    "qnn.conv2d": _conv_integer,
+    "nn.deformable_conv2d": _deformable,
+    **{f"nn.max_pool{n}d": _pool("MaxPool") for n in (1, 3)},
+    **{f"nn.avg_pool{n}d": _pool("AveragePool") for n in (1, 3)},
+    "nn.batch_norm": _batch,
+    "nn.layer_norm": _layer,
+    "nn.instance_norm": _instance,
+    "nn.group_norm": _group,
+    "nn.rms_norm": _rms,
+    "nn.lrn": _lrn,
+    "nn.l2_normalize": _l2,
+    "nn.attention": _attention,
+    "nn.attention_bias": _attention,
+    **{f"image.resize{n}d": _resize for n in (1, 2, 3)},
+    "image.grid_sample": _grid_sample,
+    "image.affine_grid": _affine_grid,
+}

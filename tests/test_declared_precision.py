@@ -1,0 +1,69 @@
+"""Declared precision from outside: a target that accumulates in half, what it declares and what it gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.faults import FAULTS, Fault, Patch, apply
+
+from .conftest import PYTHON
+
+#: Of each dot product the last term is left out.
+LAST_TERM = Fault(
+    "last_term", 18, "", ("nn.dense",), "numerics",
+    (Patch("kernels.py", 'loop("k", depth, [f"acc +=', 'loop("k", max(1, depth - 1), [f"acc +='),),
+)
+
+
+def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tuple[int, dict[str, object]]:
+    """The systematic cases of nn.dense in float32, by a target with that fault and these settings."""
+    path = apply(fault, pytester.path) / "__init__.py"
+    lines = ["[tool.pytest-byoc.targets.mine]", f'partition = "{path}:target"', *declared]
+    pytester.makepyprojecttoml("\n".join(lines))
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=mine", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-operators=nn.dense",
+        "--byoc-report=out", "-x", "-k", "test_operator and float32", "-p", "no:cacheprovider", timeout=300,
+    )
+    report: dict[str, object] = json.loads(Path(pytester.path, "out", "report.json").read_text())
+    said = "declared, and granted in its error bounds: it accumulates"
+    assert (said in result.stdout.str()) == bool(declared)
+    return int(result.ret), report
+
+
+def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester, ir: str) -> None:
+    half = FAULTS["half_accumulator"]
+    status, report = run(pytester, ir, half)
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert {f["check"] for f in report["failures"]} == {"numerics"}  # type: ignore[attr-defined]
+    status, report = run(pytester, ir, half, 'accumulate-dtype = { float32 = "float16" }')
+    assert status == pytest.ExitCode.OK and report["failures"] == []
+    outcomes = report["outcomes"]
+    assert outcomes["pass"] >= 10 and not outcomes["inconclusive"]  # type: ignore[index]
+    assert report["precision"] == "accumulates float32 in float16"
+
+
+def test_a_declaration_does_not_excuse_what_is_wrong(pytester: pytest.Pytester, ir: str) -> None:
+    status, report = run(pytester, ir, LAST_TERM, 'accumulate-dtype = "float16"')
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert {f["check"] for f in report["failures"]} == {"numerics"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('contraction-dtype = "tf32"', "*target *: contraction_dtype, *one of tfloat32, *found 'tf32'*"),
+        ("contraction-dtype = 19", "*contraction-dtype must be a string, found 19*"),
+        ('flush-subnormals = "no"', "*flush-subnormals must be true or false, found 'no'*"),
+        ("function-ulps = { relu = 2 }", "*the accuracy of 'relu' cannot be declared, only that of exp,*"),
+    ],
+)
+def test_a_bad_declaration_is_named(pytester: pytest.Pytester, ir: str, line: str, message: str) -> None:
+    pytester.makepyprojecttoml(
+        '[tool.pytest-byoc.targets.mine]\npartition = "pytest_byoc.examples.example_c:target"\n' + line
+    )
+    result = pytester.runpytest_subprocess("--byoc-target=mine", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])

@@ -1,0 +1,53 @@
+"""The reference kernels against other libraries: see others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_byoc.graph import TensorType
+from pytest_byoc.operators import OPERATORS
+from reference_kernels import apply, exact
+
+from .conftest import needs_new_onnx
+from .others import TABLES
+from .test_kernels import AGREE, Case
+
+#: Cases tried of each operator; the library need not have them all.
+SEEDS = range(24)
+#: What ONNX's evaluator computes in single precision in part, whatever it is given.
+SINGLE = (
+    *("erf", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.group_norm", "nn.attention", "nn.attention_bias"),
+    *("image.resize1d", "image.resize2d", "image.resize3d", "image.grid_sample", "image.affine_grid"),
+    *("nn.deformable_conv2d", "nn.lrn", "qnn.dequantize"),
+)
+
+EACH = [
+    pytest.param(library, name, marks=needs_new_onnx if "ONNX" in library else ())
+    for library, table in TABLES.items()
+    for name in table
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("library", "name"), EACH)
+def test_the_value_is_what_another_library_says(library: str, name: str) -> None:
+    dtypes, compared = OPERATORS[name].dtypes, 0
+    for seed in SEEDS:
+        case = Case(name, "float64" if "float64" in dtypes else dtypes[0], seed)
+        types = [TensorType(x.shape, str(x.dtype)) for x in case.arrays]
+        found = TABLES[library][name](case.arrays, case.attrs, OPERATORS[name].infer(types, case.attrs))
+        if found is None:
+            continue
+        results = apply(name, [exact(a) for a in case.arrays], case.attrs)
+        for y, other in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+            assert y.shape == other.shape
+            single = name in SINGLE and "ONNX" in library
+            tolerance = 5e-6 if single else AGREE.get(y.dtype, 0.0)
+            limit = tolerance * max(1.0, float(np.max(np.abs(y.value), initial=0.0)))
+            with np.errstate(all="ignore"):
+                far = ~(np.abs(y.value - other.astype(np.float64)) <= limit + (y.dtype[0] in "ui") * y.error)
+            far &= ~(np.isnan(y.value) & np.isnan(other.astype(np.float64)))
+            assert not (far & ~y.ambiguous).any(), (case.attrs, y.value[far], other[far])
+            compared += int((~y.ambiguous).sum())
+    assert compared
