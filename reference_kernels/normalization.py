@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma
+from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma
 from .elementwise import Attrs, Kernel
 from .reduction import axes_of
 
@@ -56,7 +56,9 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
     # mean(x^2) bounds the variance and the mean's square.
     one_pass = gamma(n + 6, u) * squares + 2 * np.abs(mean) * off + off * off
     one_pass = one_pass + 2 * u * (squares + mean * mean + one_pass) + 3 * tiny
-    return (mean, off + _mean(error, axes)), (variance, moved + one_pass)
+    # Where a sum of squares may overflow, the variance may be infinite.
+    overflow = np.isfinite(squares) & (n * squares > LARGEST[x.dtype])
+    return (mean, off + _mean(error, axes)), (variance, np.where(overflow, np.inf, moved + one_pass))
 
 
 def _root(v: Pair, epsilon: float, dtype: str) -> tuple[Pair, np.ndarray]:
@@ -99,10 +101,12 @@ def _scaled(
     # What a factor that underflows is multiplied by.
     moved = moved + tiny * (np.abs(v) + np.abs(m) + most_g)
     magnitude = (np.abs(v) + e + np.abs(m) + em) * most_r * most_g + np.abs(b) + eb
-    # NaN if an element or the mean is; infinite where x is, unless multiplied by what may be zero.
+    # NaN if an element, the mean or the root is, or where infinity is multiplied by zero; infinite where
+    # x is, unless multiplied by what may be zero.
     infinite = np.isinf(v) & np.isfinite(m) & np.isfinite(b) & (np.abs(g) > eg) & (r > 0)
+    vanishing = np.isinf(v) & (r == 0) & (er == 0)
     special = ~np.isfinite(value)
-    ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | infinite))
+    ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | np.isnan(r) | infinite | vanishing))
     moved, magnitude = (np.where(special, 0.0, part) for part in (moved, magnitude))
     return accumulated(value, magnitude, moved, roundings, ambiguous, x.dtype)
 
@@ -188,7 +192,9 @@ def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
     most = np.sum((np.abs(value) + error) ** 2, axis=axes, keepdims=True)
     moved = np.sum((2 * np.abs(value) + error) * error, axis=axes, keepdims=True)
     bound = moved + gamma(n + 5, UNIT_ROUNDOFF[x.dtype]) * most + n * SMALLEST_NORMAL[x.dtype]
-    return np.sum(value * value, axis=axes, keepdims=True), bound
+    total = np.sum(value * value, axis=axes, keepdims=True)
+    # Infinite however the others are rounded, or for one implementation and not for another.
+    return total, np.where(np.isinf(total), 0.0, np.where(most > LARGEST[x.dtype], np.inf, bound))
 
 
 #: Where no mean is taken away.
@@ -219,8 +225,9 @@ def l2_normalize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         spread = np.maximum(high - limited, limited - low)
         # Eps may be the larger one, rounded to the dtype.
         spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
-        root, open_ = _root((limited, np.where(np.isinf(total), np.nan, spread)), 0.0, x.dtype)
-        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
+        root, open_ = _root((limited, np.where(np.isinf(total), 0.0, spread)), 0.0, x.dtype)
+        # The larger of NaN and eps is either.
+        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_ | np.isnan(total)
         return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
 
 
@@ -247,11 +254,15 @@ def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         moved = factor * np.sum((2 * magnitude + around) * around, axis=-1)
         off = moved + gamma(size + 6, u) * (base + moved) + size * SMALLEST_NORMAL[x.dtype]
         power = base**-beta
+        off = np.where(np.isinf(base), 0.0, off)
         spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
         # The subtraction is itself rounded, in float64.
         log = np.abs(np.log(base)) + off / base
         spread = spread + ((4 + 4 * beta * log) * u + 2**-50) * (power + spread)
-        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0)
+        spread = np.where(np.isinf(base), 0.0, spread)
+        squares = np.sum((magnitude + around) ** 2, axis=-1)
+        overflow = np.isfinite(squares) & (squares > LARGEST[x.dtype])
+        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0) | overflow
         return _scaled(x, _ZERO, (power, spread), None, None, ambiguous, 4)
 
 

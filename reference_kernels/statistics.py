@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma, integer, rounded
+from .bounded import (
+    LARGEST,
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    Bounded,
+    accumulated,
+    gamma,
+    integer,
+    rounded,
+    unwrapped,
+)
 from .elementwise import Attrs, Kernel
 from .reduction import axes_of, multiplied
 
@@ -26,8 +36,9 @@ def _arg(largest: bool) -> Kernel:
         def rows(v: np.ndarray) -> np.ndarray:
             return np.transpose(v, kept + axes).reshape([x.shape[a] for a in kept] + [n])
 
-        sign = 1 if largest else -1
-        value, error, ambiguous = rows(x.value) * sign, rows(x.error), rows(x.ambiguous)
+        # Of integers -1 - x, which does not overflow.
+        flipped = -x.value if x.is_float else ~x.value
+        value, error, ambiguous = rows(x.value if largest else flipped), rows(x.error), rows(x.ambiguous)
         if attrs["select_last_index"]:
             index = n - 1 - np.argmax(value[..., ::-1], axis=-1)
         else:
@@ -51,7 +62,7 @@ def _arg(largest: bool) -> Kernel:
 
 
 def _start(dtype: str, largest: bool) -> int:
-    return int(np.iinfo(dtype).min if largest else -np.iinfo(dtype).max)
+    return int(np.iinfo(dtype).min if largest else ~np.iinfo(dtype).max)
 
 
 def _truth(deciding: bool) -> Kernel:
@@ -177,8 +188,8 @@ def cumsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     ambiguous = _along(attrs, np.logical_or.accumulate, False)(x.ambiguous)
     if dtype not in UNIT_ROUNDOFF:
         # Partial sums must not overflow either.
-        largest = integer(scan(np.abs(x.value)), ambiguous, dtype)
-        return integer(scan(x.value), largest.ambiguous, dtype)
+        largest = integer(unwrapped(lambda v: scan(np.abs(v)), x.value), ambiguous, dtype)
+        return integer(unwrapped(scan, x.value), largest.ambiguous, dtype)
     with np.errstate(all="ignore"):
         value = x.value.astype(np.float64)
         magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
