@@ -141,7 +141,8 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         top = np.max(v, axis=axes, keepdims=True)
         terms = np.exp(v - top)
         total = np.sum(terms, axis=axes, keepdims=keep)
-        exponent = np.sum(terms * (top - v), axis=axes, keepdims=keep) / total
+        exponents = np.where(terms > 0, top - v, 0.0)
+        exponent = np.sum(terms * exponents, axis=axes, keepdims=keep) / total
         top = np.max(v, axis=axes, keepdims=keep)
         return top + np.log(total), total, exponent
 
@@ -156,7 +157,7 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
         # Terms that underflow are lost.
         error = error + n * SMALLEST_NORMAL[x.dtype]
-        infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
+        infinite = np.isinf(np.max(x.value, axis=axes, keepdims=keep))
     # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
     return rounded(y, np.where(infinite, 0.0, error), unknown, x.dtype)

@@ -1,10 +1,12 @@
-"""Measures which dtypes TVM's LLVM build runs, operator by operator, and writes it down.
+"""Measures what TVM's LLVM build runs, operator by operator, and writes it down.
 
-    python scripts/measure_dtypes.py --ir relay --python PATH_TO_PYTHON_WITH_TVM
+    python scripts/measure.py --ir relay --python PATH_TO_PYTHON_WITH_TVM
 
 Rewrites that IR's part of `pytest_byoc/operators/measured.json`. Each operator's default case is built
-and run in each dtype its record takes. What raises, dies or comes out wrong there is left out of the
-generated graphs, and listed in the documentation.
+and run in each dtype its record takes, then each of its boundary cases in the dtypes that run. What raises,
+dies or comes out wrong there is left out of the generated graphs, and listed in the documentation; so is a
+boundary case that the kernel has no value for, or for fewer than half of the elements. A boundary case that
+is wrong needs a line in docs/tvm-faults.md: either TVM is wrong, or the kernel.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_byoc import oracle
 from pytest_byoc.evidence import compare
-from pytest_byoc.generation import data
+from pytest_byoc.examine import JUDGED_SHARE
+from pytest_byoc.generation import boundary, data
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
-from pytest_byoc.operators import OPERATORS, measured
+from pytest_byoc.operators import OPERATORS, measured, within
+from pytest_byoc.operators.record import TypeRuleError
 from pytest_byoc.worker.client import Worker
 
 SECONDS = 60.0
@@ -31,6 +35,7 @@ SECONDS = 60.0
 def why_not(worker: Worker, graph: Graph) -> str | None:
     """What is wrong with LLVM's build of the graph; None if nothing is."""
     inputs, constants = data.inputs(graph, 0), data.constants(graph)
+    expected = oracle.evaluate(graph, {**inputs, **constants})
     worker.submit(
         {
             "kind": "examine", "graph": graph.to_dict(), "inputs": [inputs], "constants": constants,
@@ -42,30 +47,58 @@ def why_not(worker: Worker, graph: Graph) -> str | None:
         return report.died
     raised = next(report.raised(), None)
     if raised:
-        lines = [line.strip() for line in raised["raised"]["message"].splitlines() if line.strip()]
-        return f"{raised['stage']}: {lines[-1][:160] if lines else raised['raised']['type']}"
-    expected = oracle.evaluate(graph, {**inputs, **constants})
+        return f"{raised['stage']}: {_last_line(raised['raised'])}"
+    elements = judged = 0
     for _, value in report.facts("outputs"):
         for actual, bounded in zip(value["arrays"], expected, strict=True):
             if actual.shape != bounded.shape or str(actual.dtype) != bounded.dtype:
                 return f"compare: returns {actual.dtype}{list(actual.shape)}"
-            if compare(actual, bounded).outside.any():
+            comparison = compare(actual, bounded)
+            if comparison.outside.any():
                 return "compare: wrong result"
+            elements, judged = elements + actual.size, judged + int(comparison.judged.sum())
+    if elements and judged / elements < JUDGED_SHARE:
+        return "kernel: fewer than half of the elements can be judged"
     return None
 
 
-def measure(worker: Worker, ir: str, names: list[str]) -> dict[str, dict[str, str]]:
-    fails: dict[str, dict[str, str]] = {}
-    for name in names:
-        op = OPERATORS[name]
-        if ir not in op.irs():
-            continue
-        for dtype in op.dtypes:
-            reason = why_not(worker, default_case(name, dtype, ir).graph)
+def _last_line(raised: dict[str, str]) -> str:
+    lines = [line.strip() for line in raised["message"].splitlines() if line.strip()]
+    return lines[-1][:160] if lines else raised["type"]
+
+
+def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
+    """Why a boundary case is none; None if it is one. Raises what the record or the kernel raises, unless
+    it is of a shape they need not be made for."""
+    refusal = "record: it takes no such shape"
+    try:
+        graph = make()
+        refusal = "kernel: there is no value"
+        return why_not(worker, graph)
+    except TypeRuleError as e:
+        return f"record: {e}"
+    except Exception:
+        if "-shape_" not in label and "-empty" not in label and "-large" not in label:
+            raise
+        return refusal
+
+
+def measure(worker: Worker, ir: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Reasons by dtype, and by the boundary cases of the others."""
+    op = within(name, ir)
+    fails = {d: why_not(worker, default_case(name, d, ir).graph) for d in OPERATORS[name].dtypes}
+    running = [d for d, reason in fails.items() if reason is None]
+    cases = boundary.candidates(op, running) if running else ()
+    left_out = {label: why_left_out(worker, label, make) for label, make in cases}
+    for what, reasons in (("", fails), ("case ", left_out)):
+        for key, reason in reasons.items():
             if reason is not None:
-                fails.setdefault(name, {})[dtype] = reason
-                print(f"{ir} {name} {dtype}: {reason}", flush=True)
-    return fails
+                print(f"{ir} {name} {what}{key}: {reason}", flush=True)
+    return _given(fails), _given(left_out)
+
+
+def _given(reasons: dict[str, str | None]) -> dict[str, str]:
+    return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
 def main() -> None:
@@ -74,16 +107,25 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
     parser.add_argument("--only", default="", help="operators, separated by commas; the others stay")
     options = parser.parse_args()
-    worker = Worker(options.python, {"role": "reference", "ir": options.ir, "memory": 0}, SECONDS)
+    only = [n for n in options.only.split(",") if n]
+    table: dict[str, Any] = dict(measured.table())
+    part = table.get(options.ir, {})
+    kept = {
+        key: {n: why for n, why in part.get(key, {}).items() if only and n not in only and n in OPERATORS}
+        for key in ("fails", "left_out")
+    }
+    # What a build leaves unwritten is not to come out right by chance.
+    config = {"role": "reference", "ir": options.ir, "memory": 0, "env": {"MALLOC_PERTURB_": "85"}}
+    worker = Worker(options.python, config, SECONDS)
     worker.start()
     worker.ready()
     try:
-        table: dict[str, Any] = dict(measured.table())
-        only = [n for n in options.only.split(",") if n]
-        fails = measure(worker, options.ir, only or list(OPERATORS))
-        kept = table.get(options.ir, {}).get("fails", {}) if only else {}
-        fails = {**{k: v for k, v in kept.items() if k not in only and k in OPERATORS}, **fails}
-        table[options.ir] = {"tvm": worker.description["versions"]["tvm"], "fails": fails}
+        for name in only or OPERATORS:
+            if options.ir in OPERATORS[name].irs():
+                for key, reasons in zip(kept, measure(worker, options.ir, name), strict=True):
+                    if reasons:
+                        kept[key][name] = reasons
+        table[options.ir] = {"tvm": worker.description["versions"]["tvm"], **kept}
     finally:
         worker.stop()
     measured.PATH.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
