@@ -146,3 +146,9 @@ def test_float64_bounds_are_doubled() -> None:
     bounded = type(bounded)(bounded.value, np.array([1e-12]), bounded.ambiguous, "float64")
     assert not compare(np.array([1.0 + 1.5e-12]), bounded).outside.any()
     assert compare(np.array([1.0 + 2.5e-12]), bounded).outside.all()
+
+
+def test_outputs_without_elements_leave_nothing_open() -> None:
+    nothing = exact(np.zeros((0, 3), "float32"))
+    evidence = Evidence(a_graph(), [], {}, [[nothing]], JobReport(), JobReport())
+    assert evidence.judged_share() == 1.0
