@@ -154,12 +154,12 @@ class Evidence:
         return None
 
     def judged_share(self) -> float:
-        """Share of the output elements that the bound can judge."""
+        """Share of the output elements that the bound can judge; of outputs without any, all of them."""
         total = judged = 0
         for bounded in self.expected[0]:
             total += bounded.value.size
             judged += int(compare(bounded.value, bounded).judged.sum())
-        return judged / total if total else 0.0
+        return judged / total if total else 1.0
 
     @staticmethod
     def inside(actual: np.ndarray, expected: Bounded) -> np.ndarray:

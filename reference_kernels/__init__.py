@@ -39,7 +39,7 @@ from . import (
     statistics,
     transposed,
 )
-from .bounded import Bounded, decided, exact, flushed, less_accurate
+from .bounded import Bounded, decided, exact, flushed, less_accurate, maybe_flushed
 from .elementwise import Attrs, Kernel
 from .precision import FULL, Precision, computing
 
@@ -53,16 +53,32 @@ _STEPS = {
 }
 
 
-def _taking_whole_integers(kernel: Kernel) -> Kernel:
-    def wrapped(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded | tuple[Bounded, ...]:
-        return kernel([decided(x) for x in inputs], attrs)
+#: Kernels of operators that compute nothing: not even a subnormal number is changed by them.
+_MOVING = {
+    *shape.KERNELS,
+    *rearranging.KERNELS,
+    *indexing.KERNELS,
+    *("copy", "reinterpret", "where", "nn.batch_flatten", "nn.pad", "nn.dilate", "nn.dropout"),
+    *("slice_like", "reshape_like", "broadcast_to_like", "matrix_set_diag", "reverse_sequence"),
+}
 
-    return wrapped
+
+def _guarded(name: str, kernel: Kernel) -> Kernel:
+    """The kernel, told no more of its operands than may be assumed."""
+
+    def guarded(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded | tuple[Bounded, ...]:
+        if name not in _STEPS:
+            inputs = [decided(x) for x in inputs]
+        if name not in _MOVING:
+            inputs = [maybe_flushed(x) for x in inputs]
+        return kernel(inputs, attrs)
+
+    return guarded
 
 
 #: Kernels by TVM's operator name.
 KERNELS: dict[str, Kernel] = {
-    name: kernel if name in _STEPS else _taking_whole_integers(kernel)
+    name: _guarded(name, kernel)
     for family in (
         elementwise,
         functions,

@@ -67,13 +67,15 @@ def _whole(
 
 
 def quotient(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """floor_divide, trunc_divide. Ambiguous for a zero divisor of integers, and where the quotient of
-    floats may be on either side of a whole number."""
+    """floor_divide, trunc_divide. Ambiguous for a zero divisor of integers, where the quotient of floats
+    may be on either side of a whole number, and for infinity, of which some make NaN (fmod does)."""
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         q, unknown = _whole(inputs, f)
         dtype = inputs[0].dtype
-        return rounded(q, 0.0, unknown, dtype, 0.0) if inputs[0].is_float else integer(q, unknown, dtype)
+        if not inputs[0].is_float:
+            return integer(q, unknown, dtype)
+        return rounded(q, 0.0, unknown | np.isinf(inputs[0].value), dtype, 0.0)
 
     return kernel
 

@@ -8,7 +8,9 @@ since there our own value is no more exact than the one it judges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -195,6 +197,13 @@ def accumulated(
     return rounded(value, error, ambiguous | overflow, dtype, ulps)
 
 
+def unwrapped(f: Callable[..., Any], *operands: np.ndarray) -> Any:
+    """f of integers, in Python's own, which do not overflow, where any of them is large."""
+    if any(v.size and max(int(v.max()), -int(v.min())) >= 2**31 for v in operands):
+        operands = tuple(v.astype(object) for v in operands)
+    return f(*operands)
+
+
 # --- declared precision ----------------------------------------------------------------------
 
 
@@ -239,9 +248,25 @@ def less_accurate(y: Bounded, ulps: float) -> Bounded:
 
 
 def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Bounded:
-    """An exact integer result. Overflow of int32 and int64 is undefined in TVM's LLVM code: ambiguous."""
-    value = np.asarray(value, np.int64)
+    """An exact integer result. Overflow of int32 and int64 is undefined in TVM's LLVM code: ambiguous.
+    value: int64, or Python's integers as `unwrapped` makes them."""
     info = np.iinfo(dtype)
-    overflow = (value < info.min) | (value > info.max)
+    value = np.asarray(value)
+    overflow = np.asarray((value < info.min) | (value > info.max), bool)
+    if value.dtype == object:
+        value = np.where(overflow, 0, value)
+    value = np.asarray(value, np.int64)
     flags = np.broadcast_to(np.asarray(ambiguous, bool), value.shape) | overflow
     return Bounded(value, np.zeros(value.shape), np.asarray(flags), dtype)
+
+
+def maybe_flushed(x: Bounded) -> Bounded:
+    """The tensor, known no better than to be zero or itself where it is subnormal: a processor may take
+    such an operand for zero."""
+    if not x.is_float:
+        return x
+    magnitude = np.abs(x.value)
+    subnormal = (magnitude > 0) & (magnitude < SMALLEST_NORMAL[x.dtype])
+    if not subnormal.any():
+        return x
+    return replace(x, error=np.where(subnormal, np.maximum(x.error, magnitude), x.error))

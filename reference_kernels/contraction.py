@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .bounded import SMALLEST_NORMAL, Bounded, accumulated, contraction_operand, integer
+from .bounded import SMALLEST_NORMAL, Bounded, accumulated, contraction_operand, integer, unwrapped
 from .elementwise import Attrs, Kernel, multiply
 from .matrix import contracted
 
@@ -40,12 +40,13 @@ def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     for i, o in enumerate(inputs):
         if o.ambiguous.any():
             ambiguous |= f(*ones[:i], o.ambiguous.astype(np.float64), *ones[i + 1 :]) > 0
-    value = f(*(o.value for o in inputs))
+    values = [o.value for o in inputs]
     if not inputs[0].is_float:
         # Partial sums must not overflow either.
-        largest = integer(f(*(np.abs(o.value) for o in inputs)), ambiguous, dtype)
-        return integer(value, largest.ambiguous, dtype)
-    n = int(f(*ones).flat[0])
+        largest = integer(unwrapped(lambda *v: f(*map(np.abs, v)), *values), ambiguous, dtype)
+        return integer(unwrapped(f, *values), largest.ambiguous, dtype)
+    value = f(*values)
+    n = int(np.max(f(*ones), initial=0))
     magnitudes = [np.where(np.isfinite(o.value), np.abs(o.value), 0.0) for o in inputs]
     errors = [np.where(np.isfinite(o.error), o.error, 0.0) for o in inputs]
     most = [m + e for m, e in zip(magnitudes, errors, strict=True)]

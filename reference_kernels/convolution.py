@@ -43,7 +43,7 @@ def windows(
     strides: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
-    fill: float = 0.0,
+    fill: float = 0,
 ) -> np.ndarray:
     """The windows of x [N, C, *in] as a view [N, C, *out, *kernel].
 
@@ -52,13 +52,14 @@ def windows(
     """
     n = len(kernel)
     pads = ((0, 0), (0, 0), *zip(padding[:n], padding[n:]))
-    x = np.pad(x, pads, constant_values=fill)
+    # Of Python's integers, not to be mixed with NumPy's.
+    x = np.pad(x, pads, constant_values=np.full((), fill, x.dtype))
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     view = np.lib.stride_tricks.sliding_window_view(x, extent, axis=tuple(range(2, n + 2)))
     return view[(slice(None),) * 2 + tuple(slice(None, None, s) for s in (*strides, *dilation))]
 
 
-def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0.0) -> np.ndarray:
+def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0) -> np.ndarray:
     """x with s - 1 times `fill` between neighbours along each of its last axes."""
     lead = x.ndim - len(strides)
     sizes = [(d - 1) * s + 1 for d, s in zip(x.shape[lead:], strides)]
@@ -85,13 +86,13 @@ def correlated(
     outer, inner, *kernel = w.shape
     taps = inner * int(np.prod(kernel))
 
-    def contraction(p: np.ndarray, q: np.ndarray, fill: float = 0.0) -> np.ndarray:
+    def contraction(p: np.ndarray, q: np.ndarray, fill: float = 0) -> np.ndarray:
         view = windows(stretched(p, stretch, fill), kernel, strides, padding, dilation, fill)
         n = view.shape[0]
         out = view.shape[2 : 2 + len(kernel)]
         # [N, groups, *out, taps] times [groups, taps, O / groups]
         view = np.moveaxis(view.reshape(n, groups, inner, *out, *kernel), 2, 2 + len(kernel))
-        found = view.reshape(n, groups, -1, taps) @ np.swapaxes(
+        found = view.reshape(n, groups, int(np.prod(out)), taps) @ np.swapaxes(
             q.reshape(groups, outer // groups, taps), 1, 2
         )
         return np.swapaxes(found, 2, 3).reshape(n, outer, *out)

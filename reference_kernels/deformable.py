@@ -96,7 +96,7 @@ def deformable_conv2d(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     terms = int(np.prod(w.shape[1:]))
 
     def contraction(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        flat = q.reshape(len(q), terms) @ p.reshape(len(p), terms, -1)
+        flat = q.reshape(len(q), terms) @ p.reshape(len(p), terms, int(np.prod(p.shape[4:])))
         return flat.reshape(len(p), len(q), *p.shape[4:])
 
     y = contracted(lambda p, q: contraction(np.where(outside, 0.0, p), q), samples, w, terms)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import UNIT_ROUNDOFF, Bounded, integer, rounded
+from .bounded import UNIT_ROUNDOFF, Bounded, integer, rounded, unwrapped
 
 Attrs = Mapping[str, Any]
 Kernel = Callable[[Sequence[Bounded], Attrs], "Bounded | tuple[Bounded, ...]"]
@@ -51,7 +51,7 @@ def selecting(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
         if not x.is_float:
-            return integer(f(x.value), x.ambiguous, x.dtype)
+            return integer(unwrapped(f, x.value), x.ambiguous, x.dtype)
         return Bounded(f(x.value), x.error, x.ambiguous | np.isnan(x.value), x.dtype)
 
     return kernel
@@ -100,10 +100,10 @@ def _joint(a: Bounded, b: Bounded) -> np.ndarray:
 
 def add(inputs: Sequence[Bounded], attrs: Attrs, sign: int = 1) -> Bounded:
     a, b = inputs
+    if not a.is_float:
+        return integer(unwrapped(lambda p, q: p + sign * q, a.value, b.value), _joint(a, b), a.dtype)
     with np.errstate(all="ignore"):
         y = a.value + sign * b.value
-    if not a.is_float:
-        return integer(y, _joint(a, b), a.dtype)
     return rounded(y, a.error + b.error, _joint(a, b), a.dtype)
 
 
@@ -113,10 +113,10 @@ def subtract(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def multiply(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
+    if not a.is_float:
+        return integer(unwrapped(np.multiply, a.value, b.value), _joint(a, b), a.dtype)
     with np.errstate(all="ignore"):
         y = a.value * b.value
-        if not a.is_float:
-            return integer(y, _joint(a, b), a.dtype)
         spread = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
         spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
     return rounded(y, spread, _joint(a, b) | nan_undecided(y, a, b), a.dtype)

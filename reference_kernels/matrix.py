@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .bounded import Bounded, accumulated, accumulator, contraction_operand, integer
+from .bounded import Bounded, accumulated, accumulator, contraction_operand, integer, unwrapped
 from .elementwise import Attrs, Kernel
 
 Contraction = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -28,8 +28,8 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
     ambiguous = _touched(f, a.ambiguous, b.ambiguous, value.shape)
     if not a.is_float:
         # Partial sums must not overflow either.
-        largest = integer(f(np.abs(a.value), np.abs(b.value)), ambiguous, dtype)
-        result = integer(value, largest.ambiguous, dtype)
+        largest = integer(unwrapped(lambda p, q: f(np.abs(p), np.abs(q)), a.value, b.value), ambiguous, dtype)
+        result = integer(unwrapped(f, a.value, b.value), largest.ambiguous, dtype)
         if a.error.any() or b.error.any():
             (va, ea), (vb, eb) = _finite(a), _finite(b)
             return replace(result, error=f(ea, vb + eb) + f(va, eb))

@@ -24,7 +24,7 @@ def bias_add(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def batch_flatten(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
-    return x.map(lambda v: v.reshape(v.shape[0], -1))
+    return x.map(lambda v: v.reshape(v.shape[0], int(np.prod(v.shape[1:]))))
 
 
 def pad(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from .bounded import (
+    LARGEST,
     SMALLEST_NORMAL,
     UNIT_ROUNDOFF,
     Bounded,
@@ -68,8 +69,9 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
     one_pass = gamma(n + 6, u) * squares + 2 * np.abs(mean) * off + off * off
     one_pass = one_pass + 2 * u * (squares + mean * mean + one_pass) + 3 * tiny
     lost = overflowing(n * np.maximum(squares, _mean(largest, axes)) * (1 + gamma(n + 6, u)), sums, x.dtype)
-    one_pass = np.where(lost, np.inf, one_pass)
-    return (mean, off + _mean(error, axes)), (variance, moved + one_pass)
+    # Where a sum of squares may overflow, the variance may be infinite.
+    lost |= np.isfinite(squares) & (n * squares > LARGEST[x.dtype])
+    return (mean, off + _mean(error, axes)), (variance, np.where(lost, np.inf, moved + one_pass))
 
 
 def _root(v: Pair, epsilon: float, dtype: str) -> tuple[Pair, np.ndarray]:
@@ -112,10 +114,12 @@ def _scaled(
     # What a factor that underflows is multiplied by.
     moved = moved + tiny * (np.abs(v) + np.abs(m) + most_g)
     magnitude = (np.abs(v) + e + np.abs(m) + em) * most_r * most_g + np.abs(b) + eb
-    # NaN if an element or the mean is; infinite where x is, unless multiplied by what may be zero.
+    # NaN if an element, the mean or the root is, or where infinity is multiplied by zero; infinite where
+    # x is, unless multiplied by what may be zero.
     infinite = np.isinf(v) & np.isfinite(m) & np.isfinite(b) & (np.abs(g) > eg) & (r > 0)
+    vanishing = np.isinf(v) & (r == 0) & (er == 0)
     special = ~np.isfinite(value)
-    ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | infinite))
+    ambiguous = ambiguous | (special & ~(np.isnan(v) | np.isnan(m) | np.isnan(r) | infinite | vanishing))
     moved, magnitude = (np.where(special, 0.0, part) for part in (moved, magnitude))
     return accumulated(value, magnitude, moved, roundings, ambiguous, x.dtype, sums=arithmetic(x.dtype))
 
@@ -202,8 +206,10 @@ def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
     moved = np.sum((2 * np.abs(value) + error) * error, axis=axes, keepdims=True)
     sums = accumulator(x.dtype)
     bound = moved + gamma(n + 5, sums.u) * most + n * sums.lost
-    bound = np.where(overflowing(most + bound, sums, x.dtype), np.inf, bound)
-    return np.sum(value * value, axis=axes, keepdims=True), bound
+    lost = overflowing(most + bound, sums, x.dtype) | (most > LARGEST[x.dtype])
+    total = np.sum(value * value, axis=axes, keepdims=True)
+    # Infinite however the others are rounded, or for one implementation and not for another.
+    return total, np.where(np.isinf(total), 0.0, np.where(lost, np.inf, bound))
 
 
 #: Where no mean is taken away.
@@ -234,8 +240,9 @@ def l2_normalize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         spread = np.maximum(high - limited, limited - low)
         # Eps may be the larger one, rounded to the dtype.
         spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
-        root, open_ = _root((limited, np.where(np.isinf(total), np.nan, spread)), 0.0, x.dtype)
-        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
+        root, open_ = _root((limited, np.where(np.isinf(total), 0.0, spread)), 0.0, x.dtype)
+        # The larger of NaN and eps is either.
+        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_ | np.isnan(total)
         return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
 
 
@@ -265,11 +272,14 @@ def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         squares = np.sum((magnitude + around) ** 2, axis=-1)
         off = np.where(overflowing(squares * (1 + gamma(size, sums.u)), sums, x.dtype), np.inf, off)
         power = base**-beta
+        off = np.where(np.isinf(base), 0.0, off)
         spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
         # The subtraction is itself rounded, in float64.
         log = np.abs(np.log(base)) + off / base
         spread = spread + ((4 + 4 * beta * log) * u + 2**-50) * (power + spread)
-        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0)
+        spread = np.where(np.isinf(base), 0.0, spread)
+        overflow = np.isfinite(squares) & (squares > LARGEST[x.dtype])
+        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0) | overflow
         return _scaled(x, _ZERO, (power, spread), None, None, ambiguous, 4)
 
 

@@ -80,7 +80,7 @@ def space_to_batch_nd(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         inner, outer = list(range(2, 2 * m + 1, 2)), list(range(1, 2 * m, 2))
         y = v.reshape([n, *cut, *rest])
         y = y.transpose([*inner, 0, *outer, *range(2 * m + 1, y.ndim)])
-        return y.reshape([-1, *cut[::2], *rest])
+        return y.reshape([n * int(np.prod(blocks)), *cut[::2], *rest])
 
     fill = x.value.dtype.type(attrs["pad_value"])
     value = np.pad(x.value, width, constant_values=fill)
@@ -90,10 +90,11 @@ def space_to_batch_nd(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 def batch_to_space_nd(v: np.ndarray, attrs: Attrs) -> np.ndarray:
     blocks, m = list(attrs["block_shape"]), len(attrs["block_shape"])
     space, rest = v.shape[1 : m + 1], v.shape[m + 1 :]
-    y = v.reshape([*blocks, -1, *space, *rest])
+    n = v.shape[0] // int(np.prod(blocks))
+    y = v.reshape([*blocks, n, *space, *rest])
     order = [m] + [axis for i in range(m) for axis in (m + 1 + i, i)]
     y = y.transpose(order + list(range(2 * m + 1, y.ndim)))
-    y = y.reshape([-1, *(d * b for d, b in zip(space, blocks)), *rest])
+    y = y.reshape([n, *(d * b for d, b in zip(space, blocks)), *rest])
     kept = tuple(slice(begin, d - end) for d, (begin, end) in zip(y.shape[1:], attrs["crops"]))
     return y[(slice(None),) + kept]
 

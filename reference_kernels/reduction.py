@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulated, gamma, integer, rounded
+from .bounded import (
+    LARGEST,
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    Bounded,
+    accumulated,
+    gamma,
+    integer,
+    rounded,
+    unwrapped,
+)
 from .elementwise import Attrs, Kernel
 
 
@@ -32,8 +42,9 @@ def summed(
     ambiguous = np.any(x.ambiguous, axis=axes, keepdims=keepdims)
     if not x.is_float:
         # Partial sums must not overflow either.
-        largest = integer(reduce(np.abs(x.value)), ambiguous, x.dtype)
-        return quotient(integer(reduce(x.value), largest.ambiguous, x.dtype), np.array(int(divisor)))
+        largest = integer(unwrapped(lambda v: reduce(np.abs(v)), x.value), ambiguous, x.dtype)
+        total = integer(unwrapped(reduce, x.value), largest.ambiguous, x.dtype)
+        return quotient(total, np.array(int(divisor)))
     magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
     with np.errstate(all="ignore"):
         total = accumulated(
@@ -47,7 +58,7 @@ def summed(
 
 def quotient(total: Bounded, count: np.ndarray) -> Bounded:
     """An integer by a count, towards zero. The count must fit the type too."""
-    value = np.sign(total.value) * (np.abs(total.value) // count)
+    value = unwrapped(lambda v, n: np.sign(v) * (np.abs(v) // n), total.value, np.asarray(count, np.int64))
     return integer(value, total.ambiguous | (count > np.iinfo(total.dtype).max), total.dtype)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import Bounded, accumulated, integer, rounded
+from .bounded import Bounded, accumulated, integer, rounded, unwrapped
 from .elementwise import Attrs, Kernel
 from .indexing import nd_positions, within
 from .reduction import multiplied
@@ -64,8 +64,8 @@ def placed(x: Bounded, at: np.ndarray, updates: Bounded, how: str, unknown: Any 
 
 def _added(both: Bounded, add: Any, ambiguous: np.ndarray, terms: np.ndarray) -> Bounded:
     if not both.is_float:
-        largest = integer(add(np.abs(both.value)), ambiguous, both.dtype)
-        return integer(add(both.value), largest.ambiguous, both.dtype)
+        largest = integer(unwrapped(lambda v: add(np.abs(v)), both.value), ambiguous, both.dtype)
+        return integer(unwrapped(add, both.value), largest.ambiguous, both.dtype)
     magnitude = np.where(np.isfinite(both.value), np.abs(both.value), 0.0)
     error = np.where(both.ambiguous, 0.0, both.error)
     return accumulated(add(both.value), add(magnitude), add(error), terms, ambiguous, both.dtype)

@@ -47,7 +47,8 @@ def _order(x: Bounded, ascending: bool, dtype: str) -> Bounded:
     Known where the intervals of all before are below that of the element, and those of all after above
     it: TVM does not say which of two equal elements comes first.
     """
-    value = x.value if ascending else -x.value
+    # Of integers -1 - x, which does not overflow.
+    value = x.value if ascending else -x.value if x.is_float else ~x.value
     at = np.argsort(value, axis=-1, kind="stable")
     if x.is_float:
         error = np.where(x.ambiguous | np.isnan(x.value), np.inf, x.error)

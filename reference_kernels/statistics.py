@@ -16,6 +16,7 @@ from .bounded import (
     gamma,
     integer,
     rounded,
+    unwrapped,
 )
 from .elementwise import Attrs, Kernel
 from .reduction import axes_of, multiplied
@@ -35,8 +36,9 @@ def _arg(largest: bool) -> Kernel:
         def rows(v: np.ndarray) -> np.ndarray:
             return np.transpose(v, kept + axes).reshape([x.shape[a] for a in kept] + [n])
 
-        sign = 1 if largest else -1
-        value, error, ambiguous = rows(x.value) * sign, rows(x.error), rows(x.ambiguous)
+        # Of integers -1 - x, which does not overflow.
+        flipped = -x.value if x.is_float else ~x.value
+        value, error, ambiguous = rows(x.value if largest else flipped), rows(x.error), rows(x.ambiguous)
         if attrs["select_last_index"]:
             index = n - 1 - np.argmax(value[..., ::-1], axis=-1)
         else:
@@ -60,7 +62,7 @@ def _arg(largest: bool) -> Kernel:
 
 
 def _start(dtype: str, largest: bool) -> int:
-    return int(np.iinfo(dtype).min if largest else -np.iinfo(dtype).max)
+    return int(np.iinfo(dtype).min if largest else ~np.iinfo(dtype).max)
 
 
 def _truth(deciding: bool) -> Kernel:
@@ -139,7 +141,8 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         top = np.max(v, axis=axes, keepdims=True)
         terms = np.exp(v - top)
         total = np.sum(terms, axis=axes, keepdims=keep)
-        exponent = np.sum(terms * (top - v), axis=axes, keepdims=keep) / total
+        exponents = np.where(terms > 0, top - v, 0.0)
+        exponent = np.sum(terms * exponents, axis=axes, keepdims=keep) / total
         top = np.max(v, axis=axes, keepdims=keep)
         return top + np.log(total), total, exponent
 
@@ -156,7 +159,7 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         sums = accumulator(x.dtype)
         error = error + 1.01 * (gamma(n, sums.u) - gamma(n, u))
         error = error + n * sums.lost
-        infinite = np.any(np.isinf(x.value), axis=axes, keepdims=keep)
+        infinite = np.isinf(np.max(x.value, axis=axes, keepdims=keep))
     # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
     return rounded(y, np.where(infinite, 0.0, error), unknown, x.dtype)
@@ -188,8 +191,8 @@ def cumsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     ambiguous = _along(attrs, np.logical_or.accumulate, False)(x.ambiguous)
     if dtype not in UNIT_ROUNDOFF:
         # Partial sums must not overflow either.
-        largest = integer(scan(np.abs(x.value)), ambiguous, dtype)
-        return integer(scan(x.value), largest.ambiguous, dtype)
+        largest = integer(unwrapped(lambda v: scan(np.abs(v)), x.value), ambiguous, dtype)
+        return integer(unwrapped(scan, x.value), largest.ambiguous, dtype)
     with np.errstate(all="ignore"):
         value = x.value.astype(np.float64)
         magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)

@@ -56,9 +56,10 @@ def conv2d_backward_weight(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         view = windows(q, kernel, attrs["strides"], attrs["padding"], attrs["dilation"])
         out = view.shape[2:4]
         # [groups, O / groups, batch * out] times [groups, batch * out, I * kernel]
+        taps = inner * int(np.prod(kernel))
         view = view.reshape(batch, groups, inner, *out, *kernel).transpose(1, 0, 3, 4, 2, 5, 6)
         left = p.reshape(batch, groups, outer // groups, *out).transpose(1, 2, 0, 3, 4)
-        found = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, -1)
+        found = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, taps)
         return found.reshape(outer, inner, *kernel)
 
     y = contracted(contraction, grad, x, terms)

@@ -50,7 +50,10 @@ def _overview() -> str:
         "Dtypes in parentheses are those TVM's own LLVM build does not run, measured with "
         + ", ".join(f"{TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
         + ":",
-        "nothing can be judged there, and no graph is generated.",
+        "nothing can be judged there, and no graph is generated. Cases at the edges (special values, a large",
+        "tensor, one of a single element, of rank 0, of no elements) are left out where TVM's build fails or",
+        "is wrong, or too few elements have a value that is sure; `pytest_byoc/operators/measured.json` has",
+        "the reasons.",
         "",
     ]
     for family in FAMILIES:
@@ -77,6 +80,10 @@ def _operator(op: Operator) -> list[str]:
     for ir in op.irs():
         lines.append(f"- Dtypes in {TITLES[ir]}: {_dtypes(op, ir)}")
     lines.append(f"- Error bound: {op.accuracy}")
+    for ir in op.irs():
+        left_out = sorted(measured.table()[ir].get("left_out", {}).get(op.name, {}))
+        if left_out:
+            lines.append(f"- Not tried at these edges in {TITLES[ir]}: {', '.join(left_out)}")
     if op.domain:
         lines.append(f"- Made for values between {op.domain[0]:g} and {op.domain[1]:g}")
     if op.parameters:

@@ -173,3 +173,9 @@ def test_nodes_that_cannot_be_told_from_the_offloaded_ones(
     evidence = Evidence(graph, [], {}, [], seen, JobReport())
     assert evidence.may_be_offloaded() == expected
     assert not any(Evidence(graph, [], {}, [], report([]), JobReport()).may_be_offloaded())
+
+
+def test_outputs_without_elements_leave_nothing_open() -> None:
+    nothing = exact(np.zeros((0, 3), "float32"))
+    evidence = Evidence(a_graph(), [], {}, [[nothing]], JobReport(), JobReport())
+    assert evidence.judged_share() == 1.0

@@ -44,11 +44,16 @@ def reduce(graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds:
     if len(graph.nodes) == 1:
         # A systematic case of the operator is the simplest example of all.
         for case in cases([graph.nodes[0].op], ir):
-            if _weight(case.graph) >= _weight(graph):
+            if _weight(case.graph) >= _weight(graph) or _without_elements(case.graph):
                 continue
             if attempt(case.graph):
                 return case.graph
     return graph
+
+
+def _without_elements(graph: Graph) -> bool:
+    """Whether it is small for holding nothing: a trap of its own, and no simple example."""
+    return any(s.type.size == 0 for s in graph.sources())
 
 
 def _weight(graph: Graph) -> tuple[int, ...]:

@@ -14,11 +14,11 @@ from typing import Any
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
+from ..operators.measured import left_out
 from ..operators.record import (
     BIAS,
     CONSTANT,
     DATA,
-    FLOATS,
     FRESH,
     INTEGERS,
     WEIGHT,
@@ -26,6 +26,7 @@ from ..operators.record import (
     Operator,
     Parameter,
 )
+from . import boundary
 from .builder import Builder, choose_parameters, first
 
 #: Operators with this many parameters get pairs of their classes too.
@@ -46,7 +47,7 @@ def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     found: list[Case] = []
     for name in operators:
         if ir is None or ir in OPERATORS[name].irs():
-            found += _cases_of(within(name, ir), runnable(OPERATORS[name], ir))
+            found += _cases_of(within(name, ir), runnable(OPERATORS[name], ir), ir)
     return found
 
 
@@ -58,7 +59,7 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
     return Case(f"{name}[{dtype}]", name, graph)
 
 
-def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
+def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
     seen: set[Graph] = set()
 
     def case(label: str, graph: Graph | None) -> Iterator[Case]:
@@ -91,8 +92,9 @@ def _cases_of(op: Operator, dtypes: Sequence[str]) -> Iterator[Case]:
             yield from case(f"{dtype}-{label}", graph)
     for label, graph in _large_values(op):
         yield from case(label, graph)
-    for label, graph in _special_values(op, dtypes):
-        yield from case(label, graph)
+    for label, make in boundary.candidates(op, dtypes):
+        if left_out(op, label, ir) is None:
+            yield from case(label, make())
     roles = [o.role for o in _default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
@@ -159,26 +161,6 @@ def _large_values(op: Operator) -> Iterator[tuple[str, Graph | None]]:
         if dtype in op.dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
             yield f"{dtype}-large_values", _one_node(op, x, first, "weights", limit)
-
-
-def _special_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Graph | None]]:
-    """NaN, infinities and zeros of both signs among the elements, for operators defined for them."""
-    elements = ("nan", 1.5, "inf", 0.0, "-inf", -0.0, -2.5)
-    for dtype in (d for d in dtypes if op.special_values and d in FLOATS):
-        builder = Builder(seed=1)
-        x = _default_type(op, dtype)
-        lead = builder.input(x, data=[elements[i % len(elements)] for i in range(x.size)])
-
-        def supply(operand: Operand, position: int, builder: Builder = builder) -> str:
-            if operand.role != DATA or operand.type.dtype not in FLOATS:
-                return builder.fresh(operand)
-            # Every pair of the elements meets.
-            size = operand.type.size
-            data = [elements[(i + i // len(elements)) % len(elements)] for i in range(size)]
-            return builder.input(operand.type, data=data)
-
-        chosen = choose_parameters(op, x, first)
-        yield f"{dtype}-special_values", builder.graph(*builder.apply(op, lead, chosen, supply))
 
 
 def _default_type(op: Operator, dtype: str) -> TensorType:

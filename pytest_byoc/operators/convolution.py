@@ -268,6 +268,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=conv_infer,
         # H, W and C all differ; batch above 1; one size that is no multiple of a vector.
         shapes=((1, 4, 7, 6), (2, 4, 5, 8), (1, 3, 9, 5), (3, 1, 4, 5), (1, 6, 1, 7)),
+        large=(1, 67, 9, 11),
         accuracy=DOT,
         accepts=is_image(2),
         operands=conv_operands,

@@ -69,6 +69,7 @@ OPERATORS: Tuple[Operator, ...] = (
         name="nn.deformable_conv2d",
         infer=_infer,
         shapes=((1, 2, 5, 6), (2, 4, 4, 3), (1, 3, 7, 5), (3, 1, 4, 5), (1, 6, 1, 3)),
+        large=(1, 67, 5, 6),
         accuracy="6 roundings of each bilinear sample, that of its place, and gamma(K) of the dot product",
         accepts=is_image(2),
         operands=_operands,

@@ -195,7 +195,7 @@ def nd_parts(index: TensorType, last: bool) -> Tuple[int, Tuple[int, ...]]:
 def _gather_nd_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x, b = types[0], attrs["batch_dims"]
     m, shape = nd_parts(types[1], attrs["index_last"])
-    if m + b > x.rank or x.shape[:b] != shape[:b]:
+    if m < 1 or m + b > x.rank or x.shape[:b] != shape[:b]:
         raise TypeRuleError("%s does not index %s after %d dimensions" % (types[1], x, b))
     return (TensorType(shape + x.shape[b + m :], x.dtype),)
 

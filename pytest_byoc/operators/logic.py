@@ -50,12 +50,11 @@ def _comparison(name: str) -> Operator:
         parameters=BINARY,
         relay=call(name),
         relax=call(name),
-        special_values=True,
     )
 
 
 def _test(name: str) -> Operator:
-    return unary(name, "exact", infer=_as_bool, special_values=True)
+    return unary(name, "exact", infer=_as_bool)
 
 
 # --- shifts ----------------------------------------------------------------------------------
@@ -146,6 +145,5 @@ OPERATORS: Tuple[Operator, ...] = (
         ),
         relay=call("where"),
         relax=call("where"),
-        special_values=True,
     ),
 )

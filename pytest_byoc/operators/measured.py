@@ -1,6 +1,6 @@
-"""Dtypes that TVM's own LLVM build runs, by operator and IR: measured, not written by hand.
+"""What TVM's own LLVM build runs, by operator and IR: measured, not written by hand.
 
-`scripts/measure_dtypes.py` writes `measured.json`.
+`scripts/measure.py` writes `measured.json`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ PATH = Path(__file__).with_name("measured.json")
 
 @lru_cache(maxsize=1)
 def table() -> Dict[str, Dict[str, Any]]:
-    """By IR: "tvm", its version, and "fails": by operator and dtype, what TVM's build said."""
+    """By IR: "tvm", its version; "fails": by operator and dtype, what TVM's build said; "left_out": by
+    operator and label, why a boundary case is none."""
     if not PATH.exists():
         return {}
     found: Dict[str, Dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
@@ -38,3 +39,13 @@ def _dtypes(name: str, dtypes: Tuple[str, ...], irs: Tuple[str, ...]) -> Tuple[s
 def dtypes(op: Operator, ir: Optional[str]) -> Tuple[str, ...]:
     """Dtypes of the first operand that can be judged in an IR (None: in every IR the operator has)."""
     return _dtypes(op.name, op.dtypes, op.irs() if ir is None else (ir,))
+
+
+def left_out(op: Operator, label: str, ir: Optional[str]) -> Optional[str]:
+    """Why nothing can be judged with that boundary case in an IR (None: in some IR the operator has):
+    TVM's build fails or is wrong, or too few elements have a value. None if there is no such reason."""
+    for each in op.irs() if ir is None else (ir,):
+        reason: Optional[str] = table().get(each, {}).get("left_out", {}).get(op.name, {}).get(label)
+        if reason is not None:
+            return reason
+    return None

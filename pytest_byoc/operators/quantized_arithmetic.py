@@ -253,6 +253,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "qnn.conv2d",
         infer=_conv2d_infer,
         shapes=_CONV2D.shapes,
+        large=_CONV2D.large,
         accepts=_CONV2D.accepts,
         operands=_product_operands(_CONV2D),
         parameters=(
@@ -281,6 +282,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "qnn.conv2d_transpose",
         infer=_transpose_infer,
         shapes=_TRANSPOSE.shapes,
+        large=_TRANSPOSE.large,
         accepts=_TRANSPOSE.accepts,
         operands=_transpose_operands,
         parameters=(

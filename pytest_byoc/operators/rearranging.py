@@ -266,6 +266,7 @@ OPERATORS: Tuple[Operator, ...] = (
         blocks.to_depth_infer,
         *blocks.block_parameters(blocks.spacious),
         shapes=((1, 2, 4, 6), (2, 3, 6, 2), (2, 4, 6, 3), (1, 1, 3, 9), (1, 9, 6, 2), (1, 5, 2, 14)),
+        large=(1, 2, 4, 1018),
         accepts=blocks.takes_blocks(blocks.spacious),
     ),
     _moving(

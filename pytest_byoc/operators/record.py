@@ -143,9 +143,9 @@ class Operator:
     default would not do; other values need not keep to it. relay, relax: the lowering, None where that
     IR lacks the operator. tuple_result: TVM returns a tuple, be it of one tensor. steep: results grow
     so quickly that one such operator in a graph is enough. type_only: positions of operands that give a type
-    and no elements: where all others are constants, the result is one. special_values: made for NaN and
-    infinities too, or defined by IEEE 754 for them. accuracy: the error bound and where it comes from, for
-    the docs.
+    and no elements: where all others are constants, the result is one. large: the shape of the first operand
+    in the case of a large tensor (None: the default shape with a long last dimension). accuracy: the error
+    bound and where it comes from, for the docs.
     """
 
     name: str
@@ -163,7 +163,7 @@ class Operator:
     tuple_result: bool = False
     steep: bool = False
     type_only: Tuple[int, ...] = ()
-    special_values: bool = False
+    large: Optional[Tuple[int, ...]] = None
 
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)

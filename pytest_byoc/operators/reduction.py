@@ -36,6 +36,8 @@ def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
     """Axes to reduce: None, one or several."""
     r = x.rank
+    if r == 0:
+        return {"all": (None,)}
     return {
         "last": ((r - 1,),),
         "all": (None,),

@@ -132,6 +132,10 @@ _LAYOUTS: Dict[int, Tuple[Parameter, Parameter]] = {
 _ONLY_RELAX = {"data_layout": ("NCHW",), "kernel_layout": ("IOHW",)}
 
 
+#: First operands with a long sum, by the number of spatial axes.
+_LARGE = {1: (1, 257, 21), 2: (1, 67, 9, 11), 3: (1, 67, 3, 5, 4)}
+
+
 def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
     name = "conv%dd_transpose" % n
     layout, kernel_layout = _LAYOUTS[n]
@@ -143,6 +147,7 @@ def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
         name="nn." + name,
         infer=infer,
         shapes=shapes,
+        large=_LARGE[n],
         accuracy=DOT,
         accepts=is_image(n),
         operands=_operands,
@@ -233,6 +238,7 @@ OPERATORS: Tuple[Operator, ...] = (
         name="nn.conv2d_backward_weight",
         infer=_gradient_infer,
         shapes=((1, 4, 7, 6), (2, 4, 5, 8), (1, 3, 9, 5), (3, 1, 4, 5), (1, 6, 1, 7)),
+        large=(1, 4, 7, 131),
         accuracy="dot product of K = batch * height * width of the gradient: gamma(K), Higham, (3.5)",
         accepts=is_image(2),
         operands=_gradient_operands,

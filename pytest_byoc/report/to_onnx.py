@@ -62,7 +62,9 @@ class _Writer:
         return outputs[0]
 
     def transpose(self, x: str, order: Sequence[int], outputs: Sequence[str] | None = None) -> str:
-        return self.add("Transpose", [x], outputs, perm=[int(i) for i in order])
+        # An empty list has no type to ONNX.
+        perm = {"perm": [int(i) for i in order]} if len(order) else {}
+        return self.add("Transpose", [x], outputs, **perm)
 
 
 class _Context:

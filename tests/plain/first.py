@@ -64,7 +64,7 @@ def plain_pool(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: Sum) 
     sizes = images(np.empty(out), a["layout"]).shape[2:]
     patches, inside = gathered(x, a, a["pool_size"], sizes)
     if name == "nn.max_pool2d":
-        y = np.where(inside, patches, -np.inf).max(axis=-1)
+        y = np.where(inside, patches, patches.min()).max(axis=-1)
     else:
         count = padded_count(x, a, sizes) if a["count_include_pad"] else inside.sum(axis=-1)
         y = add(np.where(inside, patches, x.dtype.type(0))) / count.astype(x.dtype)
@@ -125,19 +125,23 @@ def plain_split(x: np.ndarray, a: dict[str, Any], outs: Any) -> tuple[np.ndarray
     return tuple(pieces)
 
 
+def _each_finite(f: Callable[[float], int], x: np.ndarray) -> np.ndarray:
+    return np.vectorize(lambda v: f(v) if math.isfinite(v) else v, otypes=[x.dtype])(x)
+
+
 UNARY: dict[str, Callable[[np.ndarray, dict[str, Any]], np.ndarray]] = {
     "nn.relu": lambda x, a: np.where(x > 0, x, 0),
     "nn.leaky_relu": lambda x, a: np.where(x > 0, x, x * x.dtype.type(a["alpha"])),
     "clip": lambda x, a: np.where(x < a["a_min"], a["a_min"], np.where(x > a["a_max"], a["a_max"], x)),
     "sigmoid": lambda x, a: 1 / (1 + np.exp(-x)),
-    "tanh": lambda x, a: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
+    "tanh": lambda x, a: np.sign(x) * -np.expm1(-2 * np.abs(x)) / (1 + np.exp(-2 * np.abs(x))),
     "exp": lambda x, a: np.exp(x),
     "log": lambda x, a: np.log(x),
     "sqrt": lambda x, a: np.sqrt(x),
     "abs": lambda x, a: np.where(x < 0, -x, x),
     "negative": lambda x, a: 0 - x,
-    "floor": lambda x, a: np.vectorize(math.floor, otypes=[x.dtype])(x),
-    "ceil": lambda x, a: np.vectorize(math.ceil, otypes=[x.dtype])(x),
+    "floor": lambda x, a: _each_finite(math.floor, x),
+    "ceil": lambda x, a: _each_finite(math.ceil, x),
     "nn.batch_flatten": lambda x, a: np.stack([x[i].flatten() for i in range(len(x))]),
     "transpose": lambda x, a: np.transpose(x, a["axes"]),
     "strided_slice": plain_slice,

@@ -18,7 +18,8 @@ def _each(f: Any) -> Any:
         found = [f(*values) for values in zip(*lists)]
         if out.dtype == "bool":
             return np.array(found, bool).reshape(out.shape)
-        return np.array(found, np.int64).astype(out.dtype).reshape(out.shape)
+        cut = [(v + 2**63) % 2**64 - 2**63 for v in found]
+        return np.array(cut, np.int64).astype(out.dtype).reshape(out.shape)
 
     return evaluate
 

@@ -1,0 +1,175 @@
+"""Measures what TVM's LLVM build runs, operator by operator, and writes it down.
+
+    python scripts/measure.py --ir relay --python PATH_TO_PYTHON_WITH_TVM
+
+Rewrites that IR's part of `pytest_byoc/operators/measured.json`. Each operator's default case is built
+and run in each dtype its record takes, then some random ones, then each of its boundary cases in the dtypes
+that run. What raises, dies or comes out wrong there (of the random ones, if more than one in six does) is
+left out of the generated graphs, and listed in the documentation; so is a boundary case that the kernel has
+no value for, or for fewer than half of the elements. A boundary case that is wrong needs a line in
+docs/tvm-faults.md: either TVM is wrong, or the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pytest_byoc import oracle
+from pytest_byoc.evidence import compare
+from pytest_byoc.examine import JUDGED_SHARE
+from pytest_byoc.generation import boundary, data
+from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.graph import Graph
+from pytest_byoc.operators import OPERATORS, measured, within
+from pytest_byoc.operators.record import TypeRuleError
+from pytest_byoc.worker.client import Worker
+
+SECONDS = 60.0
+#: Dtypes that TVM computes by way of others, and gets wrong in places: random cases are tried too.
+HALF = ("float16", "bfloat16")
+RANDOM = 12
+
+
+def why_not(worker: Worker, graph: Graph) -> str | None:
+    """What is wrong with LLVM's build of the graph; None if nothing is."""
+    inputs, constants = data.inputs(graph, 0), data.constants(graph)
+    expected = oracle.evaluate(graph, {**inputs, **constants})
+    worker.submit(
+        {
+            "kind": "examine", "graph": graph.to_dict(), "inputs": [inputs], "constants": constants,
+            "opt_level": 1, "executor": worker.description["executors"][0],
+        }
+    )
+    report = worker.collect()
+    if report.died:
+        return report.died
+    raised = next(report.raised(), None)
+    if raised:
+        return f"{raised['stage']}: {_last_line(raised['raised'])}"
+    elements = judged = 0
+    for _, value in report.facts("outputs"):
+        for actual, bounded in zip(value["arrays"], expected, strict=True):
+            if actual.shape != bounded.shape or str(actual.dtype) != bounded.dtype:
+                return f"compare: returns {actual.dtype}{list(actual.shape)}"
+            comparison = compare(actual, bounded)
+            if comparison.outside.any():
+                return "compare: wrong result"
+            elements, judged = elements + actual.size, judged + int(comparison.judged.sum())
+    if elements and judged / elements < JUDGED_SHARE:
+        return "kernel: fewer than half of the elements can be judged"
+    return None
+
+
+def _last_line(raised: dict[str, str]) -> str:
+    lines = [line.strip() for line in raised["message"].splitlines() if line.strip()]
+    return lines[-1][:160] if lines else raised["type"]
+
+
+def why_not_dtype(worker: Worker, name: str, dtype: str, ir: str) -> str | None:
+    """What is wrong with the operator in that dtype; None if it runs."""
+    reason = why_not(worker, default_case(name, dtype, ir).graph)
+    if reason is None and dtype in HALF:
+        reasons = [why_not(worker, graph) for graph in some_cases(name, dtype, ir)]
+        wrong = [r for r in reasons if r is not None and not r.startswith("kernel")]
+        if len(wrong) * 6 > len(reasons):
+            reason = f"{len(wrong)} of {len(reasons)} random cases; {wrong[0]}"
+    return reason
+
+
+def some_cases(name: str, dtype: str, ir: str) -> list[Graph]:
+    """Random graphs of that operator alone whose first operand has that dtype."""
+    found: dict[Graph, None] = {}
+
+    @settings(
+        max_examples=RANDOM,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(graphs([name], ir=ir, max_nodes=1, dtypes=[dtype]))
+    def collect(graph: Graph) -> None:
+        if graph.type_of(graph.nodes[0].inputs[0]).dtype == dtype:
+            found[graph] = None
+
+    collect()
+    return list(found)
+
+
+def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
+    """Why a boundary case is none; None if it is one. Raises what the record or the kernel raises, unless
+    it is of a shape they need not be made for."""
+    refusal = "record: it takes no such shape"
+    try:
+        graph = make()
+        refusal = "kernel: there is no value"
+        return why_not(worker, graph)
+    except TypeRuleError as e:
+        return f"record: {e}"
+    except Exception:
+        if "-shape_" not in label and "-empty" not in label and "-large" not in label:
+            raise
+        return refusal
+
+
+def measure(worker: Worker, ir: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Reasons by dtype, and by the boundary cases of the others."""
+    op = within(name, ir)
+    fails = {d: why_not_dtype(worker, name, d, ir) for d in OPERATORS[name].dtypes}
+    running = [d for d, reason in fails.items() if reason is None]
+    cases = boundary.candidates(op, running) if running else ()
+    left_out = {label: why_left_out(worker, label, make) for label, make in cases}
+    for what, reasons in (("", fails), ("case ", left_out)):
+        for key, reason in reasons.items():
+            if reason is not None:
+                print(f"{ir} {name} {what}{key}: {reason}", flush=True)
+    return _given(fails), _given(left_out)
+
+
+def _given(reasons: dict[str, str | None]) -> dict[str, str]:
+    return {key: reason for key, reason in reasons.items() if reason is not None}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ir", choices=["relay", "relax"], required=True)
+    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    parser.add_argument("--only", default="", help="operators, separated by commas; the others stay")
+    options = parser.parse_args()
+    only = [n for n in options.only.split(",") if n]
+    table: dict[str, Any] = dict(measured.table())
+    # What is measured again must not keep it from being generated.
+    part = measured.table().pop(options.ir, {})
+    kept = {
+        key: {n: why for n, why in part.get(key, {}).items() if only and n not in only and n in OPERATORS}
+        for key in ("fails", "left_out")
+    }
+    # What a build leaves unwritten is not to come out right by chance.
+    config = {"role": "reference", "ir": options.ir, "memory": 0, "env": {"MALLOC_PERTURB_": "85"}}
+    worker = Worker(options.python, config, SECONDS)
+    worker.start()
+    worker.ready()
+    try:
+        for name in only or OPERATORS:
+            if options.ir in OPERATORS[name].irs():
+                for key, reasons in zip(kept, measure(worker, options.ir, name), strict=True):
+                    if reasons:
+                        kept[key][name] = reasons
+        table[options.ir] = {"tvm": worker.description["versions"]["tvm"], **kept}
+    finally:
+        worker.stop()
+    measured.PATH.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

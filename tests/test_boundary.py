@@ -1,0 +1,237 @@
+"""Cases at the edges: what they hold, and what the kernels say of them. Without TVM."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_byoc import oracle
+from pytest_byoc.evidence import compare
+from pytest_byoc.generation import boundary, data
+from pytest_byoc.generation.systematic import cases
+from pytest_byoc.graph import Graph
+from pytest_byoc.operators import OPERATORS, measured
+from pytest_byoc.operators.record import FLOATS
+from reference_kernels import KERNELS, Bounded, exact
+from reference_kernels.bounded import integer, maybe_flushed, unwrapped
+
+from .plain import plain
+
+INF, NAN = np.inf, np.nan
+NAMES = pytest.mark.parametrize("name", list(OPERATORS))
+
+
+def graph_of(name: str, label: str) -> Graph:
+    op = OPERATORS[name]
+    return dict(boundary.candidates(op, op.dtypes))[label]()
+
+
+def operands(graph: Graph) -> list[np.ndarray]:
+    arrays = {**data.inputs(graph, 0), **data.constants(graph)}
+    return [arrays[i] for i in graph.nodes[0].inputs]
+
+
+def of_values(label: str) -> bool:
+    return label.endswith(("-edges", "-special_values", *(f"-{n}" for n in boundary.FLOAT_LABELS)))
+
+
+# --- what is generated -----------------------------------------------------------------------
+
+
+@NAMES
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_every_floating_operator_has_each_kind_of_value_or_a_reason(name: str, ir: str) -> None:
+    op = OPERATORS[name]
+    if ir not in op.irs():
+        return
+    found = {c.id for c in cases([name], ir)}
+    floats = [d for d in measured.dtypes(op, ir) if d in FLOATS]
+    for label in [f"{d}-{v}" for d in floats[:1] for v in boundary.FLOAT_LABELS]:
+        assert (f"{name}[{label}]" in found) == (measured.left_out(op, label, ir) is None), label
+
+
+@pytest.mark.parametrize(
+    ("label", "among"),
+    [
+        ("nan", [NAN, 1.0]),
+        ("infinities", [INF, -INF, 0.0, 1.0]),
+        ("extremes", [np.finfo("f").max, -np.finfo("f").max, np.finfo("f").tiny, 1.0]),
+    ],
+)
+def test_any_two_values_meet(label: str, among: list[float]) -> None:
+    a, b = operands(graph_of("add", f"float32-{label}"))
+    met = {(repr(p), repr(q)) for p, q in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)}
+    for p, q in product(among, repeat=2):
+        if (p, q) != (1.0, 1.0):
+            assert (repr(float(p)), repr(float(q))) in met
+
+
+@pytest.mark.parametrize("dtype", boundary.EDGED)
+def test_edges_of_integers_meet(dtype: str) -> None:
+    a, b = operands(graph_of("maximum", f"{dtype}-edges"))
+    info = np.iinfo(dtype)
+    met = set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+    assert set(product([info.min, info.max, *([-1] if info.min else [])], repeat=2)) <= met
+
+
+def test_values_leave_rows_without_them() -> None:
+    """A NaN at either end of the tensor: the rows between show whether it spreads."""
+    (x,) = operands(graph_of("sum", "float32-nan"))
+    assert np.isnan(x.flat[0]) and np.isnan(x.flat[-1]) and np.isnan(x).sum() == 2
+    assert (~np.isnan(x).any(axis=-1)).sum() >= 4
+
+
+def test_zeros_and_subnormals_are_what_they_are_called() -> None:
+    (x,) = operands(graph_of("nn.relu", "float32-negative_zero"))
+    assert np.signbit(x[x == 0]).any()
+    (x,) = operands(graph_of("nn.relu", "float32-subnormals"))
+    assert ((x != 0) & (np.abs(x) < np.finfo("f").tiny)).sum() == 5
+
+
+@NAMES
+def test_a_large_tensor_is_large_but_not_huge(name: str) -> None:
+    op = OPERATORS[name]
+    label = f"{op.dtypes[0]}-large"
+    if any(measured.left_out(op, label, ir) is None for ir in op.irs()):
+        x = graph_of(name, label).inputs[0].type
+        assert 1000 <= x.size <= boundary.LARGE
+
+
+@pytest.mark.parametrize("name", ["nn.dense", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.matmul"])
+def test_a_large_contraction_sums_many_products(name: str) -> None:
+    weight = graph_of(name, "float32-large").constants[0].type
+    assert prod(weight.shape) // (weight.shape[1] if name == "nn.matmul" else weight.shape[0]) >= 500
+
+
+def test_an_empty_tensor_has_no_elements() -> None:
+    for label in ("empty", "empty_rows"):
+        assert graph_of("nn.relu", f"float32-{label}").inputs[0].type.size == 0
+
+
+# --- what is left out ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_only_cases_that_exist_are_left_out(ir: str) -> None:
+    for name, reasons in measured.table()[ir]["left_out"].items():
+        op = OPERATORS[name]
+        known = {label for label, _ in boundary.candidates(op, measured.dtypes(op, ir))}
+        assert set(reasons) <= known, f"measured.json: {ir} {name}: run scripts/measure.py"
+
+
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_what_tvm_gets_wrong_is_listed(ir: str) -> None:
+    """A case left out because LLVM is outside the bound is a fault of TVM's, or of a kernel: somebody
+    has looked."""
+    faults = (Path(__file__).parent.parent / "docs" / "tvm-faults.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`([\w.]+)`", faults))
+    for name, reasons in measured.table()[ir]["left_out"].items():
+        wrong = [label for label, reason in reasons.items() if reason.startswith("compare")]
+        assert not wrong or name in listed, f"docs/tvm-faults.md says nothing of {name} {wrong} in {ir}"
+
+
+# --- what the kernels say --------------------------------------------------------------------
+
+#: Plain evaluations that are not made for such values: by which labels.
+_NOT_PLAIN = {
+    # log(x + sqrt(x * x + 1)) overflows before its result.
+    "asinh": ("infinities", "extremes", "special_values"),
+    "acosh": ("extremes", "special_values"),
+    # The quotient of two infinities has no angle.
+    "atan2": ("infinities", "special_values"),
+    # By way of float64.
+    **dict.fromkeys(("floor_divide", "trunc_divide", "mod", "floor_mod", "trunc_mod"), ("int64-edges",)),
+    # Fractions of integers.
+    "qnn.quantize": ("nan", "infinities", "special_values"),
+}
+
+
+@NAMES
+def test_a_plain_evaluation_is_inside_the_bound(name: str) -> None:
+    op = OPERATORS[name]
+    for label, make in boundary.candidates(op, [d for d in op.dtypes if d != "bfloat16"]):
+        if not of_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
+            continue
+        graph = make()
+        expected = oracle.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
+        found = plain(name, operands(graph), dict(graph.nodes[0].attrs))
+        for actual, bounded in zip(found, expected, strict=True):
+            outside = compare(actual, bounded).outside
+            assert not outside.any(), (label, actual[outside], bounded.value[outside], bounded.error[outside])
+
+
+def apply(name: str, *arrays: Any, dtype: str = "float32", **attrs: Any) -> Bounded:
+    y = KERNELS[name]([exact(np.array(a, dtype)) for a in arrays], attrs)
+    return y[0] if isinstance(y, tuple) else y
+
+
+def test_a_sum_beyond_int64_is_ambiguous_and_others_are_exact() -> None:
+    top, least = 2**63 - 1, -(2**63)
+    y = apply("add", [top, top, least, top], [1, 0, -1, least], dtype="int64")
+    np.testing.assert_array_equal(y.ambiguous, [True, False, True, False])
+    np.testing.assert_array_equal(y.value[~y.ambiguous], [top, -1])
+    assert apply("abs", least, dtype="int64").ambiguous and apply("negative", least, dtype="int64").ambiguous
+    assert apply("multiply", 2**40, 2**40, dtype="int64").ambiguous
+    assert apply("sum", [top, 1], dtype="int64", axis=None, keepdims=False).ambiguous
+    assert apply("nn.dense", [[top, 1]], [[1, 1]], dtype="int64").ambiguous
+
+
+def test_unwrapped_integers() -> None:
+    big = np.array([2**62, 2])
+    y = integer(unwrapped(np.multiply, big, big), False, "int64")
+    np.testing.assert_array_equal(y.ambiguous, [True, False])
+    assert y.value.dtype == np.int64 and y.value[1] == 4
+    assert unwrapped(np.multiply, np.array([3]), np.array([4])).dtype == np.int64
+
+
+def test_the_least_integer_is_least() -> None:
+    row = exact(np.array([5, -(2**63), 7]))
+    attrs = {"axis": (0,), "keepdims": False, "select_last_index": False, "dtype": "int32"}
+    least = KERNELS["argmin"]([row], attrs)
+    assert isinstance(least, Bounded) and least.value == 1
+    order = KERNELS["argsort"]([row], {"axis": 0, "is_ascend": False, "dtype": "int32"})
+    assert isinstance(order, Bounded) and order.value.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["nn.relu", "exp", "negative", "sqrt"])
+def test_a_subnormal_operand_may_be_taken_for_zero(name: str) -> None:
+    y = apply(name, [1e-40, 0.5])
+    at_zero = apply(name, [0.0])
+    assert not y.ambiguous[0] and abs(at_zero.value[0] - y.value[0]) <= y.error[0]
+
+
+def test_what_depends_on_a_subnormal_being_flushed_is_ambiguous() -> None:
+    assert apply("log", [1e-40]).ambiguous and apply("divide", [1.0], [1e-40]).ambiguous
+    assert apply("less", [0.0], [1e-40]).ambiguous and apply("ceil", [1e-40]).ambiguous
+    assert maybe_flushed(exact(np.array([1e-30], "f"))).error == 0
+
+
+def test_data_that_is_moved_keeps_its_subnormals() -> None:
+    y = apply("reshape", [1e-40, 1.0], newshape=(2, 1))
+    assert (y.error == 0).all() and not y.ambiguous.any()
+
+
+def test_a_row_with_infinity_has_no_variance() -> None:
+    """inf - inf, by one pass over the data or by two."""
+    row = {"axes": (-1,), "epsilon": 1e-5, "center": True, "scale": True}
+    y = apply("nn.layer_norm", [[INF, 1.0], [2.0, 1.0]], [1.0, 1.0], [0.0, 0.0], **row)
+    assert np.isnan(y.value[0]).all() and np.isfinite(y.value[1]).all() and not y.ambiguous.any()
+
+
+def test_squares_that_may_overflow_make_a_norm_ambiguous() -> None:
+    row = {"axes": (-1,), "epsilon": 1e-5, "center": True, "scale": True}
+    y = apply("nn.layer_norm", [[3e38, 1.0], [2.0, 1.0]], [1.0, 1.0], [0.0, 0.0], **row)
+    np.testing.assert_array_equal(y.ambiguous, [[True, True], [False, False]])
+    attrs = {"axis": 1, "size": 3, "bias": 2.0, "alpha": 1.0, "beta": 0.5}
+    y = apply("nn.lrn", [[[[300.0]], [[1.0]]]], dtype="float16", **attrs)
+    assert y.ambiguous.all()
+
+
+def test_a_quotient_of_infinity_rounded_is_undecided() -> None:
+    np.testing.assert_array_equal(apply("floor_divide", [INF, 5.0], [2.0, 2.0]).ambiguous, [True, False])
