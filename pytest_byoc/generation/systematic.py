@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
@@ -33,13 +33,22 @@ from .builder import Builder, choose_parameters, first
 MANY = 2
 
 
+class Made(NamedTuple):
+    """A graph of one node, and the (parameter, class) it was made with."""
+
+    graph: Graph
+    classes: frozenset[tuple[str, str]] = frozenset()
+
+
 @dataclass(frozen=True)
 class Case:
-    """id: stable, fit for -k. operator: its name. graph: one node."""
+    """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
+    each dtype and each class of each parameter."""
 
     id: str
     operator: str
     graph: Graph
+    smoke: bool = False
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
@@ -56,54 +65,70 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
     op = within(name, ir)
     graph = _graph(op, TensorType(op.shapes[0], dtype), {})
     assert graph is not None  # nothing is forced
-    return Case(f"{name}[{dtype}]", name, graph)
+    return Case(f"{name}[{dtype}]", name, graph.graph, True)
 
 
 def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
-    seen: set[Graph] = set()
+    found: dict[Graph, tuple[str, Made]] = {}
+    for label, made in _labelled(op, dtypes, ir):
+        if made is not None:
+            found.setdefault(made.graph, (label, made))
+    few = _covering([made for _, made in found.values()])
+    for graph, (label, _) in found.items():
+        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few)
 
-    def case(label: str, graph: Graph | None) -> Iterator[Case]:
-        if graph is not None and graph not in seen:
-            seen.add(graph)
-            yield Case(f"{op.name}[{label}]", op.name, graph)
 
+def _covering(made: Sequence[Made]) -> set[Graph]:
+    """Few of the graphs that together hold every class the others hold: always the one with most that are
+    still missing."""
+    missing = set().union(*(m.classes for m in made))
+    few: set[Graph] = set()
+    while missing:
+        best = max(made, key=lambda m: len(m.classes & missing))
+        few.add(best.graph)
+        missing -= best.classes
+    return few
+
+
+def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[tuple[str, Made | None]]:
+    """Each case's label and graph; None where there is no such graph, and some more than once."""
     for dtype in dtypes:
-        yield from case(dtype, _graph(op, TensorType(op.shapes[0], dtype), {}))
+        yield dtype, _graph(op, TensorType(op.shapes[0], dtype), {})
     for other, parameter, label in _other_classes(op, dtypes):
         graph = _with_class(op, other, op.shapes, parameter.name, label)
-        yield from case(f"{other}-{parameter.name}_{label}", graph)
+        yield f"{other}-{parameter.name}_{label}", graph
     dtype = dtypes[0]
     for shape in op.shapes[1:]:
         label = "x".join(map(str, shape)) if shape else "scalar"
-        yield from case(f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {}))
+        yield f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {})
     for position, parameter in enumerate(op.parameters):
         for label in _class_names(op, position, dtype):
             # Another shape each time, where the class exists for it: of those that show most.
             rich = _rich(op)
             shapes = (*rich[position % len(rich) :], *rich, *op.shapes)
             graph = _with_class(op, dtype, shapes, parameter.name, label)
-            yield from case(f"{dtype}-{parameter.name}_{label}", graph)
+            yield f"{dtype}-{parameter.name}_{label}", graph
     if len(op.parameters) > 1:
         # Everything off its default at once.
         for turn in (1, 2):
-            yield from case(f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn))
+            yield f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn)
     if len(op.parameters) >= MANY:
         for label, graph in _pairs(op, dtype):
-            yield from case(f"{dtype}-{label}", graph)
+            yield f"{dtype}-{label}", graph
     for label, graph in _large_values(op):
-        yield from case(label, graph)
+        yield label, graph
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
-            yield from case(label, make())
+            yield label, Made(make())
     roles = [o.role for o in _default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
             graph = _graph(op, _default_type(op, other), {}, DATA)
-            yield from case(f"{other}-constant_operand", graph)
-        yield from case(f"{dtype}-same_operand", _same_operand(op, dtype))
-        yield from case(f"{dtype}-constant_first", _constant_lead(op, dtype))
+            yield f"{other}-constant_operand", graph
+        yield f"{dtype}-same_operand", _same_operand(op, dtype)
+        yield f"{dtype}-constant_first", _constant_lead(op, dtype)
     if WEIGHT in roles or BIAS in roles:
-        yield from case(f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None))
+        yield f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None)
 
 
 def _rich(op: Operator) -> tuple[tuple[int, ...], ...]:
@@ -113,7 +138,7 @@ def _rich(op: Operator) -> tuple[tuple[int, ...], ...]:
     return tuple(s for s, n in zip(op.shapes, telling) if n >= least)
 
 
-def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Graph]]:
+def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
     met: set[frozenset[tuple[str, str]]] = set()
     several = _rich(op)
@@ -132,7 +157,7 @@ def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Graph]]:
 
 def _pair(
     op: Operator, x: TensorType, forced: Mapping[str, str], met: set[frozenset[tuple[str, str]]]
-) -> Graph | None:
+) -> Made | None:
     """The graph with the two forced classes, the others chosen to make pairs not met yet."""
     labels: list[tuple[str, str]] = []
 
@@ -152,7 +177,7 @@ def _pair(
     return graph
 
 
-def _large_values(op: Operator) -> Iterator[tuple[str, Graph | None]]:
+def _large_values(op: Operator) -> Iterator[tuple[str, Made | None]]:
     """Values at which exp() overflows, and integers that a float32 cannot hold."""
     if op.domain is not None:
         return
@@ -196,7 +221,7 @@ def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, P
 
 def _with_class(
     op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
-) -> Graph | None:
+) -> Made | None:
     """The first of the shapes for which the parameter has that class."""
     made = (_graph(op, TensorType(s, dtype), {name: label}) for s in shapes)
     return next((g for g in made if g is not None), None)
@@ -208,7 +233,7 @@ class _Unavailable(Exception):
 
 def _graph(
     op: Operator, x: TensorType, forced: Mapping[str, str], constants: str | None = "weights"
-) -> Graph | None:
+) -> Made | None:
     """One node with the forced classes, everything else at its default.
 
     constants: "weights": weights and biases are constants; DATA: data operands are constants too;
@@ -225,7 +250,7 @@ def _graph(
     return _one_node(op, x, pick, constants)
 
 
-def _mixed(op: Operator, dtype: str, turn: int) -> Graph | None:
+def _mixed(op: Operator, dtype: str, turn: int) -> Made | None:
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         values = list(classes.values())
         chosen = values[min(turn, len(values) - 1)]
@@ -236,11 +261,18 @@ def _mixed(op: Operator, dtype: str, turn: int) -> Graph | None:
 
 def _one_node(
     op: Operator, x: TensorType, pick: Any, constants: str | None, limit: float = 0.0
-) -> Graph | None:
+) -> Made | None:
     builder = Builder(seed=1)
     lead = builder.input(x, -limit, limit) if limit else builder.lead(op, x)
+    classes: list[tuple[str, str]] = []
+
+    def noted(name: str, values: Mapping[str, Sequence[Any]]) -> Any:
+        value = pick(name, values)
+        classes.append((name, next(label for label, some in values.items() if value in some)))
+        return value
+
     try:
-        chosen = choose_parameters(op, x, pick)
+        chosen = choose_parameters(op, x, noted)
     except _Unavailable:
         return None
 
@@ -254,10 +286,10 @@ def _one_node(
             return builder.input(operand.type, *operand.range(), operand.data)
         return builder.fresh(operand)
 
-    return builder.graph(*builder.apply(op, lead, chosen, supply))
+    return Made(builder.graph(*builder.apply(op, lead, chosen, supply)), frozenset(classes))
 
 
-def _same_operand(op: Operator, dtype: str) -> Graph | None:
+def _same_operand(op: Operator, dtype: str) -> Made | None:
     """The first operand in every data position it fits."""
     builder = Builder(seed=1)
     x = _default_type(op, dtype)
@@ -268,12 +300,12 @@ def _same_operand(op: Operator, dtype: str) -> Graph | None:
         choose_parameters(op, x, first),
         lambda o, i: lead if o.role == DATA and o.type == x else builder.fresh(o, i),
     )
-    return builder.graph(*outputs)
+    return Made(builder.graph(*outputs))
 
 
-def _constant_lead(op: Operator, dtype: str) -> Graph | None:
+def _constant_lead(op: Operator, dtype: str) -> Made | None:
     """The first operand a constant, the others inputs."""
     builder = Builder(seed=1)
     x = _default_type(op, dtype)
     lead = builder.constant(x, *op.range(dtype))
-    return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first)))
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))))
