@@ -7,20 +7,18 @@ import pytest
 from pytest_byoc.generation.patterns import near_misses, spread
 from pytest_byoc.session import TargetSession
 
-#: Near misses of one pattern that are examined.
-NEAR_MISSES = 10
-
 
 def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
     found = byoc_target.found(byoc_pattern)
     if not found.fragments:
         pytest.skip(f"never matched: {found.reason}")
-    for fragment in found.fragments:
+    level = byoc_target.settings.level
+    for fragment in found.fragments[: level.ways]:
         byoc_target.check(fragment.graph, f"{byoc_pattern}[{fragment.way}]")
     near = [
         (f"{byoc_pattern}[{fragment.way}-{label}]", graph)
         for fragment in found.fragments
         for label, graph in near_misses(fragment.graph, byoc_target.ir)
     ]
-    for case, graph in spread(near, NEAR_MISSES):
+    for case, graph in spread(near, level.near_misses):
         byoc_target.check(graph, case)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from pytest_byoc.generation.batches import at_batch, batch_size
 from pytest_byoc.generation.strategies import graphs
@@ -50,28 +52,46 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             raise _Found(verdict)
         return verdict
 
-    @settings(
-        max_examples=options.max_examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        # The graph itself is shrunk, which takes far fewer examinations than shrinking choices.
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(
-        graphs(
-            options.operators, ir=byoc_target.ir, max_nodes=options.max_nodes, focus=byoc_operator,
-            prefer=list(claimed), fragments=byoc_target.fragments(), dtypes=claimed[byoc_operator],
-        )
-    )
-    def search(graph: Graph) -> None:
-        verdict = examine(graph)
-        if verdict.outcome == "pass":
-            passed.append(verdict)
+    def search(round_: int) -> None:
+        """Some random graphs: always the same ones, or those of a seed."""
 
+        @settings(
+            max_examples=options.max_examples,
+            derandomize=options.explore is None,
+            database=None,
+            deadline=None,
+            # The graph itself is shrunk, which takes far fewer examinations than shrinking choices.
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(
+            graphs(
+                options.operators,
+                ir=byoc_target.ir,
+                max_nodes=options.max_nodes,
+                focus=byoc_operator,
+                prefer=list(claimed),
+                fragments=byoc_target.fragments(),
+                dtypes=claimed[byoc_operator],
+            )
+        )
+        def one(graph: Graph) -> None:
+            verdict = examine(graph)
+            if verdict.outcome == "pass":
+                passed.append(verdict)
+
+        if options.explore is not None:
+            one = seed(f"{options.explore} {byoc_operator} {round_}")(one)
+        one()
+
+    start, share = time.monotonic(), byoc_target.share_of_time()
     try:
-        search()
+        search(0)
+        for round_ in count(1):
+            # The time that is there for exploring is used.
+            if options.explore is None or time.monotonic() - start >= share:
+                break
+            search(round_)
         # One of them for larger batches: what is cached by less than the whole shape is found out.
         for larger in other_batches([v.graph for v in passed]):
             examine(larger)

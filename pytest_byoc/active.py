@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,7 +22,7 @@ from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .gate.selection import PARAMETERS, Selection, case_of
 from .generation.structures import STRUCTURES
-from .generation.systematic import cases
+from .generation.systematic import Case, cases
 from .graph import GraphFormatError
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
@@ -33,8 +34,15 @@ from .settings import SettingsError, as_mapping, resolve
 from .worker.client import WorkerError
 
 _SUITE = Path(conformance.__file__).parent
-#: Random graphs are derandomised: the seed is the test's own, the same every time.
-SEED = "derandomized"
+#: The phases of the suite in their order: what is the same every time decides before what is random.
+_PHASES = (
+    "test_replay.py",
+    "test_operators.py",
+    "test_patterns.py",
+    "test_structures.py",
+    "test_onnx.py",
+    "test_random.py",
+)
 
 
 class ActivePlugin:
@@ -59,6 +67,12 @@ class ActivePlugin:
         self._gate = Gate()
         self._unwritten: list[str] = []
         self._unusable = ""
+        self._start = time.monotonic()
+        self._out_of_time = 0
+        self._random_left = 0
+        if self.settings.explore is not None:
+            # The processes of pytest-xdist are to make the same graphs.
+            config.option.byoc_explore = str(self.settings.explore)
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
@@ -70,8 +84,10 @@ class ActivePlugin:
         return [str(_SUITE)]
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """With --byoc-replay only the replay is run, without it everything else."""
+        """With --byoc-replay only the replay is run, without it everything else that the level asks for."""
         if collection_path.parent == _SUITE and collection_path.suffix == ".py":
+            if collection_path.name == "test_onnx.py" and not self.settings.level.onnx:
+                return True
             return (collection_path.name == "test_replay.py") != bool(self.replay)
         return None
 
@@ -84,6 +100,15 @@ class ActivePlugin:
         return None
 
     # --- session -----------------------------------------------------------------------------
+
+    def pytest_report_header(self) -> str:
+        s = self.settings
+        parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
+        if s.explore is not None:
+            parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
+        if s.time_budget is not None:
+            parts.append(f"no test begins after {s.time_budget:g} s")
+        return "byoc: " + "; ".join(parts)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if self._controller:
@@ -113,6 +138,10 @@ class ActivePlugin:
             target.listener = self._verdicts.append
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
+            target.share_of_time = self._share_of_time
+            if not self.settings.level.onnx and not self.replay:
+                what = "ONNX's node tests, most systematic cases, most near misses"
+                target.record.not_checked.append(f"{what}: left to level standard")
 
     def _refuse(self, message: str) -> None:
         """Ends a session whose options or targets can't be used, with exit code 4."""
@@ -134,24 +163,34 @@ class ActivePlugin:
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.as_dict() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._selections]
+            self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             return
+        if self._out_of_time:
+            for record in self._records():
+                record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
         # A session that was interrupted, or ran nothing, is not judged.
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not (
             self._config.option.collectonly
         ):
             self._judge(session)
         if self.settings.report is not None:
-            report = json_report.build(self._records(), SEED, as_mapping(self.settings))
+            report = json_report.build(self._records(), self._seed(), as_mapping(self.settings))
             report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
             self._write("report", session, lambda path: json_report.write(path, report), self.settings.report)
         if self.settings.summary is not None:
             text = summary.markdown(self._records(), self._gate, self.waivers, int(session.exitstatus))
             self._write("summary", session, lambda path: summary.write(path, text), self.settings.summary)
 
+    def _seed(self) -> str:
+        """Where random graphs come from: of a test itself, the same every time, or of one seed."""
+        return "derandomized" if self.settings.explore is None else str(self.settings.explore)
+
     def _judge(self, session: pytest.Session) -> None:
         self._gate, needed = judge.judge(
             self.settings, self._records(), self._selections, self.waivers, self.baseline
         )
+        if self._out_of_time and not any(record.graphs for record in self._records()):
+            self._gate.fail("the time budget was used up before anything was examined")
         if self._gate.problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
@@ -177,6 +216,7 @@ class ActivePlugin:
         for target, other in zip(self.sessions, output.get("byoc", [])):
             target.record.target, target.record.ir = other["target"], other["ir"]
             target.record.merge(other)
+        self._out_of_time += output.get("byoc_out_of_time", 0)
         for selection, other in zip(self._selections, output.get("byoc_selection", [])):
             selection.merge(other)
 
@@ -215,6 +255,7 @@ class ActivePlugin:
                     rows += [
                         pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
                         for v in found
+                        if self.settings.level.all_cases or not isinstance(v, Case) or v.smoke
                     ]
                     if ours:
                         self._selections[i].plan(name, found)
@@ -231,20 +272,41 @@ class ActivePlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """A test of the vendor's own is a case, whose id is the test's."""
+        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order."""
         for item in items:
             if not _is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self._selection_of(item).planned.add(item.nodeid)
+        items.sort(key=lambda item: _PHASES.index(item.path.name) if _is_ours(item) else -1)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._random_left = sum(map(_is_random, session.items))
 
     def _selection_of(self, item: pytest.Item) -> Selection:
         callspec = getattr(item, "callspec", None)
         return self._selections[callspec.params.get("byoc_target", 0) if callspec else 0]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        budget = self.settings.time_budget
+        if budget is not None and _is_ours(item) and time.monotonic() - self._start > budget:
+            self._out_of_time += 1
+            pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
         self._verdicts.clear()
         self._excused.clear()
         for target in self.sessions:
             target.test = item.nodeid
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        self._random_left -= _is_random(item)
+
+    def _share_of_time(self) -> float:
+        """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
+        every other one that is still to come."""
+        budget = self.settings.time_budget
+        if budget is None:
+            return 0.0
+        processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        left = max(1.0, self._random_left / processes)
+        return (budget - (time.monotonic() - self._start)) / left
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -302,6 +364,10 @@ class ActivePlugin:
 def _is_ours(node: Any) -> bool:
     """Whether a test is one of the installed suite."""
     return bool(node.path.parent == _SUITE)
+
+
+def _is_random(item: pytest.Item) -> bool:
+    return _is_ours(item) and item.path.name == "test_random.py"
 
 
 def _set_profile(config: pytest.Config) -> None:

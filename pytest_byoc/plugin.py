@@ -20,9 +20,11 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("ir", "IR", None, "IR to test: relay or relax (default: what the workers' TVM has)"),
     ("python", "PATH", None, "interpreter that holds TVM and the vendor's code (default: this one)"),
     ("operators", "NAMES", None, "operators to generate, separated by commas (default: all)"),
-    ("max-examples", "N", "8", "random graphs per operator (default: 8)"),
+    ("level", "LEVEL", None, "how much is examined: smoke, standard or full (default: standard)"),
+    ("max-examples", "N", None, "random graphs per operator (default: the level's: 1, 8 or 60)"),
     ("max-nodes", "N", "5", "operators per random graph (default: 5)"),
     ("timeout", "SECONDS", "30", "limit for each stage of an example (default: 30)"),
+    ("time-budget", "TIME", None, "no test of the suite begins after this time (90, 10m, 2h)"),
     ("report", "PATH", None, "write report.json into this folder (or to this .json file)"),
     ("waivers", "FILE", None, "known failures, in TOML: they do not fail, what no longer fails does"),
     ("fail-under", "PERCENT", None, "least share of claimed cells (operator x dtype) that pass"),
@@ -49,6 +51,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         metavar="PATH",
         help="check a saved graph, or those in a folder, and nothing else (repeatable)",
+    )
+    group.addoption(
+        "--byoc-explore",
+        nargs="?",
+        const="",
+        metavar="SEED",
+        help="other random graphs than always, made from a seed (default: a new one, which is shown)",
     )
     group.addoption(
         "--byoc-update-waivers", action="store_true", help="write the file of waivers this session needs"

@@ -43,6 +43,8 @@ class TargetSession:
         self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
         #: Called with each failure that is excused.
         self.on_excuse: Callable[[Excused], None] = lambda excused: None
+        #: Seconds that the running test of random graphs may take beyond its number of them.
+        self.share_of_time: Callable[[], float] = lambda: 0.0
         #: Called with each verdict; the plugin listens.
         self._survey: onnx_nodes.Survey | None = None
         self._patterns: dict[str, Pattern] | None = None
@@ -92,10 +94,11 @@ class TargetSession:
         return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), self.ir)
 
     def claimed(self) -> dict[str, list[str]]:
-        """Operators of which the target takes at least one systematic case, and their dtypes."""
+        """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
         if self._claimed is None:
             self._claimed = {}
-            found = cases(self.settings.operators, self.ir)
+            level = self.settings.level
+            found = [c for c in cases(self.settings.operators, self.ir) if level.all_cases or c.smoke]
             for case, claim in zip(found, self.examiner.claims.survey(c.graph for c in found)):
                 if _takes(claim):
                     dtypes = self._claimed.setdefault(case.operator, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
 from .target import EXAMPLES
 
@@ -65,6 +67,8 @@ class Settings:
 
     targets: tuple[TargetDeclaration, ...]
     operators: tuple[str, ...]
+    level: Level
+    #: Random graphs per operator.
     max_examples: int
     max_nodes: int
     timeout: float
@@ -82,6 +86,10 @@ class Settings:
     left_out: tuple[str, ...] = ()
     #: Options of the command line that change which random graphs and structures there are.
     narrowed: tuple[str, ...] = ()
+    #: What new random graphs are made from; None: the same ones every time.
+    explore: int | None = None
+    #: Seconds after which no further test of the suite begins.
+    time_budget: float | None = None
 
 
 def _positive(name: str, value: str, kind: type) -> Any:
@@ -271,10 +279,14 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         )
     if summary is not None:
         _check_writable(summary, "--byoc-summary")
+    level = _level(option(config, "level") or STANDARD)
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
         operators=operators,
-        max_examples=_positive("--byoc-max-examples", option(config, "max-examples") or "8", int),
+        level=level,
+        max_examples=_positive(
+            "--byoc-max-examples", option(config, "max-examples") or str(level.max_examples), int
+        ),
         max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or "5", int),
         timeout=_positive("--byoc-timeout", option(config, "timeout") or "30", float),
         memory_bytes=MEMORY_BYTES,
@@ -288,6 +300,8 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         summary=summary,
         left_out=tuple(n for n in ini if n not in operators),
         narrowed=tuple(_narrowed(config)),
+        explore=_explore(config.option.byoc_explore),
+        time_budget=_seconds(option(config, "time-budget")),
     )
 
 
@@ -312,12 +326,48 @@ def _percent(given: str | None) -> float | None:
     return percent
 
 
+def _level(given: str) -> Level:
+    if given not in LEVELS:
+        raise SettingsError(f"unknown level {given!r}; known are: {', '.join(LEVELS)}")
+    return LEVELS[given]
+
+
+def _explore(given: str | None) -> int | None:
+    """The seed of new random graphs: a number given, or one drawn where none is."""
+    if given is None:
+        return None
+    if given == "":
+        return random.SystemRandom().randrange(2**32)
+    try:
+        return int(given)
+    except ValueError:
+        message = f"--byoc-explore takes a whole number as seed, or nothing: not {given!r}"
+        raise SettingsError(message) from None
+
+
+def _seconds(given: str | None) -> float | None:
+    """A time in seconds, or with a unit: 90, 90s, 10m, 1.5h."""
+    if given is None:
+        return None
+    unit = {"s": 1, "m": 60, "h": 3600}.get(given[-1:], 0)
+    try:
+        seconds = float(given[:-1]) * unit if unit else float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise SettingsError(f"--byoc-time-budget must be a time like 90, 10m or 2h, found {given!r}")
+    return seconds
+
+
 def _narrowed(config: pytest.Config) -> Iterator[str]:
     """Options of the command line that decide what is generated, where the ini file says otherwise."""
-    for name in ("operators", "max-examples", "max-nodes"):
+    for name in ("operators", "level", "max-examples", "max-nodes"):
         given = config.getoption(f"--byoc-{name}")
-        if given is not None and given != config.getini(f"byoc_{name.replace('-', '_')}"):
+        ini = config.getini(f"byoc_{name.replace('-', '_')}") or {"level": STANDARD}.get(name)
+        if given is not None and given != ini:
             yield f"--byoc-{name}"
+    if config.option.byoc_explore is not None:
+        yield "--byoc-explore"
 
 
 def _check_writable(path: Path, name: str = "--byoc-report") -> None:
@@ -352,6 +402,9 @@ def as_mapping(settings: Settings) -> Mapping[str, Any]:
     """For the report: what decided the run."""
     return {
         "operators": list(settings.operators),
+        "level": settings.level.name,
+        "explore": settings.explore,
+        "time_budget": settings.time_budget,
         "max_examples": settings.max_examples,
         "max_nodes": settings.max_nodes,
         "timeout": settings.timeout,

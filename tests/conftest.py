@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 import pytest
 
+from pytest_byoc.levels import LEVELS
 from pytest_byoc.settings import MEMORY_BYTES, Settings, TargetDeclaration, declare
 from pytest_byoc.worker.client import Worker
 
@@ -57,7 +58,7 @@ def ir() -> str:
 
 def make_settings(tmp: Path, timeout: float = 30.0, **more: Any) -> Settings:
     return Settings(
-        targets=(), operators=(), max_examples=1, max_nodes=5, timeout=timeout,
+        targets=(), operators=(), level=LEVELS["standard"], max_examples=1, max_nodes=5, timeout=timeout,
         memory_bytes=1 << 30, report=None, replay=(), failures=tmp / "failures", **more,
     )
 

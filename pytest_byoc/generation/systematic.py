@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -56,8 +57,13 @@ def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     found: list[Case] = []
     for name in operators:
         if ir is None or ir in OPERATORS[name].irs():
-            found += _cases_of(within(name, ir), runnable(OPERATORS[name], ir), ir)
+            found += _cases(name, ir)
     return found
+
+
+@cache
+def _cases(name: str, ir: str | None) -> tuple[Case, ...]:
+    return tuple(_cases_of(within(name, ir), runnable(OPERATORS[name], ir), ir))
 
 
 def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
@@ -115,7 +121,7 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
     if len(op.parameters) >= MANY:
         for label, graph in _pairs(op, dtype):
             yield f"{dtype}-{label}", graph
-    for label, graph in _large_values(op):
+    for label, graph in _large_values(op, dtypes):
         yield label, graph
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
@@ -177,13 +183,13 @@ def _pair(
     return graph
 
 
-def _large_values(op: Operator) -> Iterator[tuple[str, Made | None]]:
+def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Made | None]]:
     """Values at which exp() overflows, and integers that a float32 cannot hold."""
     if op.domain is not None:
         return
     for dtype, limit in (("float32", 100.0), ("int32", 2.0**23)):
         # Integers that grow as quickly overflow.
-        if dtype in op.dtypes and not (op.steep and dtype in INTEGERS):
+        if dtype in dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
             yield f"{dtype}-large_values", _one_node(op, x, first, "weights", limit)
 

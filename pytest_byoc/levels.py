@@ -1,0 +1,33 @@
+"""How much is examined: `--byoc-level`.
+
+The levels differ in how many graphs there are, never in how one is judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """all_cases: every systematic case, or only the few that hold each dtype and each class of each
+    parameter. max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses:
+    graphs one step off, per pattern. onnx: ONNX's node tests."""
+
+    name: str
+    all_cases: bool
+    max_examples: int
+    ways: int | None
+    near_misses: int
+    onnx: bool
+
+
+LEVELS = {
+    level.name: level
+    for level in (
+        Level("smoke", all_cases=False, max_examples=1, ways=1, near_misses=1, onnx=False),
+        Level("standard", all_cases=True, max_examples=8, ways=None, near_misses=10, onnx=True),
+        Level("full", all_cases=True, max_examples=60, ways=None, near_misses=40, onnx=True),
+    )
+}
+STANDARD = "standard"

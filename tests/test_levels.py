@@ -1,0 +1,121 @@
+"""How much is examined: levels, exploring, the time budget, the order of the phases."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_byoc.generation.systematic import cases
+from pytest_byoc.levels import LEVELS
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.settings import SettingsError, _seconds
+
+from .conftest import PYTHON
+
+
+def test_the_few_cases_of_smoke_hold_every_dtype_and_are_few() -> None:
+    for ir in ("relay", "relax"):
+        found = cases(list(OPERATORS), ir)
+        few = [c for c in found if c.smoke]
+        assert 0.15 < len(few) / len(found) < 0.35
+
+        def first_types(some: list[Any]) -> set[tuple[str, str]]:
+            return {(c.operator, c.graph.type_of(c.graph.nodes[0].inputs[0]).dtype) for c in some}
+
+        assert first_types(few) == first_types(found)
+
+
+def test_the_few_cases_of_smoke_hold_every_value_of_a_small_attribute() -> None:
+    """Of attributes that name something: layouts, modes, flags."""
+    for name in ("nn.conv2d", "nn.avg_pool2d", "image.resize2d", "take", "nn.pad"):
+        found = cases([name], "relay")
+        for key in found[0].graph.nodes[0].attrs:
+            values = {str(c.graph.nodes[0].attrs[key]) for c in found}
+            named = {v for v in values if v.isalpha() or "_" in v}
+            few = {str(c.graph.nodes[0].attrs[key]) for c in found if c.smoke}
+            assert named <= few, (name, key)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), (None, None)]
+)
+def test_times(given: str | None, seconds: float | None) -> None:
+    assert _seconds(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "m", "-1", "0", "nan", "inf", "1 day", "10 minutes"])
+def test_times_that_are_none(given: str) -> None:
+    with pytest.raises(SettingsError, match="must be a time like"):
+        _seconds(given)
+
+
+def test_levels_grow() -> None:
+    smoke, standard, full = LEVELS.values()
+    assert smoke.max_examples < standard.max_examples < full.max_examples
+    assert smoke.near_misses < standard.near_misses < full.near_misses
+
+
+@pytest.fixture
+def common(tvm_python: str, ir: str) -> tuple[str, ...]:
+    return (
+        "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
+        "--byoc-operators=nn.relu,clip", "--byoc-report=out", "-p", "no:cacheprovider",
+    )
+
+
+def _report(pytester: pytest.Pytester) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((pytester.path / "out/report.json").read_text())
+    return found
+
+
+def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
+    result = pytester.runpytest_subprocess(*common, "--byoc-level=smoke", "-v", timeout=300)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["byoc: example_c; level smoke", "*left to level standard*"])
+    target = _report(pytester)
+    assert target["settings"]["level"] == "smoke"
+    assert {"nn.relu[float32]", "clip[float32]"} <= set(target["cases"])
+    assert "nn.relu[float32-nan]" not in target["cases"] and not target["onnx"]
+    # What is random comes last.
+    order = [line.split("::")[0] for line in result.outlines if "::test_" in line]
+    phases = list(dict.fromkeys(name.rsplit("/", 1)[-1] for name in order))
+    assert phases[0] == "test_operators.py" and phases[-1] == "test_random.py"
+
+
+def test_exploring_makes_other_graphs_that_can_be_made_again(
+    pytester: pytest.Pytester, common: tuple[str, ...]
+) -> None:
+    def graphs(*more: str) -> dict[str, int]:
+        result = pytester.runpytest_subprocess(*common, "-k", "random", *more, timeout=300)
+        assert result.ret == 0
+        target = _report(pytester)
+        return {f"{c['operator']} {c['dtype']}": c["generated"] for c in target["cells"]}
+
+    always, seven = graphs(), graphs("--byoc-explore=7")
+    assert _report(pytester)["seed"] == "7"
+    assert graphs("--byoc-explore=7") == seven != always
+
+
+def test_the_time_budget_ends_the_session(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
+    result = pytester.runpytest_subprocess(*common, "--byoc-time-budget=0.01s", "-rs", timeout=300)
+    result.stdout.fnmatch_lines(["*not checked: the time budget of 0.01 s is used up*"])
+    # Nothing was examined: that is no success.
+    assert result.ret == 1
+    target = _report(pytester)
+    assert any("time budget" in text for text in target["not_checked"])
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--byoc-level=quick", "unknown level 'quick'; known are: smoke, standard, full"),
+        ("--byoc-explore=x", "takes a whole number"),
+        ("--byoc-time-budget=soon", "must be a time like"),
+    ],
+)
+def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) -> None:
+    result = pytester.runpytest_subprocess("--byoc-target=example_c", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{message}*"])
