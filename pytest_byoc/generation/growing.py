@@ -120,8 +120,12 @@ class Growing:
         if not choices.total:
             return False
         op = choices.pick(self.rng)
+        if op.domain is not None and not self._fits(op, value) and not (op.steep and self._steep()):
+            # Hardly any value is known to lie in its domain: one made for it.
+            self._apply(op, self._fresh(op))
+            return True
         if not self._fits(op, value):
-            # Its domain is narrower than the value's, or one as steep is there: one of the rest.
+            # One as steep is there: one of the rest.
             choices = self._choices([r for r in choices.records if self._fits(r, value)])
             if not choices.total:
                 return False

@@ -77,6 +77,10 @@ def _method(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
+def _crop_method(x: TensorType, chosen: Attrs) -> Classes:
+    return {"bilinear": ("bilinear",), "nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
+
+
 def _mode(x: TensorType, chosen: Attrs) -> Classes:
     # 0 by 0 where corners are aligned in a size of 1.
     corners = min(chosen["size"]) > 1
@@ -305,7 +309,7 @@ OPERATORS: Tuple[Operator, ...] = (
             _layout(2),
             Parameter("boxes", {"two": (2,), "one": (1,), "several": (3,)}, attribute=False),
             Parameter("crop_size", {"larger": ((6, 9),), "smaller": ((2, 3),), "uneven": ((7, 2),)}),
-            Parameter("method", {"bilinear": ("bilinear",), "nearest": ("nearest_neighbor",)}),
+            Parameter("method", _crop_method),
             Parameter("extrapolation_value", {"zero": (0.0,), "other": (1.5, -0.25)}),
         ),
         relay=Lowering("image.crop_and_resize", _crop_relay),
