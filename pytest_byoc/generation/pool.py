@@ -21,6 +21,8 @@ _LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
 _MAX_ELEMENTS = 600
 _VARIATIONS = 40
 _STEP = 64
+#: Least weight of an operator; elementwise ones would be rare without it.
+_LEAST = 60
 #: Types of which is remembered what takes them.
 _REMEMBERED = 10_000
 
@@ -83,7 +85,7 @@ def weight(name: str, ir: str | None) -> int:
         chosen[parameter.name] = first(parameter.name, values)
         classes += len(values) - 1
     share = sum(takes(op, t, ir) for t in _common_types()) / len(_common_types())
-    return max(1, round(10 * math.sqrt(len(dtypes) * classes / share)))
+    return max(_LEAST, round(10 * math.sqrt(len(dtypes) * classes / share)))
 
 
 @cache
