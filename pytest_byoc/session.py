@@ -21,6 +21,8 @@ from .report import bundle
 from .report.words import printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
 
+#: Of patterns that no graph is taken for, in words.
+_FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 
 
@@ -105,7 +107,7 @@ class TargetSession:
         if self._patterns is None:
             found = self.examiner.claims.patterns()
             chosen = set(self.settings.operators)
-            self._patterns = {p.name: p for p in found if made_of(p, chosen, self.ir)}
+            self._patterns = {p.label: p for p in found if made_of(p, chosen, self.ir)}
         return list(self._patterns)
 
     def found(self, name: str) -> Found:
@@ -113,10 +115,11 @@ class TargetSession:
         self.patterns()
         assert self._patterns is not None
         if name not in self._found:
-            found = search(self._patterns[name], self.ir, self.examiner.claims.composites)
+            claims = self.examiner.claims
+            found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
             self._found[name] = found
             if not found.fragments:
-                self.record.not_checked.append(f"pattern {name} is never matched: {found.reason}")
+                self.record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
         return self._found[name]
 
     def fragments(self) -> list[Graph]:

@@ -48,6 +48,7 @@ def graphs(
     focus: str | None = None,
     prefer: Sequence[str] = (),
     fragments: Sequence[Graph] = (),
+    turn: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
     """Graphs of 1 to `max_nodes` operators.
@@ -55,8 +56,9 @@ def graphs(
     operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
     focus: an operator each graph holds. prefer: operators that are to be more likely (those a target
     takes). fragments: graphs of which each has at least one as a part (those that match a target's
-    patterns); they count as their operators do. dtypes: of the first value, the first being the most likely;
-    every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
+    patterns); they count as their operators do. turn: the fragment that each graph holds. dtypes: of the
+    first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
+    runs. Raises KeyError for an unknown operator.
     """
     names = [n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs()]
     records = [within(n, ir) for n in names]
@@ -65,7 +67,7 @@ def graphs(
     preferred = [r for r in records if r.name in prefer]
     count = draw(st.integers(min_nodes, max_nodes))
     must = -1
-    if focus or fragments:
+    if focus or fragments or turn:
         must = draw(st.integers(0, count - 1))
     builder = Builder(seed=draw(st.integers(0, 1000)))
     dtype = draw(st.sampled_from([dtypes[0]] * len(dtypes) + [*dtypes]))
@@ -76,10 +78,13 @@ def graphs(
         due = 0 <= must <= len(builder.nodes)
         # The focus keeps its place: a fragment may not fill the graph before it.
         left = count - len(builder.nodes) - (focus is not None and must >= 0)
-        if fragments and ((due and not focus) or _chance(draw, 3)):
+        wanted = due and not focus
+        if (fragments or turn) and (wanted or _chance(draw, 3)):
             # One that fits into what is left, or else whichever: it must be there.
             small = [f for f in fragments if len(f.nodes) <= left]
-            if small or (due and not focus):
+            if wanted and turn is not None:
+                small = [turn]
+            if small or wanted:
                 part = draw(st.sampled_from(small or fragments))
                 last, last_op = _draw_part(draw, builder, part), part.nodes[-1].op
                 kept.append(last)
