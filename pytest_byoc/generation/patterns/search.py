@@ -92,7 +92,7 @@ class _Search:
         self._takers: set[str] = set()
         #: What stood in the way of making graphs.
         self._why: list[str] = []
-        self._tried = self._structured = 0
+        self._tried = self._structured = self._raising = 0
         self._said: dict[Graph, Alone | None] = {}
         self._raised = ""
         #: What the check may compare attributes and dtypes with.
@@ -104,10 +104,11 @@ class _Search:
             if self._found.fragments and number >= _PATIENCE:
                 break
             left = [way for way in left if not self._take(way, self._made(way, seeds), number == 0)]
-            if not self._structured and self._said and number:
-                # Its structure is met by no graph that was made to have it: more will not help.
+            hopeless = not self._structured or self._raising == self._structured
+            if self._said and number and hopeless:
+                # No graph that was made to have its structure has it, or its check always raises.
                 break
-        if not self._found.fragments and not self._found.shadowed and self._structured:
+        if not self._found.fragments and not self._found.shadowed and self._structured > self._raising:
             self._climb()
         if not self._found.fragments:
             self._found.reason = self._reason()
@@ -136,6 +137,7 @@ class _Search:
             if said is not None:
                 self._structured += said.structure
                 self._raised = self._raised or said.raised
+                self._raising += bool(said.raised)
                 self._words.update(said.words)
 
     def _take(self, way: Way, made: Sequence[Instance], all_of_them: bool) -> bool:
@@ -222,6 +224,8 @@ class _Search:
         if not self._tried:
             return "; ".join(self._why[:3])
         if self._structured:
+            if self._raising == self._structured:
+                return f"its check raises {self._raised}"
             raised = f"; it raised {self._raised}" if self._raised else ""
             return f"its check refuses all {self._structured} graphs of its structure that were tried{raised}"
         counts = self._counts()
