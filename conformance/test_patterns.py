@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.generation.patterns import near_misses, spread
+from pytest_byoc.generation.patterns import kind, near_misses, spread
 from pytest_byoc.session import TargetSession
 
 #: Near misses of one pattern that are examined.
@@ -21,7 +21,7 @@ def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
     for fragment in found.fragments:
         byoc_target.check(fragment.graph, f"{byoc_pattern}[{fragment.way}]")
     near = [
-        (f"{byoc_pattern}[{fragment.way}-{label}]", graph)
+        (kind(label), (f"{byoc_pattern}[{fragment.way}-{label}]", graph))
         for fragment in found.fragments
         for label, graph in near_misses(fragment.graph, byoc_target.ir)
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from . import onnx_nodes
 from .claims import Claim
 from .examine import Examiner
+from .generation.neighbours import between
 from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
@@ -93,6 +94,23 @@ class TargetSession:
                     if dtype not in dtypes:
                         dtypes.append(dtype)
         return self._claimed
+
+    def in_region(self, operator: str) -> Graph | None:
+        """A graph in which the target takes the operator in one region with others: the largest found, of
+        its patterns' graphs and of its neighbours among what the target takes; None where there is none."""
+        claimed = self.claimed()
+        found = [g for g in self.fragments() if operator in g.operators]
+        for dtype in claimed[operator][:2]:
+            found += between(operator, dtype, list(claimed), self.ir)
+        best, size = None, 1.0
+        for graph, claim in zip(found, self.examiner.claims.survey(found)):
+            if claim is None or not claim.regions:
+                continue
+            taken = [n.op for n, t in zip(graph.nodes, claim.offloaded) if t]
+            # Operators per region: more than one, so that one of the regions has several.
+            if operator in taken and len(taken) / claim.regions > size:
+                best, size = graph, len(taken) / claim.regions
+        return best
 
     def check_case(self, case: Case) -> Verdict:
         """`check` of a systematic case. What the target takes of all of them is found out first:

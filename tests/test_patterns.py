@@ -13,11 +13,13 @@ from pytest_byoc.generation.patterns import (
     NoInstance,
     Pattern,
     instance,
+    kind,
     made_of,
     near_misses,
     parse,
     parse_table,
     search,
+    spread,
     ways,
 )
 from pytest_byoc.generation.patterns.draws import Draws
@@ -121,12 +123,38 @@ def test_near_misses_are_valid_and_different() -> None:
     found = dict(near_misses(graph, "relay"))
     labels = list(found)
     assert len(set(found.values())) == len(found) > 15 and graph not in found.values()
-    for kind in ("nn.conv2d.strides", "nn.conv2d.groups", "float16", "input_c0", "returned_nn.conv2d"):
-        assert any(label.startswith(kind) for label in labels), kind
+    for start in ("nn.conv2d.strides", "nn.conv2d.groups", "float16", "input_c0", "returned_nn.conv2d"):
+        assert any(label.startswith(start) for label in labels), start
     for near in found.values():
         for node in near.nodes:
             types = OPERATORS[node.op].infer([near.type_of(i) for i in node.inputs], node.attrs)
             assert types == node.types
+
+
+def test_every_kind_of_near_miss() -> None:
+    """Attribute, dtype, constness (both ways), rank, consumer, order: each is off in some graph."""
+    nodes = [WILD, WILD, call("add", 0, 1), call("nn.softmax", 2)]
+    graph = instance(parse("p", nodes), {}, "relay", 0).graph
+    found = dict(near_misses(graph, "relay"))
+    kinds = {kind(label) for label in found}
+    assert kinds == {"attribute", "dtype", "constness", "rank", "consumer", "order"}
+    ranks = {near.inputs[0].type.rank for label, near in found.items() if kind(label) == "rank"}
+    assert ranks == {graph.inputs[0].type.rank - 1, graph.inputs[0].type.rank + 1}
+    moved = [near for label, near in found.items() if kind(label) == "constness"]
+    assert moved and all(len(near.constants) == 1 for near in moved)
+    (consumed,) = (near for label, near in found.items() if kind(label) == "consumer")
+    assert set(consumed.outputs) == {graph.nodes[0].outputs[0], graph.nodes[1].outputs[0]}
+    (order,) = (near for label, near in found.items() if kind(label) == "order")
+    assert order.nodes[0].inputs == graph.nodes[0].inputs[::-1]
+    with_constants = dict(near_misses(instance(CONV, {}, "relay", 0).graph, "relay"))
+    assert "constness" in {kind(label) for label in with_constants if label.startswith("input")}
+
+
+def test_what_is_spread_has_every_kind() -> None:
+    found = [("a", i) for i in range(20)] + [("b", 20), ("c", 21), ("c", 22)]
+    chosen = spread(found, 6)
+    assert len(chosen) == 6 and {20, 21, 22} <= set(chosen) and len(set(chosen)) == 6
+    assert sorted(spread(found, 50)) == list(range(23)) and spread(found, 0) == []
 
 
 def test_patterns_of_one_name_are_told_apart() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .instance import Instance, instance
-from .near_misses import near_misses, spread
+from .near_misses import kind, near_misses, spread
 from .reading import NoInstance, made_of
 from .search import Alone, Found, Fragment, search
 from .tree import Pattern, parse, parse_table, ways
@@ -16,6 +16,7 @@ __all__ = [
     "NoInstance",
     "Pattern",
     "instance",
+    "kind",
     "made_of",
     "near_misses",
     "parse",
