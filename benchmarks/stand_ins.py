@@ -7,6 +7,8 @@ graph and not on a device.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from typing import Any
 
 #: What Ethos-N's support library is asked of, by the names TVM's module looks for.
@@ -19,7 +21,9 @@ _ETHOSN = (
 
 def provide(table: str) -> None:
     """Puts what the table of that name needs into its module."""
-    {"ethos-n": _ethosn, "tensorrt": _tensorrt, "cmsis-nn": _cmsisnn}.get(table, lambda: None)()
+    known = {"ethos-n": _ethosn, "ethos-u": _ethosu, "tensorrt": _tensorrt, "cmsis-nn": _cmsisnn}
+    if table in known:
+        known[table]()
 
 
 # --- Ethos-N -------------------------------------------------------------------------------------
@@ -85,6 +89,16 @@ def _with_constant(call: Any, scalar: bool) -> Any:
     if scalar:
         return call if size == 1 else None
     return call if shape and channels and size == int(shape[-1]) == int(channels[-1]) else None
+
+
+# --- Ethos-U -------------------------------------------------------------------------------------
+
+
+def _ethosu() -> None:
+    """Nothing stands in for the package ethos-u-vela, which its checks import: where it is installed it is
+    imported once, and not again in every process."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("ethosu.vela.api")
 
 
 # --- TensorRT ------------------------------------------------------------------------------------

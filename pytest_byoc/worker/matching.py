@@ -32,6 +32,15 @@ def alone(ir: Any, module: Any, entry: Any) -> Dict[str, Any]:
 _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
 
+def _importing(frame: Any) -> bool:
+    """Whether the frame is a module's, or called while a check imports one."""
+    while frame is not None and frame.f_code.co_name != "watched":
+        if frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
 class _Watched:
     """Runs a check and counts the instructions that were executed of it, and of what it calls beside it or
     outside the installation: a graph that gets further into a check is nearer to being taken."""
@@ -68,12 +77,14 @@ class _Watched:
                 folders.append(os.path.dirname(path))
             if os.path.dirname(path) != folders[0] and path.startswith(_INSTALLED):
                 return None
+            if _importing(frame):
+                return None
             frame.f_trace_opcodes = True
             return step
 
         def step(frame: Any, event: str, _: Any) -> Any:
-            if event == "opcode":
-                self._executed.add((frame.f_code, frame.f_lasti))
+            # Lines too: Python 3.12 sends no instructions of the first function it is asked to.
+            self._executed.add((frame.f_code, frame.f_lasti))
             return step
 
         def watched(*args: Any) -> Any:
