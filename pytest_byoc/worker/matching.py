@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any, Callable, Dict, List, Set, Tuple
 
@@ -28,6 +29,7 @@ def alone(ir: Any, module: Any, entry: Any) -> Dict[str, Any]:
     }
 
 
+_DTYPE = re.compile("(u?int|b?float)[0-9]+$")
 #: Where the standard library and packages are: what a check calls there says little.
 _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
@@ -55,8 +57,10 @@ class _Watched:
         return len(self._executed)
 
     def words(self) -> List[Any]:
-        found: List[Any] = []
-        left = [constant for code in {code for code, _ in self._executed} for constant in code.co_consts]
+        codes = {code for code, _ in self._executed}
+        # numpy.int8 is a name there.
+        found: List[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
+        left = [constant for code in codes for constant in code.co_consts]
         while left:
             constant = left.pop()
             if isinstance(constant, (tuple, frozenset)):

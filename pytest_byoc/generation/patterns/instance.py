@@ -21,6 +21,8 @@ T = TypeVar("T")
 _TRIES = 30
 #: Attempts at a whole graph: an operator chosen early may leave none for a later one.
 _ATTEMPTS = 12
+#: A batch of one, as many a target takes alone.
+_IMAGE = (1, 4, 7, 6)
 #: Larger values are avoided: results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
@@ -261,7 +263,7 @@ class _Instance:
         worded = [d for d in allowed if d in self._words]
         if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
             wanted = self._choose("lead's dtype word", worded)
-        pool = self._shapes if plain or self._draw("pool") < 0.8 else op.shapes
+        pool = self._shapes if plain or self._draw("pool") < 0.7 else (*op.shapes, _IMAGE)
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
