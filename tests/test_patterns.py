@@ -94,6 +94,14 @@ def test_attributes_and_dtypes_a_pattern_demands_are_met() -> None:
         assert node.attrs["data_layout"] == "NHWC" and node.types[0].dtype == "float16"
 
 
+def test_shapes_a_pattern_demands_are_met() -> None:
+    scale = {"is": "with", "of": [1], "shape": [1]}
+    pattern = parse("scaled", [WILD, WILD, scale, call("multiply", 0, 2)])
+    for seed in range(10):
+        graph = instance(pattern, {}, "relax", seed).graph
+        assert graph.type_of(graph.nodes[-1].inputs[1]).shape == (1,)
+
+
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [

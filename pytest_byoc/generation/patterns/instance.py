@@ -83,6 +83,8 @@ class _Instance:
         self._choosing = ""
         self._chosen: dict[tuple[str, TensorType], Mapping[str, Any]] = {}
         self._values: dict[int, tuple[str, ...]] = {}
+        #: Shapes that are demanded of leaves.
+        self._shaped: dict[int, tuple[int, ...]] = {}
         #: The fewest operands an operator was seen to take.
         self._wanted: dict[str, int] = {}
         #: A value of an attribute that is demanded and not among those the record chooses from.
@@ -171,6 +173,8 @@ class _Instance:
             inner = self._pattern.nodes[number]
             if inner.kind in ("wildcard", "constant", "variable"):
                 slots.append(number)
+                if demands.get("shape") and all(isinstance(d, int) for d in demands["shape"]):
+                    self._shaped[number] = tuple(demands["shape"])
             elif inner.kind == "tuple":
                 fields = inner.of
                 more |= fields is None
@@ -204,10 +208,11 @@ class _Instance:
             plain = self._plain and attempt == 0
             self._draws.forget(since)
             self._choosing = f"{number} {op.name} {attempt}"
-            x = self._first(op, given, demands, plain)
+            x = self._first(op, slots, given, demands, plain)
             if x is None:
                 continue
             shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
+            shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
             chosen = self._again(op, x, attempt) or choose_parameters(
                 op, x, lambda n, c: self._pick(n, c, demands, plain, shapes)  # noqa: B023
             )
@@ -247,7 +252,8 @@ class _Instance:
         return self._values[slot][0] if slot in self._values else None
 
     def _first(
-        self, op: Operator, given: Sequence[str | None], demands: Mapping[str, Any], plain: bool
+        self, op: Operator, slots: Sequence[str | int], given: Sequence[str | None],
+        demands: Mapping[str, Any], plain: bool,
     ) -> TensorType | None:
         """A type for the first operand."""
         fixed = [self._builder.types[g] for g in given if g is not None]
@@ -263,7 +269,9 @@ class _Instance:
         worded = [d for d in allowed if d in self._words]
         if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
             wanted = self._choose("lead's dtype word", worded)
-        pool = self._shapes if plain or self._draw("pool") < 0.7 else (*op.shapes, _IMAGE)
+        first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
+        others = self._shapes if plain or self._draw("pool") < 0.7 else (*op.shapes, _IMAGE)
+        pool = first or others
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
@@ -324,6 +332,8 @@ class _Instance:
                 return False
             wanted = self._given_type(slot)
             if wanted is not None and wanted != operand.type:
+                return False
+            if isinstance(slot, int) and self._shaped.get(slot, operand.type.shape) != operand.type.shape:
                 return False
             # A leaf used twice is one value.
             if isinstance(slot, int) and types.setdefault(slot, operand.type) != operand.type:

@@ -156,5 +156,5 @@ class Reading:
 
 
 def _demands(node: Tree) -> dict[str, Any]:
-    found = {"attrs": node.attrs, "dtype": node.dtype}
+    found = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
     return {k: v for k, v in found.items() if v}

@@ -18,9 +18,9 @@ ROUNDS = (range(4), range(4, 20), range(20, 60))
 #: After a pattern has been matched, its other ways are not looked for any further than this round.
 _PATIENCE = 2
 #: A check that refuses all graphs of the rounds is climbed: graphs that get further in it are varied.
-_GENERATIONS, _CHILDREN, _PARENTS = 20, 40, 8
+_GENERATIONS, _CHILDREN, _PARENTS = 24, 60, 8
 #: Generations without a graph that gets further.
-_STALLED = 6
+_STALLED = 8
 
 #: Names of the composites the partitioner makes of each graph; None where it fails.
 Matches = Callable[[Sequence[Graph]], "list[frozenset[str] | None]"]
@@ -97,6 +97,8 @@ class _Search:
         self._raised = ""
         #: What the check may compare attributes and dtypes with.
         self._words: set[Any] = set()
+        #: Instances that have the structure.
+        self._pool: list[Instance] = []
 
     def run(self) -> Found:
         left = ways(self._pattern)
@@ -104,9 +106,7 @@ class _Search:
             if self._found.fragments and number >= _PATIENCE:
                 break
             left = [way for way in left if not self._take(way, self._made(way, seeds), number == 0)]
-            hopeless = not self._structured or self._raising == self._structured
-            if self._said and number and hopeless:
-                # No graph that was made to have its structure has it, or its check always raises.
+            if number and self._hopeless():
                 break
         if not self._found.fragments and not self._found.shadowed and self._structured > self._raising:
             self._climb()
@@ -130,11 +130,13 @@ class _Search:
 
     def _ask(self, made: Sequence[Instance]) -> None:
         """Finds out what the pattern alone makes of graphs not asked about yet."""
-        new = [m.graph for m in made if m.graph not in self._said]
-        for graph, said in zip(new, self._alone(self._pattern, new) if new else ()):
-            self._said[graph] = said
+        new = list({m.graph: m for m in made if m.graph not in self._said}.values())
+        for one, said in zip(new, self._alone(self._pattern, [m.graph for m in new]) if new else ()):
+            self._said[one.graph] = said
             self._tried += 1
             if said is not None:
+                if said.structure:
+                    self._pool.append(one)
                 self._structured += said.structure
                 self._raised = self._raised or said.raised
                 self._raising += bool(said.raised)
@@ -167,16 +169,20 @@ class _Search:
         said = self._said[made.graph]
         return said is not None and said.matched
 
+    def _hopeless(self) -> bool:
+        """Whether it is known that more graphs will not help: what TVM makes of them can't have the
+        structure, or the check always raises."""
+        if self._structured:
+            return self._raising == self._structured
+        return bool(self._said) and bool(self._never_structured())
+
     # --- climbing ----------------------------------------------------------------------------
 
     def _climb(self) -> None:
         """Varies the graphs that got furthest in the check until one is taken."""
-        pool: list[Instance] = []
-        for way in ways(self._pattern):
-            pool += [m for m in self._made(way, ROUNDS[0]) if self._structure(m)]
         best, idle = 0, 0
         for generation in range(_GENERATIONS):
-            pool = sorted(pool, key=self._progress, reverse=True)[:_PARENTS]
+            pool = sorted(self._pool, key=self._progress, reverse=True)[:_PARENTS]
             if not pool or idle >= _STALLED:
                 return
             idle = 0 if self._progress(pool[0]) > best else idle + 1
@@ -186,7 +192,6 @@ class _Search:
             hits = [m for m in children if self._fits(m)]
             if any(self._take(m.way, [m], False) for m in hits[:4]) or hits:
                 return
-            pool += [m for m in children if self._structure(m)]
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
@@ -207,10 +212,6 @@ class _Search:
             if child.graph not in self._said:
                 yield child
 
-    def _structure(self, made: Instance) -> bool:
-        said = self._said.get(made.graph)
-        return said is not None and said.structure
-
     def _progress(self, made: Instance) -> int:
         said = self._said.get(made.graph)
         return said.progress if said is not None else 0
@@ -228,17 +229,18 @@ class _Search:
                 return f"its check raises {self._raised}"
             raised = f"; it raised {self._raised}" if self._raised else ""
             return f"its check refuses all {self._structured} graphs of its structure that were tried{raised}"
-        counts = self._counts()
-        if counts:
-            return counts
-        if self._ir == "relax" and self._pattern.nodes[self._pattern.root].kind in ("item", "tuple"):
-            return "its root is no call, and FuseOpsByPattern begins at calls alone"
+        never = self._never_structured()
+        if never:
+            return never
         if all(said is None for said in self._said.values()):
             return "; ".join(self._why[:3]) or "partitioning raises"
         return f"none of the {self._tried} graphs made to have its structure has it for TVM"
 
-    def _counts(self) -> str:
-        """Where calls of the pattern have another number of arguments than TVM's, which ones."""
+    def _never_structured(self) -> str:
+        """Why TVM never finds the structure, where that is known: calls of the pattern have another number of
+        arguments than TVM's, or it begins where TVM does not look."""
+        if self._ir == "relax" and self._pattern.nodes[self._pattern.root].kind in ("item", "tuple"):
+            return "its root is no call, and FuseOpsByPattern begins at calls alone"
         for node in self._pattern.nodes:
             if node.kind != "call" or node.of is None or node.more or node.ops is None:
                 continue
