@@ -270,7 +270,7 @@ class _Instance:
         if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
             wanted = self._choose("lead's dtype word", worded)
         first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
-        others = self._shapes if plain or self._draw("pool") < 0.7 else (*op.shapes, _IMAGE)
+        others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, _IMAGE)
         pool = first or others
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]

@@ -20,7 +20,7 @@ _PATIENCE = 2
 #: A check that refuses all graphs of the rounds is climbed: graphs that get further in it are varied.
 _GENERATIONS, _CHILDREN, _PARENTS = 24, 60, 8
 #: Generations without a graph that gets further.
-_STALLED = 8
+_STALLED = 10
 
 #: Names of the composites the partitioner makes of each graph; None where it fails.
 Matches = Callable[[Sequence[Graph]], "list[frozenset[str] | None]"]
@@ -182,7 +182,8 @@ class _Search:
         """Varies the graphs that got furthest in the check until one is taken."""
         best, idle = 0, 0
         for generation in range(_GENERATIONS):
-            pool = sorted(self._pool, key=self._progress, reverse=True)[:_PARENTS]
+            # Of those that got equally far the newest: what makes no difference may have to change first.
+            pool = sorted(self._pool[::-1], key=self._progress, reverse=True)[:_PARENTS]
             if not pool or idle >= _STALLED:
                 return
             idle = 0 if self._progress(pool[0]) > best else idle + 1
