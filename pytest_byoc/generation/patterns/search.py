@@ -183,7 +183,8 @@ class _Search:
         best, idle = 0, 0
         for generation in range(_GENERATIONS):
             # Of those that got equally far the newest: what makes no difference may have to change first.
-            pool = sorted(self._pool[::-1], key=self._progress, reverse=True)[:_PARENTS]
+            self._pool = sorted(self._pool, key=self._progress)
+            pool = self._pool[-_PARENTS:][::-1]
             if not pool or idle >= _STALLED:
                 return
             idle = 0 if self._progress(pool[0]) > best else idle + 1
