@@ -2,8 +2,9 @@
 
     python benchmarks/directed.py --ir relay --python PATH_TO_PYTHON_WITH_TVM [--only dnnl,…] [--graphs 200]
 
-For each pattern table inside TVM: how many of its patterns are matched, which are not and why, and which
-share of directed graphs of ten operators contain a composite of the table. Nothing is built.
+For each pattern table inside TVM: how many of its patterns are matched, which are not and why, how many are
+met in directed graphs of ten operators, and which share of these contains a composite of the table. Nothing
+is built.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.tables import RELAX, RELAY
 from pytest_byoc.claims import Claims
-from pytest_byoc.generation.patterns import Found, search
+from pytest_byoc.generation.patterns import search
 from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph
+from pytest_byoc.operators import OPERATORS as OPERATOR_RECORDS
 from pytest_byoc.worker.client import Worker
 
 OPERATORS = 10
@@ -33,38 +36,61 @@ SECONDS = 60.0
 
 @dataclass
 class Result:
-    """patterns: of the table; found: those a graph was found for; met: those met in the directed graphs.
-    hits: directed graphs with a composite of the table. seconds: of the search, of everything else."""
+    """patterns: of the table, by what became of them: matched, shadowed (its graphs are taken by others, and
+    by it were it alone), never. operators: how many the table claims, where it has no patterns. met: patterns
+    matched in the directed graphs. hits: directed graphs with a composite of the table, or, without patterns,
+    a region. nodes: operators of a directed graph, on average. seconds: of the search, and of everything."""
 
     table: str
     patterns: int
-    found: int = 0
+    matched: int = 0
+    shadowed: int = 0
+    never: int = 0
+    operators: int = 0
     met: int = 0
     hits: int = 0
     graphs: int = 0
-    operators: float = 0.0
+    nodes: float = 0.0
     searching: float = 0.0
     seconds: float = 0.0
-    unmatched: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
 
-def directed(found: Sequence[Found], ir: str, count: int) -> list[Graph]:
-    """Graphs of ten operators, made around the fragments; each fragment gets its turn."""
-    fragments = [f.fragments[0].graph for f in found if f.fragments]
-    if not fragments:
-        return []
+def directed(fragments: Sequence[Graph], ir: str, count: int) -> list[Graph]:
+    """Graphs of ten operators, made around the fragments, each of which gets its turn; always the same."""
+    made: list[Graph] = []
+    for number, turn in enumerate(fragments):
+        wanted = count * (number + 1) // len(fragments) - len(made)
+        if wanted > 0:
+            made += _around(turn, fragments, ir, wanted, number)
+    return made
+
+
+def _around(turn: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
     made: list[Graph] = []
 
+    # One more: the first is as small as can be.
+    @seed(number)
     @settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=count + 1, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(graphs(ir=ir, min_nodes=OPERATORS, max_nodes=OPERATORS, fragments=fragments))
+    @given(graphs(ir=ir, min_nodes=OPERATORS, max_nodes=OPERATORS, fragments=fragments, turn=turn))
     def collect(graph: Graph) -> None:
         made.append(graph)
 
     collect()
-    return made
+    return made[-count:]
+
+
+def claimed(claims: Claims, ir: str) -> list[Graph]:
+    """A graph of each operator the target takes: the first of its systematic cases that is taken."""
+    found = cases(list(OPERATOR_RECORDS), ir)
+    taken: dict[str, Graph] = {}
+    for case, claim in zip(found, claims.survey(c.graph for c in found)):
+        if claim is not None and any(claim.offloaded):
+            taken.setdefault(case.operator, case.graph)
+    return list(taken.values())
 
 
 def measure(table: str, ir: str, python: str, count: int) -> Result:
@@ -78,20 +104,25 @@ def measure(table: str, ir: str, python: str, count: int) -> Result:
     try:
         claims = Claims(worker)
         patterns = claims.patterns()
-        names = {p.name for p in patterns}
-        result = Result(table, len(names))
+        result = Result(table, len(patterns))
         start = time.monotonic()
-        found = [search(p, ir, claims.composites) for p in patterns]
+        found = [search(p, ir, claims.composites, claims.alone) for p in patterns]
+        fragments = [f.fragments[0].graph for f in found if f.fragments]
+        for f in found:
+            setattr(result, f.fate, getattr(result, f.fate) + 1)
+        result.reasons = {f"{f.fate}: {f.pattern}": f.reason for f in found if f.reason}
+        if not patterns:
+            fragments = claimed(claims, ir)
+            result.operators = len(fragments)
         result.searching = time.monotonic() - start
-        matched = {f.pattern for f in found if f.fragments}
-        result.found = len(matched)
-        result.unmatched = {f.pattern: f.reason for f in found if f.pattern not in matched}
-        made = directed(found, ir, count)
+        made = directed(fragments, ir, count)
         result.graphs = len(made)
-        result.operators = sum(len(g.nodes) for g in made) / max(len(made), 1)
-        composites = [c or frozenset() for c in claims.composites(made)]
-        result.hits = sum(bool(c & names) for c in composites)
-        result.met = len(names & frozenset().union(*composites)) if composites else 0
+        result.nodes = sum(len(g.nodes) for g in made) / max(len(made), 1)
+        seen = [c for c in claims.survey(made) if c is not None]
+        names = {p.name for p in patterns}
+        result.hits = sum(bool(c.composites & names) if names else c.regions > 0 for c in seen)
+        composites = frozenset[str]().union(*(c.composites for c in seen))
+        result.met = sum(f.fate == "matched" and p.name in composites for f, p in zip(found, patterns))
         result.seconds = time.monotonic() - start
         return result
     finally:
@@ -108,20 +139,22 @@ def main() -> None:
     options = parser.parse_args()
     tables = RELAY if options.ir == "relay" else RELAX
     results = []
-    print(f"{'table':16} patterns  matched  met in graphs  graphs  with a composite  operators  seconds")
+    heads = ("patterns", "matched", "shadowed", "never", "met", "graphs", "with one", "operators", "seconds")
+    print(f"{'table':16}" + "".join(f"{head:>10}" for head in heads))
     for table in options.only.split(",") if options.only else tables:
         r = measure(table, options.ir, options.python, options.graphs)
         results.append(r)
         share = f"{r.hits / r.graphs:.1%}" if r.graphs else "-"
         print(
-            f"{r.table:16} {r.patterns:8}  {r.found:7}  {r.met:13}  {r.graphs:6}  {share:>16}  "
-            f"{r.operators:9.1f}  {r.seconds:7.0f}",
+            f"{r.table:16}{r.patterns:10}{r.matched:10}{r.shadowed:10}{r.never:10}{r.met:10}{r.graphs:10}"
+            f"{share:>10}{r.nodes:10.1f}{r.seconds:10.0f}",
             flush=True,
         )
-        for name, reason in r.unmatched.items():
+        for name, reason in r.reasons.items():
             print(f"    {name}: {reason}", flush=True)
     total = sum(r.patterns for r in results)
-    print(f"{sum(r.found for r in results)} of {total} patterns matched")
+    matched, shadowed = sum(r.matched for r in results), sum(r.shadowed for r in results)
+    print(f"of {total} patterns {matched} matched, {shadowed} shadowed, {total - matched - shadowed} never")
     if options.json:
         Path(options.json).write_text(json.dumps([asdict(r) for r in results], indent=1))
 

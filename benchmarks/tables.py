@@ -6,9 +6,14 @@ same: that is what `benchmarks/directed.py` needs.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
+import os
+import sys
 from typing import Any
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import stand_ins
 
 #: Names of the tables and the modules that register them.
 RELAY = {
@@ -16,14 +21,20 @@ RELAY = {
     "bnns": "bnns",
     "clml": "clml",
     "cmsis-nn": "cmsisnn",
+    "coreml": "coreml",
     "cublas": "cublas",
     "cudnn": "cudnn",
     "cutlass": "cutlass",
     "dnnl": "dnnl",
     "ethos-n": "ethosn",
     "ethos-u": "ethosu",
+    "shl": "shl",
     "tensorrt": "tensorrt",
 }
+#: What has no patterns, but `target.NAME` attributes of operators: by table, that name. Of the other modules
+#: beside them csinn claims operators of its own dialect, vitis_ai asks its SDK, libtorch takes what is
+#: written for it, and UMA's tables are its users'.
+ATTRIBUTES = {"coreml": "coremlcompiler"}
 RELAX = {
     "coreml": "metal.coreml",
     "cublas": "cuda.cublas",
@@ -35,6 +46,8 @@ RELAX = {
     "openclml": "adreno.clml",
     "tensorrt": "contrib.tensorrt",
 }
+#: Tables that are not partitioned in the registry's order: the module and the function that lists them.
+ORDERS = {"openclml": ("adreno.clml", "clml_pattern_table")}
 
 
 class RelayTable:
@@ -44,28 +57,26 @@ class RelayTable:
 
     def __init__(self, name: str) -> None:
         self.name = self.patterns = name
+        stand_ins.provide(name)
+        importlib.import_module("tvm.relay.op.contrib." + RELAY[name])
 
     def partition(self, mod: Any) -> Any:
         import tvm
         from tvm import relay
         from tvm.relay.op.contrib.register import get_pattern_table
 
-        importlib.import_module("tvm.relay.op.contrib." + RELAY[self.name])
         table = get_pattern_table(self.name)
         if callable(table):
             table = table()
+        compiler = ATTRIBUTES.get(self.name, self.name)
         steps = [
             relay.transform.InferType(),
-            relay.transform.MergeComposite(table),
-            relay.transform.AnnotateTarget(self.name),
+            relay.transform.MergeComposite(table or []),
+            relay.transform.AnnotateTarget(compiler),
             relay.transform.MergeCompilerRegions(),
             relay.transform.PartitionGraph(),
         ]
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(tvm.transform.PassContext(opt_level=3))
-            if self.name == "tensorrt":
-                # Its predicates read their options there.
-                stack.enter_context(tvm.target.Target("tensorrt"))
+        with tvm.transform.PassContext(opt_level=3):
             return tvm.transform.Sequential(steps)(mod)
 
 
@@ -83,6 +94,12 @@ class RelaxTable:
 
         importlib.import_module("tvm.relax.backend." + RELAX[self.name])
         patterns = get_patterns_with_prefix(self.name + ".")
+        if self.name in ORDERS:
+            # Its own pass takes them in the order of this list, not in that of the registry.
+            module, function = ORDERS[self.name]
+            listed = getattr(importlib.import_module("tvm.relax.backend." + module), function)()
+            names = {entry[0] for entry in listed}
+            patterns = [*listed, *(p for p in patterns if p.name not in names)]
         mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(mod)
         return relax.transform.MergeCompositeFunctions()(mod)
 

@@ -39,6 +39,7 @@ _PHASES = (
     "test_replay.py",
     "test_operators.py",
     "test_patterns.py",
+    "test_regions.py",
     "test_structures.py",
     "test_onnx.py",
     "test_random.py",
@@ -258,7 +259,7 @@ class ActivePlugin:
                         if self.settings.level.all_cases or not isinstance(v, Case) or v.smoke
                     ]
                     if ours:
-                        self._selections[i].plan(name, found)
+                        self._selections[i].plan(name, found, metafunc.definition.path.stem)
                 metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
                 return
         if several:
@@ -340,7 +341,9 @@ class ActivePlugin:
             selection.finished.add(item.nodeid)
         elif params is not None:
             selection.finished |= {
-                case_of(name, value) for name, value in params.params.items() if name in PARAMETERS
+                case_of(name, value, item.path.stem)
+                for name, value in params.params.items()
+                if name in PARAMETERS
             }
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

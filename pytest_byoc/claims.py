@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .evidence import Evidence, JobReport
 from .generation import data
-from .generation.patterns import Pattern, parse
+from .generation.patterns import Alone, Pattern, parse_table
 from .generation.systematic import default_case
 from .graph import Graph
 from .worker.client import Worker
@@ -46,35 +47,49 @@ class Claims:
     def survey(self, graphs: Iterable[Graph]) -> list[Claim | None]:
         """The claim on each, as of `of`; those not known yet are partitioned many in one process."""
         keyed = [(g.to_json(), g) for g in graphs]
-        new = [(k, g) for k, g in dict(keyed).items() if k not in self._known]
-        for start in range(0, len(new), _AT_ONCE):
-            self._ask(dict(new[start : start + _AT_ONCE]))
-        return [self._known[k] for k, _ in keyed]
-
-    def _ask(self, graphs: dict[str, Graph]) -> None:
-        report = self.report(list(graphs.values()))
-        regions = {m["value"]["number"]: m for m in report.messages if m.get("fact") == "regions"}
-        for number, (key, graph) in enumerate(graphs.items()):
+        new = {k: g for k, g in keyed if k not in self._known}
+        for (key, graph), message in zip(new.items(), self._each(list(new.values()), "claims", "regions")):
             self._known[key] = None
-            if number in regions:
-                seen = JobReport([regions[number]])
-                evidence = Evidence(graph, [], {}, [], seen, JobReport())
+            if message is not None:
+                evidence = Evidence(graph, [], {}, [], JobReport([message]), JobReport())
                 names = frozenset(c for r in evidence.regions for c in r["composites"])
                 self._known[key] = Claim(evidence.offloaded(), len(evidence.regions), names)
+        return [self._known[k] for k, _ in keyed]
+
+    def _each(self, graphs: list[Graph], kind: str, fact: str, **more: Any) -> list[dict[str, Any] | None]:
+        """The message with that fact on each graph, None where there is none. A graph that ends the process
+        costs the others nothing: they are asked about again."""
+        found: list[dict[str, Any] | None] = []
+        while len(found) < len(graphs):
+            some = graphs[len(found) : len(found) + _AT_ONCE]
+            report = self.report(some, kind, **more)
+            said = {m["value"]["number"]: m for m in report.messages if m.get("fact") == fact}
+            begun = [number for _, number in report.facts("begun")]
+            done = len(some) if report.died is None else max(begun, default=0) + 1
+            found += [said.get(number) for number in range(done)]
+        return found
 
     def patterns(self) -> list[Pattern]:
         """The target's patterns, as TVM has them registered; none where there is no such table."""
         simple = [default_case(name, "float32").graph for name in _COMMON]
         for _, described in self.report(simple, "patterns").facts("patterns"):
-            return [parse(d["name"], d["nodes"]) for d in described]
+            return parse_table(described)
         return []
+
+    def alone(self, pattern: Pattern, graphs: Sequence[Graph]) -> list[Alone | None]:
+        """What the pattern would take of each graph, were it the only one of its table; None where that
+        cannot be told."""
+        told = self._each(
+            list(graphs), "alone", "alone", table=pattern.table, position=pattern.position
+        )
+        return [None if m is None else Alone.of(m["value"]) for m in told]
 
     def composites(self, graphs: Sequence[Graph]) -> list[frozenset[str] | None]:
         """Names of the composites the target makes of each graph; None where partitioning fails."""
         return [None if c is None else c.composites for c in self.survey(graphs)]
 
-    def report(self, graphs: list[Graph], kind: str = "claims") -> JobReport:
+    def report(self, graphs: list[Graph], kind: str = "claims", **more: Any) -> JobReport:
         """What the worker says of partitioning the graphs: facts are numbered by their position."""
         entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in graphs]
-        self._worker.submit({"kind": kind, "graphs": entries})
+        self._worker.submit({"kind": kind, "graphs": entries, **more})
         return self._worker.collect()

@@ -10,6 +10,7 @@ from pathlib import Path
 from . import onnx_nodes
 from .claims import Claim
 from .examine import Examiner
+from .generation.neighbours import between
 from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
@@ -23,6 +24,8 @@ from .report import bundle
 from .report.words import printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
 
+#: Of patterns that no graph is taken for, in words.
+_FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 
 
@@ -107,6 +110,23 @@ class TargetSession:
                         dtypes.append(dtype)
         return self._claimed
 
+    def in_region(self, operator: str) -> Graph | None:
+        """A graph in which the target takes the operator in one region with others: the largest found, of
+        its patterns' graphs and of its neighbours among what the target takes; None where there is none."""
+        claimed = self.claimed()
+        found = [g for g in self.fragments() if operator in g.operators]
+        for dtype in claimed[operator][:2]:
+            found += between(operator, dtype, list(claimed), self.ir)
+        best, size = None, 1.0
+        for graph, claim in zip(found, self.examiner.claims.survey(found)):
+            if claim is None or not claim.regions:
+                continue
+            taken = [n.op for n, t in zip(graph.nodes, claim.offloaded) if t]
+            # Operators per region: more than one, so that one of the regions has several.
+            if operator in taken and len(taken) / claim.regions > size:
+                best, size = graph, len(taken) / claim.regions
+        return best
+
     def check_case(self, case: Case) -> Verdict:
         """`check` of a systematic case. What the target takes of all of them is found out first:
         that costs milliseconds a graph, and those it takes nothing of need no more."""
@@ -120,9 +140,9 @@ class TargetSession:
         if self._patterns is None:
             found = self.examiner.claims.patterns()
             chosen = set(self.settings.operators)
-            self._patterns = {p.name: p for p in found if made_of(p, chosen, self.ir)}
+            self._patterns = {p.label: p for p in found if made_of(p, chosen, self.ir)}
             if self.settings.left_out:
-                self.left_out_patterns = [p.name for p in found if p.name not in self._patterns]
+                self.left_out_patterns = [p.label for p in found if p.label not in self._patterns]
         return list(self._patterns)
 
     def found(self, name: str) -> Found:
@@ -130,10 +150,11 @@ class TargetSession:
         self.patterns()
         assert self._patterns is not None
         if name not in self._found:
-            found = search(self._patterns[name], self.ir, self.examiner.claims.composites)
+            claims = self.examiner.claims
+            found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
             self._found[name] = found
             if not found.fragments:
-                self.record.not_checked.append(f"pattern {name} is never matched: {found.reason}")
+                self.record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
         return self._found[name]
 
     def fragments(self) -> list[Graph]:

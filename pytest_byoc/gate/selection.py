@@ -17,12 +17,13 @@ from .waivers import matches, may_start_with
 PARAMETERS = ("byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
 
 
-def case_of(parameter: str, value: Any) -> str:
-    """The id of the case a test examines, or what the ids of its cases start with."""
+def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
+    """The id of the case a test examines, or what the ids of its cases start with. file: the stem of the
+    test's file, where several have the parameter."""
     if parameter == "byoc_case":
         return str(value.id)
     if parameter == "byoc_operator":
-        return f"random[{value}]"
+        return f"{'region' if file == 'test_regions' else 'random'}[{value}]"
     if parameter == "byoc_pattern":
         return f"{value}["
     return value.name if isinstance(value, Path) else str(value)
@@ -39,14 +40,14 @@ class Selection:
     finished: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
 
-    def plan(self, parameter: str, values: Iterable[Any]) -> None:
+    def plan(self, parameter: str, values: Iterable[Any], file: str = "test_random") -> None:
         self.parameters.add(parameter)
-        self.planned.update(case_of(parameter, v) for v in values)
+        self.planned.update(case_of(parameter, v, file) for v in values)
 
     def leave_out(self, operators: Iterable[str], patterns: Iterable[str]) -> None:
         """What --byoc-operators kept from being generated."""
         for operator in operators:
-            self.left_out |= {f"{operator}[", f"random[{operator}]"}
+            self.left_out |= {f"{operator}[", f"random[{operator}]", f"region[{operator}]"}
         self.left_out |= {f"{pattern}[" for pattern in patterns}
 
     def not_run(self) -> NotRun:

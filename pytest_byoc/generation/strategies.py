@@ -30,6 +30,7 @@ def graphs(
     focus: str | None = None,
     prefer: Sequence[str] = (),
     fragments: Sequence[Graph] = (),
+    turn: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
     """Graphs of 1 to `max_nodes` operators.
@@ -37,15 +38,16 @@ def graphs(
     operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
     focus: an operator each graph holds. prefer: operators that are to be more likely (those a target
     takes). fragments: graphs of which each has at least one as a part (those that match a target's
-    patterns); they count as their operators do. dtypes: of the first value, the first being the most likely;
-    every operator is only applied to dtypes TVM's own build runs. Raises KeyError for an unknown operator.
+    patterns); they count as their operators do. turn: the fragment that each graph holds. dtypes: of the
+    first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
+    runs. Raises KeyError for an unknown operator.
     """
     names = tuple(n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs())
     if not names:
         raise ValueError("no operator to make graphs of")
     rng = draw(st.randoms(use_true_random=False))
     count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
-    must = rng.randrange(count) if focus or fragments else -1
+    must = rng.randrange(count) if focus or fragments or turn else -1
     growing = Growing(rng, names, ir, tuple(n for n in names if n in prefer))
     growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
     builder = growing.builder
@@ -53,10 +55,13 @@ def graphs(
         due = 0 <= must <= len(builder.nodes)
         # The focus keeps its place: a fragment may not fill the graph before it.
         left = count - len(builder.nodes) - (focus is not None and must >= 0)
-        if fragments and ((due and not focus) or chance(rng, 3)):
+        wanted = due and not focus
+        if (fragments or turn) and (wanted or chance(rng, 3)):
             # One that fits into what is left, or else whichever: it must be there.
             small = [f for f in fragments if len(f.nodes) <= left]
-            if small or (due and not focus):
+            if wanted and turn is not None:
+                small = [turn]
+            if small or wanted:
                 growing.add_part(one(rng, small or fragments))
                 must = -1 if not focus else must
                 continue

@@ -219,7 +219,8 @@ def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
 
 
 def _transpose_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
-    shape = (x.shape[1], chosen["channels"], *chosen["kernel_size"])
+    _, c, _ = convolution.image(x, chosen["data_layout"])
+    shape = (c, chosen["channels"], *chosen["kernel_size"])
     return _with_parameters(x, _data(WEIGHT, shape, chosen["kernel_dtype"]), chosen)
 
 
@@ -234,8 +235,8 @@ def _transpose_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Ten
 
 _CONV2D = _named(convolution.OPERATORS, "nn.conv2d")
 _TRANSPOSE = _named(transposed.OPERATORS, "nn.conv2d_transpose")
-#: Of the parameters of nn.conv2d_transpose, what TVM's LLVM build has here.
-_ONLY = {"data_layout": ("NCHW",), "kernel_layout": ("IOHW",), "groups": (1,)}
+#: Of the parameters of nn.conv2d_transpose, what TVM has here. Of the layouts its LLVM build has NCHW.
+_ONLY = {"data_layout": ("NCHW", "NHWC"), "kernel_layout": ("IOHW",), "groups": (1,)}
 _DENSE = _named(matrix.OPERATORS, "nn.dense")
 _BATCH = _named(matrix.OPERATORS, "nn.batch_matmul")
 
@@ -295,7 +296,7 @@ OPERATORS: Tuple[Operator, ...] = (
             _ZERO_POINTS,
             _kernel_scale("channels"),
         ),
-        relay=Lowering("qnn.conv2d_transpose", _transpose_relay),
+        relay=Lowering("qnn.conv2d_transpose", _transpose_relay, unbuilt={"data_layout": ("NHWC",)}),
     ),
     _product(
         "qnn.batch_matmul",

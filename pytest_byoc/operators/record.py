@@ -172,14 +172,19 @@ class Operator:
         """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
         IR takes)."""
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
-        only = lowering.only if ir in self.irs() else {}
-        unbuilt = lowering.unbuilt
-        if not only and not unbuilt:
+        return self._narrowed(lowering.only if ir in self.irs() else {}, lowering.unbuilt)
+
+    def taken(self, ir: str) -> Operator:
+        """The operator with the parameters' values that the IR takes, be it that TVM builds them or not."""
+        return self._narrowed(getattr(self, ir).only, {})
+
+    def _narrowed(self, only: Mapping[str, Sequence[Any]], left_out: Mapping[str, Sequence[Any]]) -> Operator:
+        if not only and not left_out:
             return self
 
         def narrowed(p: Parameter) -> Parameter:
-            known = p.name in only or p.name in unbuilt
-            return p.narrowed(only.get(p.name), unbuilt.get(p.name, ())) if known else p
+            known = p.name in only or p.name in left_out
+            return p.narrowed(only.get(p.name), left_out.get(p.name, ())) if known else p
 
         return replace(self, parameters=tuple(narrowed(p) for p in self.parameters))
 

@@ -334,7 +334,8 @@ OPERATORS: Tuple[Operator, ...] = (
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),
         accepts=lambda x: any(d > 1 for d in x.shape) and x.size > 0,
-        shapes=tuple(s for s in SHAPES if s != (1,)),
+        # The last one falls into query, key and value.
+        shapes=(*(s for s in SHAPES if s != (1,)), (2, 4, 6)),
         tuple_result=True,
     ),
     _moving("squeeze", _squeeze_infer, call("squeeze"), Parameter("axis", _squeezed)),

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping
 
 from ..checks import CHECKS
 from ..graph import Graph
-from . import onnx_nodes, patterns
+from . import matching, onnx_nodes, patterns
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
@@ -171,6 +171,9 @@ class TargetRole(Role):
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
             return
+        if job["kind"] == "alone":
+            self._alone(job, reporter)
+            return
         graph = Graph.from_dict(job["graph"])
         run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
         poison_allocations()
@@ -198,14 +201,37 @@ class TargetRole(Role):
                 names += [region["compiler"] for region in run.regions()["regions"]]
             except Exception as e:
                 run.failed(e)
-        tables = (self._ir.pattern_table(name) for name in dict.fromkeys(names))
-        table: List[Any] = next((t for t in tables if t), [])
-        described = [{"name": name, "nodes": patterns.describe(p)} for name, p in table]
-        reporter.send({"fact": "patterns", "executor": None, "value": described})
+        for name in dict.fromkeys(names):
+            table = self._ir.pattern_table(name)
+            if table:
+                described = [{"name": n, "table": name, "nodes": patterns.describe(p)} for n, p, _ in table]
+                reporter.send({"fact": "patterns", "executor": None, "value": described})
+                return
+
+    def _alone(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        """What one pattern would match of many graphs, were it the only one of its table."""
+        entries = job["graphs"]
+        table = self._ir.pattern_table(job["table"])
+        for number, entry in enumerate(entries):
+            reporter.send({"fact": "begun", "executor": None, "value": number})
+            graph = Graph.from_dict(entry["graph"])
+            reporter.stage("partition")
+            try:
+                module, _ = self._ir.lower(graph, entry["constants"])
+                if number == 0 and not table:
+                    # Registered by partitioning, as in _patterns.
+                    self.target.partition(module)
+                    table = self._ir.pattern_table(job["table"])
+                value = matching.alone(self._ir, module, table[job["position"]][2])
+            except Exception as e:
+                reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
+                continue
+            reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
 
     def _claims(self, graphs: List[Any], reporter: Reporter) -> None:
         """Partitions many graphs and says what is offloaded of each."""
         for number, entry in enumerate(graphs):
+            reporter.send({"fact": "begun", "executor": None, "value": number})
             job = {"inputs": [], "constants": entry["constants"]}
             run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
             try:

@@ -46,13 +46,16 @@ def product(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) ->
 def conv2d_transpose(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> np.ndarray:
     """Every element of x spreads the kernel, a tap at a time."""
     x, w = _centred(arrays)
-    y = np.zeros(outs[0].shape, np.int32)
+    last = a["data_layout"] == "NHWC"
+    x = x.transpose(0, 3, 1, 2) if last else x
+    n, channels, height, width = (outs[0].shape[i] for i in ((0, 3, 1, 2) if last else range(4)))
+    y = np.zeros((n, channels, height, width), np.int32)
     (top, left, _, _), (sh, sw) = a["padding"], a["strides"]
     for i, j, p, q in itertools.product(*map(range, x.shape[2:] + w.shape[2:])):
         row, column = i * sh + p - top, j * sw + q - left
         if 0 <= row < y.shape[2] and 0 <= column < y.shape[3]:
             y[:, :, row, column] += x[:, :, i, j].dot(w[:, :, p, q]).astype(np.int32)
-    return y
+    return y.transpose(0, 2, 3, 1) if last else y
 
 
 PLAIN: dict[str, Any] = {

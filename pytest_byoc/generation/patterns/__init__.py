@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from .instance import NoInstance, instance, made_of
-from .near_misses import near_misses, spread
-from .search import Found, Fragment, search
-from .tree import Pattern, parse, ways
+from .instance import Instance, instance
+from .near_misses import kind, near_misses, spread
+from .reading import NoInstance, made_of
+from .search import Alone, Found, Fragment, search
+from .tree import Pattern, parse, parse_table, ways
 
 __all__ = [
+    "Alone",
     "Found",
     "Fragment",
+    "Instance",
     "NoInstance",
     "Pattern",
     "instance",
+    "kind",
     "made_of",
     "near_misses",
     "parse",
+    "parse_table",
     "search",
     "spread",
     "ways",

@@ -2,69 +2,102 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from ...graph import Graph, TensorType
 from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
-from ...operators.record import BIAS, CONSTANT, LEAD, WEIGHT, Operand, Operator, TypeRuleError
+from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Operator, TypeRuleError
 from ..builder import Builder, choose_parameters
+from .draws import Draws
+from .reading import NoInstance, Reading, returns_tuple, takes_tuple
 from .tree import Pattern, Tree, Way
 
+T = TypeVar("T")
+
 #: Attempts to choose an operator's parameters so that its operands fit what is there.
-_TRIES = 60
+_TRIES = 30
+#: Attempts at a whole graph: an operator chosen early may leave none for a later one.
+_ATTEMPTS = 12
+#: A batch of one, as many a target takes alone.
+_IMAGE = (1, 4, 7, 6)
 #: Larger values are avoided: results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
 
-class NoInstance(Exception):
-    """Raised where no graph can be made for a pattern; the message says why."""
+class _NoFit(NoInstance):
+    """As NoInstance, but other choices may do."""
 
 
-def records(ir: str, name: str) -> list[Operator]:
-    """The records that lower to an IR's operator of that name, its namesake first."""
-    found = [op for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
-    return sorted(found, key=lambda op: op.name != name)
+@dataclass(frozen=True)
+class Instance:
+    """A graph and how it came about, so that it can be made again with some of its choices changed. draws:
+    names of the choices. changed: numbers from 0 to 1, by name. words: values that were preferred."""
+
+    way: Way
+    seed: int
+    attempt: int
+    changed: Mapping[str, float]
+    graph: Graph
+    draws: tuple[str, ...]
+    words: frozenset[Any] = frozenset()
 
 
-def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
-    """Whether each call of a pattern may be of one of these operators, or of none that is known."""
-    for node in pattern.nodes:
-        known = [op.name for name in node.ops or () for op in records(ir, name)]
-        if node.kind == "call" and known and not set(known) & set(operators):
-            return False
-    return True
+def instance(
+    pattern: Pattern, way: Way, ir: str, seed: int, words: frozenset[Any] = frozenset()
+) -> Instance:
+    """One graph; with seed 0 every choice is the default if that will do, with others it is drawn.
 
-
-def instance(pattern: Pattern, way: Way, ir: str, seed: int) -> Graph:
-    """One graph; with seed 0 every choice is the default, with others it is drawn.
-
-    Raises NoInstance.
+    words: values of attributes and dtypes that are to be more likely. Raises NoInstance.
     """
-    return _Instance(pattern, way, ir, seed).graph()
+    for attempt in range(_ATTEMPTS):
+        try:
+            return varied(pattern, way, ir, seed, attempt, {}, words)
+        except _NoFit as e:
+            why = e
+    raise NoInstance(str(why))
+
+
+def varied(
+    pattern: Pattern, way: Way, ir: str, seed: int, attempt: int, changed: Mapping[str, float],
+    words: frozenset[Any],
+) -> Instance:
+    """The graph that `instance` makes of this seed at this attempt, with some choices changed. Raises
+    NoInstance."""
+    draws = Draws(f"{pattern.label} {sorted(way.items())} {seed} {attempt}", changed)
+    plain = seed == 0 and attempt == 0 and not changed
+    graph = _Instance(pattern, way, ir, seed, plain, draws, words).graph()
+    return Instance(way, seed, attempt, changed, graph, tuple(draws.used), words)
 
 
 class _Instance:
-    def __init__(self, pattern: Pattern, way: Way, ir: str, seed: int) -> None:
-        self._pattern, self._way, self._ir = pattern, way, ir
-        self._seed, self._random = seed, random.Random(f"{pattern.name} {sorted(way.items())} {seed}")
+    def __init__(
+        self, pattern: Pattern, way: Way, ir: str, seed: int, plain: bool, draws: Draws,
+        words: frozenset[Any],
+    ) -> None:
+        self._pattern, self._reading, self._ir = pattern, Reading(pattern, way, ir), ir
+        self._seed, self._plain, self._draws, self._words = seed, plain, draws, words
         self._builder = Builder(seed=seed + 1)
+        self._choosing = ""
+        self._chosen: dict[tuple[str, TensorType], Mapping[str, Any]] = {}
         self._values: dict[int, tuple[str, ...]] = {}
-        #: How many results a call must have, by its number: those that the pattern takes of it.
-        self._least = self._items()
+        #: Shapes that are demanded of leaves.
+        self._shaped: dict[int, tuple[int, ...]] = {}
         #: The fewest operands an operator was seen to take.
         self._wanted: dict[str, int] = {}
+        #: A value of an attribute that is demanded and not among those the record chooses from.
+        self._missing = ""
         #: How often a parameter is left at its default: checks refuse what is odd in several ways.
-        self._plainness = self._random.choice((0.9, 0.7, 0.4))
+        self._plainness = self._draws.choice("plainness", (0.9, 0.7, 0.4))
         #: The dtype new values have, where the operator takes it: one that all operators take, if any.
-        self._dtype = self._common_dtype()
+        self._dtype = self._common_dtype(self._reading.common_dtypes())
         #: Shapes that the choosiest of the operators takes: others mostly take them too.
-        self._shapes = self._choosiest_shapes()
+        self._shapes = self._reading.shapes()
 
     def graph(self) -> Graph:
-        root, demands = self._resolve(self._pattern.root)
+        root, demands = self._reading.resolve(self._pattern.root)
         if self._pattern.nodes[root].kind not in ("call", "item", "tuple"):
             raise NoInstance("the pattern matches values that no operator makes")
         outputs = self._visit(root, demands)
@@ -74,66 +107,15 @@ class _Instance:
 
     # --- walking the pattern -----------------------------------------------------------------
 
-    def _items(self) -> dict[int, int]:
-        least: dict[int, int] = {}
-        for node in self._pattern.nodes:
-            if node.kind == "item" and node.of is not None:
-                of, _ = self._resolve(node.of[0])
-                least[of] = max(least.get(of, 0), (node.index or 0) + 1)
-        return least
-
-    def _operators(self) -> list[list[Operator]]:
-        """For each call, the records it may be of."""
-        found: list[list[Operator]] = []
-
-        def visit(number: int) -> None:
-            number, _ = self._resolve(number)
-            node = self._pattern.nodes[number]
-            if node.kind == "call" and node.ops is not None:
-                name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
-                found.append(records(self._ir, name))
-            for part in node.of or ():
-                visit(part)
-
-        visit(self._pattern.root)
-        return [ops for ops in found if ops]
-
-    def _choosiest_shapes(self) -> tuple[tuple[int, ...], ...]:
-        def ranks(ops: list[Operator]) -> int:
-            return len({len(s) for op in ops for s in op.shapes})
-
-        ops = min(self._operators(), key=ranks, default=[])
-        return tuple(s for op in ops for s in op.shapes)
-
-    def _common_dtype(self) -> str | None:
-        taken = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
-        order = dict.fromkeys(d for found in taken for d in found)
-        common = [d for d in order if all(d in found for found in taken)]
+    def _common_dtype(self, common: list[str]) -> str | None:
         if not common:
             return None
         # float32 and float16 are what most tables are written for.
-        plain = self._seed == 0 or self._random.random() < 0.4
-        return common[0] if plain else self._random.choice(common[:3] + common)
-
-    def _resolve(self, number: int) -> tuple[int, dict[str, Any]]:
-        """The node that is matched in the end, and what is demanded of it on the way there."""
-        demands: dict[str, Any] = {}
-        while True:
-            node = self._pattern.nodes[number]
-            if node.kind == "or":
-                assert node.of is not None
-                number = node.of[self._way.get(number, 0)]
-            elif node.kind == "and":
-                # Of two patterns that both hold the one that is built is the more telling one.
-                assert node.of is not None
-                left = self._pattern.nodes[node.of[0]].kind in ("wildcard", "constant")
-                number = node.of[1 if left else 0]
-            elif node.kind == "with":
-                assert node.of is not None
-                demands = {**_demands(node), **demands}
-                number = node.of[0]
-            else:
-                return number, demands
+        worded = [d for d in common if d in self._words]
+        if worded and not self._plain and self._draws.random("worded dtype") < 0.5:
+            return self._draws.choice("dtype word", worded)
+        plain = self._plain or self._draws.random("plain dtype") < 0.4
+        return common[0] if plain else self._draws.choice("dtype", common[:3] + common)
 
     def _visit(self, number: int, demands: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Names of the values of a node that is a call, a tuple or an item of one."""
@@ -142,9 +124,12 @@ class _Instance:
         node = self._pattern.nodes[number]
         if node.kind == "item":
             assert node.of is not None
-            of, inner = self._resolve(node.of[0])
+            of, inner = self._reading.resolve(node.of[0])
             if self._pattern.nodes[of].kind != "call":
                 raise NoInstance("an item is taken of a tuple that no operator makes")
+            if not any(returns_tuple(op) for op in self._reading.candidates(of)):
+                name = self._reading.name(of)
+                raise NoInstance(f"an item is taken of what {name} returns, which is no tuple")
             values = self._visit(of, inner)
             if (node.index or 0) >= len(values):
                 raise NoInstance(f"item {node.index} is taken of {len(values)}")
@@ -152,31 +137,29 @@ class _Instance:
         elif node.kind == "call":
             made = self._call(number, node, demands or {})
         elif node.kind == "tuple" and node.of is not None:
-            made = tuple(v for part in node.of for v in self._visit(*self._resolve(part)))
+            made = tuple(v for part in node.of for v in self._visit(*self._reading.resolve(part)))
         else:
             raise NoInstance(_unusable(node))
         self._values[number] = made
         return made
 
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
-        if node.ops is None:
-            raise NoInstance("the pattern calls something that is no operator, a PrimFunc for one")
-        name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
-        candidates = records(self._ir, name)
-        if not candidates:
-            raise NoInstance(f"the operator {name} has no record")
+        name = self._reading.name(number)
+        candidates = self._reading.candidates(number)
         # Several records may be written with one operator of the IR: each gets its turn at being first.
         turn = self._seed % len(candidates)
         candidates = candidates[turn:] + candidates[:turn]
         slots, more = self._slots(node)
-        demands = {**demands, "results": self._least.get(number, 1)}
+        demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:
-            made = self._apply(op, slots, more or node.more, demands)
+            made = self._apply(number, op, slots, more or node.more, demands)
             if made is not None:
                 return made
         if not more and not node.more and self._wanted.get(name, 0) > len(slots):
             raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
-        raise NoInstance(f"no parameters of {name} fit the operands the pattern gives it")
+        if self._missing:
+            raise _NoFit(f"the pattern demands what the record of {name} does not have: {self._missing}")
+        raise _NoFit(f"no parameters of {name} fit the operands the pattern gives it")
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
         """Arguments of a call, tuples spread out: a value's name, or the number of a leaf. And whether
@@ -186,10 +169,12 @@ class _Instance:
         slots: list[str | int] = []
         more = False
         for part in node.of:
-            number, demands = self._resolve(part)
+            number, demands = self._reading.resolve(part)
             inner = self._pattern.nodes[number]
             if inner.kind in ("wildcard", "constant", "variable"):
                 slots.append(number)
+                if demands.get("shape") and all(isinstance(d, int) for d in demands["shape"]):
+                    self._shaped[number] = tuple(demands["shape"])
             elif inner.kind == "tuple":
                 fields = inner.of
                 more |= fields is None
@@ -199,32 +184,58 @@ class _Instance:
                 # Something an operator takes that is no tensor; the record's lowering supplies it.
                 slots.append(number)
             else:
-                slots.append(self._visit(number, demands)[0])
+                several = inner.kind == "call" and all(map(returns_tuple, self._reading.candidates(number)))
+                if several and (len(node.of) > 1 or not takes_tuple(node, self._ir)):
+                    raise NoInstance(
+                        f"{self._reading.name(number)} returns a tuple, of which the pattern takes no item"
+                    )
+                made = self._visit(number, demands)
+                slots += made if several else made[:1]
         return slots, more
 
     # --- applying an operator ----------------------------------------------------------------
 
     def _apply(
-        self, op: Operator, slots: Sequence[str | int], more: bool, demands: Mapping[str, Any]
+        self, number: int, op: Operator, slots: Sequence[str | int], more: bool, demands: Mapping[str, Any]
     ) -> tuple[str, ...] | None:
-        """Names of the results; None where nothing fits."""
+        """Names of the results of a call; None where nothing fits."""
         given = [self._given(s) for s in slots]
+        only = given[0] if len(slots) == 1 else None
+        if only is not None and not self._takes(op, self._builder.types[only]):
+            return None
+        since = len(self._draws.used)
         for attempt in range(_TRIES):
-            plain = self._seed == 0 and attempt == 0
-            x = self._first(op, given, demands, plain)
+            plain = self._plain and attempt == 0
+            self._draws.forget(since)
+            self._choosing = f"{number} {op.name} {attempt}"
+            x = self._first(op, slots, given, demands, plain)
             if x is None:
                 continue
             shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
-            chosen = choose_parameters(
+            shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
+            chosen = self._again(op, x, attempt) or choose_parameters(
                 op, x, lambda n, c: self._pick(n, c, demands, plain, shapes)  # noqa: B023
             )
             operands = op.operands(x, chosen)
-            name = getattr(op, self._ir).op
-            self._wanted[name] = min(self._wanted.get(name, len(operands)), len(operands))
-            if not self._fits(op, operands, chosen, given, slots, more, demands):
+            ir_name = getattr(op, self._ir).op
+            self._wanted[ir_name] = min(self._wanted.get(ir_name, len(operands)), len(operands))
+            if not self._fits(number, op, operands, chosen, given, slots, more, demands):
                 continue
+            self._chosen[op.name, x] = chosen
             return self._node(op, operands, chosen, given, slots)
         return None
+
+    def _again(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
+        """What was chosen for the operator before, of such an operand: parts of a pattern are often alike."""
+        before = self._chosen.get((op.name, x))
+        return before if attempt == 0 and before and self._draw("again") < 0.6 else None
+
+    def _draw(self, what: str) -> float:
+        """A number for something to be chosen of the operator at hand."""
+        return self._draws.random(f"{self._choosing} {what}")
+
+    def _choose(self, what: str, found: Sequence[T]) -> T:
+        return self._draws.choice(f"{self._choosing} {what}", found)
 
     def _given_type(self, slot: str | int) -> TensorType | None:
         """The type of a constant whose value the pattern gives."""
@@ -241,25 +252,31 @@ class _Instance:
         return self._values[slot][0] if slot in self._values else None
 
     def _first(
-        self, op: Operator, given: Sequence[str | None], demands: Mapping[str, Any], plain: bool
+        self, op: Operator, slots: Sequence[str | int], given: Sequence[str | None],
+        demands: Mapping[str, Any], plain: bool,
     ) -> TensorType | None:
         """A type for the first operand."""
         fixed = [self._builder.types[g] for g in given if g is not None]
-        if fixed and (plain or self._random.random() < 0.7):
-            x = fixed[0] if plain else self._random.choice(fixed)
-            return x if x.dtype in runnable(op, self._ir) and op.accepts(x) else None
+        if fixed and (plain or self._draw("fixed") < 0.7):
+            x = fixed[0] if plain else self._choose("lead", fixed)
+            return x if self._takes(op, x) else None
         allowed = runnable(op, self._ir)
         if not allowed:
             return None
         wanted = demands.get("dtype") or self._dtype
         if wanted not in allowed:
-            wanted = allowed[0] if plain else self._random.choice(allowed)
-        pool = self._shapes if plain or self._random.random() < 0.8 else op.shapes
+            wanted = allowed[0] if plain else self._choose("lead's dtype", allowed)
+        worded = [d for d in allowed if d in self._words]
+        if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
+            wanted = self._choose("lead's dtype word", worded)
+        first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
+        others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, _IMAGE)
+        pool = first or others
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
             return None
-        return TensorType(shapes[0] if plain else self._random.choice(shapes), wanted)
+        return TensorType(shapes[0] if plain else self._choose("shape", shapes), wanted)
 
     def _pick(
         self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,
@@ -275,15 +292,25 @@ class _Instance:
             same = [v for found in values for v in found if _thawed(v) == wanted]
             if same:
                 return same[0]
-        if not plain and "channel" in classes and self._random.random() < 0.5:
+            self._missing = f"no {name}={wanted!r}"
+        if not plain and "channel" in classes and self._draw("channel") < 0.5:
             # The other operand of an addition after a convolution: mostly a bias.
-            return self._random.choice(classes["channel"])
-        if plain or self._random.random() < self._plainness:
+            return self._choose("which channel", classes["channel"])
+        single = (v for found in values for v in found if isinstance(v, (str, float, int)))
+        worded = [v for v in single if not isinstance(v, bool) and v in self._words]
+        if worded and not plain and self._draw(f"{name} worded") < 0.5:
+            return self._choose(f"{name} word", worded)
+        drawn = 0.0 if plain else self._draw(name)
+        if drawn < self._plainness:
             return values[0][0]
-        return self._random.choice(self._random.choice(values))
+        # One number chooses the class and the value in it.
+        place = (drawn - self._plainness) / (1 - self._plainness) * len(values)
+        found = values[int(place)]
+        return found[int((place - int(place)) * len(found))]
 
     def _fits(
         self,
+        number: int,
         op: Operator,
         operands: Sequence[Operand],
         chosen: Mapping[str, Any],
@@ -306,6 +333,8 @@ class _Instance:
             wanted = self._given_type(slot)
             if wanted is not None and wanted != operand.type:
                 return False
+            if isinstance(slot, int) and self._shaped.get(slot, operand.type.shape) != operand.type.shape:
+                return False
             # A leaf used twice is one value.
             if isinstance(slot, int) and types.setdefault(slot, operand.type) != operand.type:
                 return False
@@ -319,7 +348,13 @@ class _Instance:
             return False
         if demands.get("dtype") not in (None, results[0].dtype) or len(results) < demands["results"]:
             return False
+        for users in self._reading.uses.get(number, ()):
+            if users and not any(self._takes(user, results[0]) for user in users):
+                return False
         return sum(t.size for t in results) <= _MAX_ELEMENTS
+
+    def _takes(self, op: Operator, x: TensorType) -> bool:
+        return x.dtype in runnable(op, self._ir) and op.accepts(x)
 
     def _node(
         self,
@@ -345,17 +380,21 @@ class _Instance:
     def _leaf(self, op: Operator, operand: Operand, node: Tree | None) -> str:
         low, high = op.domain if op.domain and operand.role == LEAD else operand.range()
         constant = operand.role in (WEIGHT, BIAS, CONSTANT)
+        data = operand.data
+        wild = node is not None and node.kind == "wildcard" and not self._plain
         if node is not None and node.kind in ("constant", "variable"):
             constant = node.kind == "constant"
-        make = self._builder.constant if constant else self._builder.input
+        elif wild and operand.role in (WEIGHT, BIAS) and self._draw(f"{operand.role} input") > 0.8:
+            constant = False
         if node is not None and node.data is not None:
-            return make(operand.type, low, high, node.data if operand.type.shape else node.data[0])
-        return make(operand.type, low, high, operand.data)
-
-
-def _demands(node: Tree) -> dict[str, Any]:
-    found = {"attrs": node.attrs, "dtype": node.dtype}
-    return {k: v for k, v in found.items() if v}
+            data = node.data if operand.type.shape else node.data[0]
+        name = (self._builder.constant if constant else self._builder.input)(operand.type, low, high, data)
+        if wild and operand.role in (LEAD, DATA) and self._draw(f"{operand.role} made") > 0.85:
+            # A value some other operator makes. It keeps within the range, or the domain.
+            op = OPERATORS["abs"]
+            if operand.type.dtype in runnable(op, self._ir) and high >= -low:
+                return self._builder.node("abs", [name], {})[0]
+        return name
 
 
 def _thawed(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ...graph import Graph, GraphFormatError, Node, Source, TensorType
 from ...operators import OPERATORS
@@ -21,18 +21,41 @@ from ...operators.record import (
     default_range,
 )
 
+#: What is off by the first word of a label; an attribute else.
+_KINDS = {
+    "input": "constness", "constant": "constness", "rank": "rank", "returned": "consumer", "swapped": "order"
+}
 #: Dtypes a graph is changed to, where all of its operators take them.
 _OTHER_DTYPES = ("float64", "float16", "int32", "int8")
 
 
-def spread(found: Sequence[tuple[str, Graph]], limit: int) -> list[tuple[str, Graph]]:
-    """At most `limit` of them, from the whole length of the list."""
-    step = max(len(found) / limit, 1.0)
-    return [found[int(i * step)] for i in range(min(limit, len(found)))]
+T = TypeVar("T")
+
+
+def kind(label: str) -> str:
+    """What is off in the near miss of that label: attribute, dtype, constness, rank, consumer or order."""
+    word = label.partition("_")[0]
+    return {**dict.fromkeys(_OTHER_DTYPES, "dtype"), **_KINDS}.get(word, "attribute")
+
+
+def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
+    """At most `limit` of (kind, what is found): the kinds in turn, and each from its whole length."""
+    kinds: dict[str, list[T]] = {}
+    for name, one in found:
+        kinds.setdefault(name, []).append(one)
+    shares = dict.fromkeys(kinds, 0)
+    left = min(limit, len(found))
+    while left:
+        for name in kinds:
+            if left and shares[name] < len(kinds[name]):
+                shares[name] += 1
+                left -= 1
+    return [some[i * len(some) // shares[name]] for name, some in kinds.items() for i in range(shares[name])]
 
 
 def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
-    """(what is off, the graph): an attribute, the dtype, constness, a consumer, the operands' order."""
+    """(what is off, the graph): an attribute, the dtype, constness, the rank, a consumer, the operands'
+    order."""
     seen = {graph}
     for label, changed in _all(graph, ir):
         if changed is not None and changed not in seen:
@@ -46,6 +69,8 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
             yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
     for dtype in _OTHER_DTYPES:
         yield dtype, _with_dtype(graph, dtype, ir)
+    for shape in _other_ranks(graph):
+        yield f"rank_{len(shape)}", _with_rank(graph, shape)
     for source in graph.constants:
         if not _must_be_constant(graph, source.name):
             yield f"input_{source.name}", _moved(graph, source, constant=False)
@@ -196,6 +221,40 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         op = OPERATORS[node.op]
         taken = runnable(op, ir)
         if not any(changed.type_of(n).dtype in taken for n in node.inputs):
+            return None
+    return changed
+
+
+def _other_ranks(graph: Graph) -> list[tuple[int, ...]]:
+    """Shapes of another rank for the first input, with as many elements where it has one to take off."""
+    shape = graph.inputs[0].type.shape if graph.inputs else ()
+    return [(1, *shape), *([shape[1:]] if shape else [])]
+
+
+def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
+    """The graph with the first input, and what has its shape, of another rank; None where an operator does
+    not take that."""
+    old = graph.inputs[0].type.shape
+
+    def change(s: Source) -> Source:
+        return replace(s, type=TensorType(shape, s.type.dtype), data=None) if s.type.shape == old else s
+
+    try:
+        changed = _retyped(
+            Graph(
+                tuple(map(change, graph.inputs)), tuple(map(change, graph.constants)), graph.nodes,
+                graph.outputs,
+            ),
+            {},
+        )
+    except GraphFormatError:
+        return None
+    if changed is None:
+        return None
+    for node in changed.nodes:
+        op = OPERATORS[node.op]
+        # A type rule may say nothing of ranks that the operator does not take.
+        if not op.accepts(changed.type_of(node.inputs[_lead(op, changed, node)])):
             return None
     return changed
 

@@ -34,17 +34,23 @@ class Tree:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern of a target's table. nodes: parts before the whole, the root last."""
+    """A pattern of a target's table. nodes: parts before the whole, the root last. table: the name it is
+    registered under; position: its place there. label: tells patterns of one name apart."""
 
     name: str
     nodes: tuple[Tree, ...]
+    table: str = ""
+    position: int = 0
+    label: str = ""
 
     @property
     def root(self) -> int:
         return len(self.nodes) - 1
 
 
-def parse(name: str, described: Sequence[Mapping[str, Any]]) -> Pattern:
+def parse(
+    name: str, described: Sequence[Mapping[str, Any]], table: str = "", position: int = 0, label: str = ""
+) -> Pattern:
     """The pattern in what the worker sent. Raises KeyError for what it cannot have sent."""
 
     def node(d: Mapping[str, Any]) -> Tree:
@@ -62,7 +68,17 @@ def parse(name: str, described: Sequence[Mapping[str, Any]]) -> Pattern:
             None if d.get("data") is None else tuple(d["data"]),
         )
 
-    return Pattern(name, tuple(node(d) for d in described))
+    return Pattern(name, tuple(node(d) for d in described), table, position, label or name)
+
+
+def parse_table(described: Sequence[Mapping[str, Any]]) -> list[Pattern]:
+    """The patterns of a table, as the worker sent them. The second of one name is labelled `NAME#2`."""
+    found: list[Pattern] = []
+    for position, d in enumerate(described):
+        same = sum(p.name == d["name"] for p in found)
+        label = f"{d['name']}#{same + 1}" if same else d["name"]
+        found.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
+    return found
 
 
 def _choices(pattern: Pattern, way: Way) -> list[tuple[int, int]]:

@@ -105,11 +105,45 @@ def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
     return partition
 
 
-def pattern_table(name: str) -> List[Tuple[str, Any]]:
-    """The patterns whose names begin with `name.`, in the order of their priority: (name, pattern)."""
+def pattern_table(name: str) -> List[Tuple[str, Any, Any]]:
+    """The patterns whose names begin with `name.`, in the order of their priority: (name, pattern, the
+    FusionPattern)."""
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
-    return [(str(p.name), p.pattern) for p in get_patterns_with_prefix(name + ".")]
+    return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
+
+
+def match_alone(module: Any, entry: Any, watch: Optional[Callable[[Any], Any]]) -> bool:
+    """Whether the module holds what one registered pattern matches, were it the only one.
+
+    watch: called with the pattern's check, gives what is called in its place. None: structure alone counts.
+    """
+    from tvm import relax
+
+    check = entry.check
+    if check is not None:
+        check = watch(check) if watch is not None else None
+    alone = relax.transform.FusionPattern(
+        entry.name, entry.pattern, entry.annotation_patterns, check, entry.attrs_getter
+    )
+    module = relax.transform.FuseOpsByPattern([alone], bind_constants=True)(module)
+    return any(_has(f.attrs, "Composite") for f in module.functions.values())
+
+
+def arguments(module: Any) -> Dict[str, List[int]]:
+    """How many arguments the calls of main have, by the name of their operator (without `relax.`)."""
+    import tvm
+    from tvm import relax
+
+    found: Dict[str, List[int]] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+            name = str(e.op.name)
+            found.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    return found
 
 
 # --- lowering and partitioning ---------------------------------------------------------------

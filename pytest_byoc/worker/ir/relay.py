@@ -1,8 +1,8 @@
 """Relay: TVM 0.9 to 0.19.
 
 An IR file offers: NAME, versions(), check_available(), executors(), known_targets(),
-known_partition(name), pattern_table(name), lower(), partition_facts(), build(), load(), and Executable
-objects with run(), export().
+known_partition(name), pattern_table(name), match_alone(), arguments(), lower(), partition_facts(),
+build(), load(), and Executable objects with run(), export().
 """
 
 from __future__ import annotations
@@ -114,14 +114,50 @@ def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
     return partition
 
 
-def pattern_table(name: str) -> List[Tuple[str, Any]]:
-    """The patterns registered under a name, in their order: (name, pattern)."""
+def pattern_table(name: str) -> List[Tuple[str, Any, Any]]:
+    """The patterns registered under a name, in their order: (name, pattern, entry of the table)."""
     from tvm.relay.op.contrib.register import get_pattern_table
 
     table = get_pattern_table(name)
     if callable(table):
         table = table()
-    return [(str(entry[0]), entry[1]) for entry in table or ()]
+    return [(str(entry[0]), entry[1], tuple(entry)) for entry in table or ()]
+
+
+def match_alone(module: Any, entry: Any, watch: Optional[Callable[[Any], Any]]) -> bool:
+    """Whether the module holds what one entry of a pattern table matches, were it the only one.
+
+    watch: called with the entry's check, gives what is called in its place. None: structure alone counts.
+    """
+    from tvm import relay
+
+    found: List[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Function) and _has(e.attrs, "Composite"):
+            found.append(str(e.attrs["Composite"]))
+
+    alone = entry[:2]
+    if watch is not None and len(entry) > 2:
+        alone = (*alone, watch(entry[2]))
+    for function in relay.transform.MergeComposite([alone])(module).functions.values():
+        relay.analysis.post_order_visit(function.body, visit)
+    return bool(found)
+
+
+def arguments(module: Any) -> Dict[str, List[int]]:
+    """How many arguments the calls of main have, by the name of their operator."""
+    import tvm
+    from tvm import relay
+
+    found: Dict[str, List[int]] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+            found.setdefault(e.op.name, []).append(len(e.args))
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    return found
 
 
 # --- lowering and partitioning ---------------------------------------------------------------

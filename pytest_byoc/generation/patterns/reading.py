@@ -1,0 +1,160 @@
+"""A pattern read in one way: which node is which, which operators its calls may be of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+from typing import Any
+
+from ...graph import TensorType
+from ...operators import OPERATORS
+from ...operators.measured import dtypes as runnable
+from ...operators.record import Operator
+from ..builder import choose_parameters, first
+from .tree import Pattern, Tree, Way
+
+#: Operators that call a function: of TIR, of a library, of the module.
+_CALLS = ("call_tir", "call_tir_inplace", "call_dps_packed", "call_pure_packed", "invoke_closure")
+
+
+class NoInstance(Exception):
+    """Raised where no graph can be made for a pattern; the message says why."""
+
+
+@cache
+def records(ir: str, name: str) -> list[Operator]:
+    """The records that lower to an IR's operator of that name, its namesake first."""
+    found = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
+    return sorted(found, key=lambda op: op.name != name)
+
+
+def _default(op: Operator) -> tuple[list[TensorType], int]:
+    """Types of an operator's operands in its simplest form, and how many results it has."""
+    x = next(TensorType(s, d) for d in op.dtypes for s in op.shapes if op.takes(TensorType(s, d)))
+    chosen = choose_parameters(op, x, first)
+    types = [o.type for o in op.operands(x, chosen)]
+    return types, len(op.infer(types, op.attrs(chosen)))
+
+
+def returns_tuple(op: Operator) -> bool:
+    return op.tuple_result or _default(op)[1] > 1
+
+
+def takes_tuple(node: Tree, ir: str) -> bool:
+    """Whether a call of one argument may be of an operator of several operands, a tuple of them."""
+    found = [op for name in node.ops or () for op in records(ir, name)]
+    return any(len(_default(op)[0]) > 1 for op in found)
+
+
+def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
+    """Whether each call of a pattern may be of one of these operators, or of none that is known."""
+    for node in pattern.nodes:
+        known = [op.name for name in node.ops or () for op in records(ir, name)]
+        if node.kind == "call" and known and not set(known) & set(operators):
+            return False
+    return True
+
+
+class Reading:
+    """least: how many results a call must have, by its number: those that the pattern takes of it. uses: for
+    each call, the records of the calls that take its result as their first operand."""
+
+    def __init__(self, pattern: Pattern, way: Way, ir: str) -> None:
+        self.pattern, self._way, self._ir = pattern, way, ir
+        self.least = self._find_least()
+        self.uses: dict[int, list[list[Operator]]] = {}
+        self._find_uses(pattern.root, set())
+
+    def _find_least(self) -> dict[int, int]:
+        least: dict[int, int] = {}
+        for node in self.pattern.nodes:
+            if node.kind == "item" and node.of is not None:
+                of, _ = self.resolve(node.of[0])
+                least[of] = max(least.get(of, 0), (node.index or 0) + 1)
+        return least
+
+    def _find_uses(self, number: int, met: set[int]) -> None:
+        number, _ = self.resolve(number)
+        if number in met:
+            return
+        met.add(number)
+        node = self.pattern.nodes[number]
+        if node.kind == "call" and node.of and node.ops is not None:
+            of, _ = self.resolve(node.of[0])
+            while self.pattern.nodes[of].kind == "item":
+                of, _ = self.resolve((self.pattern.nodes[of].of or ())[0])
+            self.uses.setdefault(of, []).append(records(self._ir, self.name(number)))
+        for part in node.of or ():
+            self._find_uses(part, met)
+
+    def _operators(self) -> list[list[Operator]]:
+        """For each call, the records it may be of."""
+        found: list[list[Operator]] = []
+
+        def visit(number: int) -> None:
+            number, _ = self.resolve(number)
+            node = self.pattern.nodes[number]
+            if node.kind == "call" and node.ops is not None:
+                name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
+                found.append(records(self._ir, name))
+            for part in node.of or ():
+                visit(part)
+
+        visit(self.pattern.root)
+        return [ops for ops in found if ops]
+
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes that the choosiest of the operators takes."""
+        def ranks(ops: list[Operator]) -> int:
+            return len({len(s) for op in ops for s in op.shapes})
+
+        ops = min(self._operators(), key=ranks, default=[])
+        return tuple(s for op in ops for s in op.shapes)
+
+    def common_dtypes(self) -> list[str]:
+        """The dtypes that all operators take, those of the first operators first."""
+        taken = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
+        order = dict.fromkeys(d for found in taken for d in found)
+        return [d for d in order if all(d in found for found in taken)]
+
+    def resolve(self, number: int) -> tuple[int, dict[str, Any]]:
+        """The node that is matched in the end, and what is demanded of it on the way there."""
+        demands: dict[str, Any] = {}
+        while True:
+            node = self.pattern.nodes[number]
+            if node.kind == "or":
+                assert node.of is not None
+                number = node.of[self._way.get(number, 0)]
+            elif node.kind == "and":
+                # Of two patterns that both hold the one that is built is the more telling one.
+                assert node.of is not None
+                left = self.pattern.nodes[node.of[0]].kind in ("wildcard", "constant")
+                number = node.of[1 if left else 0]
+            elif node.kind == "with":
+                assert node.of is not None
+                demands = {**_demands(node), **demands}
+                number = node.of[0]
+            else:
+                return number, demands
+
+    def name(self, number: int) -> str:
+        """The operator a call is of."""
+        ops = self.pattern.nodes[number].ops
+        if ops is None:
+            raise NoInstance("the pattern calls something that is no operator, a PrimFunc for one")
+        return ops[self._way.get(number, 0) if len(ops) > 1 else 0]
+
+    def candidates(self, number: int) -> list[Operator]:
+        """The records a call may be written with."""
+        name = self.name(number)
+        found = records(self._ir, name)
+        if not found and name in _CALLS:
+            raise NoInstance(f"the pattern calls a function by {name}, which no operator is")
+        if not found:
+            raise NoInstance(f"the operator {name} has no record")
+        return found
+
+
+def _demands(node: Tree) -> dict[str, Any]:
+    found = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
+    return {k: v for k, v in found.items() if v}
