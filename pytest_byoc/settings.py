@@ -78,6 +78,7 @@ class Settings:
     fail_under: float | None = None
     baseline: Path | None = None
     summary: Path | None = None
+    bundle: Path | None = None
     #: Operators that are only not tested because the command line names others.
     left_out: tuple[str, ...] = ()
     #: Options of the command line that change which random graphs and structures there are.
@@ -266,6 +267,9 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         )
     if summary is not None:
         _check_writable(summary, "--byoc-summary")
+    bundle = _path(config, "bundle")
+    if bundle is not None:
+        _check_writable(bundle, "--byoc-bundle")
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
         operators=operators,
@@ -281,6 +285,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         fail_under=_percent(option(config, "fail-under")),
         baseline=baseline,
         summary=summary,
+        bundle=bundle,
         left_out=tuple(n for n in ini if n not in operators),
         narrowed=tuple(_narrowed(config)),
     )
