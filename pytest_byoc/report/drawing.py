@@ -166,24 +166,29 @@ def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Ed
 # --- where it goes -----------------------------------------------------------------------------
 
 
-def _neighbours(found: Layout) -> tuple[list[list[int]], list[list[int]]]:
-    above: list[list[int]] = [[] for _ in found.boxes]
-    below: list[list[int]] = [[] for _ in found.boxes]
+def _near(found: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
+    """For each box the edges that enter it, and those that leave it."""
+    above: list[list[Edge]] = [[] for _ in found.boxes]
+    below: list[list[Edge]] = [[] for _ in found.boxes]
     for edge in found.edges:
-        above[edge.target].append(edge.source)
-        below[edge.source].append(edge.target)
+        above[edge.target].append(edge)
+        below[edge.source].append(edge)
     return above, below
 
 
 def _order(found: Layout) -> None:
-    """Orders each layer by the mean position of its neighbours, downward and upward in turn."""
-    above, below = _neighbours(found)
-    for turn in range(6):
-        near = below if turn % 2 else above
+    """Orders each layer by the mean position of its neighbours (the places on their sides where the edges
+    are, so that a split's results keep their order), downward and upward in turn."""
+    above, below = _near(found)
+    for turn in range(8):
         at = {i: k for layer in found.layers for k, i in enumerate(layer)}
 
-        def centre(i: int, near: list[list[int]] = near, at: dict[int, int] = at) -> float:
-            return sum(at[n] for n in near[i]) / len(near[i]) if near[i] else at[i]
+        def centre(i: int, up: bool = bool(turn % 2), at: dict[int, int] = at) -> float:
+            if up:
+                near = [at[e.target] + e.end * 0.9 for e in below[i]]
+            else:
+                near = [at[e.source] + e.start * 0.9 for e in above[i]]
+            return sum(near) / len(near) if near else at[i]
 
         for layer in found.layers[:: -1 if turn % 2 else 1]:
             layer.sort(key=centre)
@@ -191,22 +196,28 @@ def _order(found: Layout) -> None:
 
 
 def _place(found: Layout) -> None:
-    """x of each box: near its neighbours, in the order of its layer, none over another."""
-    above, below = _neighbours(found)
+    """x of each box: where its edges are straightest, in the order of its layer, none over another."""
+    above, below = _near(found)
+    boxes = found.boxes
+
+    def wanted(i: int) -> float:
+        """Boxes stand under the middle of boxes; long edges are kept straight before all else."""
+        near = [(e.source, e.start) for e in above[i]] + [(e.target, e.end) for e in below[i]]
+        total = weight = 0.0
+        for n, at in near:
+            both = boxes[i].kind == boxes[n].kind == "bend"
+            at = at if boxes[i].kind == "bend" else 0.5
+            total += (boxes[n].x + boxes[n].width * at - boxes[i].width / 2) * (8 if both else 1)
+            weight += 8 if both else 1
+        return total / weight if near else boxes[i].x
+
     for layer in found.layers:
         _pack(found, layer, lambda i: 0.0)
-    for turn in range(8):
+    for turn in range(24):
         for layer in found.layers[:: -1 if turn % 2 else 1]:
-
-            def wanted(i: int) -> float:
-                near = above[i] + below[i]
-                middle = [found.boxes[n].x + found.boxes[n].width / 2 for n in near]
-                box = found.boxes[i]
-                return (sum(middle) / len(middle) - box.width / 2) if middle else box.x
-
             _pack(found, layer, wanted)
-    left = min(b.x for b in found.boxes) - _MARGIN
-    for box in found.boxes:
+    left = min(b.x for b in boxes) - _MARGIN
+    for box in boxes:
         box.x -= left
 
 

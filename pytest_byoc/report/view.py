@@ -15,6 +15,8 @@ _TITLES = {"relay": "Relay", "relax": "Relax"}
 _COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 #: Items of a folded list, failures that stand open: report.json has all of them.
 _LISTED, _OPEN = 200, 8
+#: Operators of a graph whose text stands open beside its drawing: it has the attributes.
+_SMALL = 4
 #: The check of crashes, hangs and exceptions has no file of its own.
 _PROCESS = ("process", "No stage kills the process, raises, or takes longer than its limit.")
 _STATES = {
@@ -39,6 +41,7 @@ def page(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "title": " and ".join(f"{t['name']} in {t['ir']}" for t in targets) or "no target",
         "targets": targets,
+        "when": " · ".join(_when(report, session, dicts)),
         "verdict": _verdict(gate["exit"], targets),
         "reasons": list(_reasons(gate, targets)),
         "gate_notes": gate["notes"],
@@ -117,11 +120,21 @@ def _reason(style: str, text: str, items: Sequence[str] = ()) -> dict[str, Any]:
     return {"style": style, "text": text, "items": items}
 
 
+def _when(
+    report: Mapping[str, Any], session: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """The line under the title: TVM, date, duration, seed."""
+    yield from dict.fromkeys(f"TVM {t['versions']['tvm']}" for t in targets if "tvm" in t["versions"])
+    if "started" in session and "finished" in session:
+        yield session["started"].replace("T", " ").replace("Z", " UTC")
+        yield "took " + _span(session["started"], session["finished"])
+    yield f"seed {report['seed']}"
+
+
 def _facts(report: Mapping[str, Any], session: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if session.get("started"):
-        yield "started", session["started"].replace("T", " ").replace("Z", " UTC")
-    if session.get("finished"):
-        yield "took", _span(session["started"], session["finished"])
+    for name in ("started", "finished"):
+        if name in session:
+            yield name, session[name].replace("T", " ").replace("Z", " UTC")
     yield "seed", report["seed"]
     for name in ("max_examples", "max_nodes", "timeout"):
         if name in report["settings"]:
@@ -291,6 +304,7 @@ def _failure(f: Mapping[str, Any], position: int) -> dict[str, Any]:
         "raised": details.get("raised"), "printed": details.get("printed", []),
         "also": details.get("also", []),
         "bundle": f["bundle"],
+        "small": operators <= _SMALL,
         # A report may come from anywhere: nothing but a folder of our own naming becomes a link.
         "link": f["bundle"] if re.fullmatch(r"byoc-failures/[\w-]+", f["bundle"], re.ASCII) else "",
     }
