@@ -66,8 +66,7 @@ class ActivePlugin:
             getattr(config.option, "dist", "no") != "no"
         )
         self._controller = self._controller and not hasattr(config, "workerinput")
-        if progress.Progress.wanted(config):
-            config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
+        config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
 
     def suite(self) -> list[str]:
         """What is collected in place of a path: the installed suite."""

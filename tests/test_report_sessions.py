@@ -52,18 +52,17 @@ def test_a_bundle_that_cannot_be_written_is_refused(pytester: pytest.Pytester) -
 
 def on_terminal(pytester: pytest.Pytester, ir: str, *args: str, **environment: str) -> str:
     """What pytest writes to a terminal, with a line of progress after every test."""
-    pytester.makeconftest("import pytest_byoc.report.progress as p; p.INTERVAL = 0.0")
+    pytester.makepyfile(often="import pytest_byoc.report.progress as p; p.INTERVAL = 0.0")
     master, slave = pty.openpty()
     kept = {k: v for k, v in os.environ.items() if k not in ("CI", "BUILD_NUMBER")}
     process = subprocess.Popen(
         [
             sys.executable, "-m", "pytest", "--byoc-target=example_c", f"--byoc-ir={ir}",
             f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu", "-p", "no:cacheprovider", "--color=no",
-            "--confcutdir=.", "-p", "conftest", "-k", "test_operator and float32 and shape", *args,
+            "-p", "often", "-k", "test_operator and float32 and shape", *args,
         ],
         cwd=pytester.path, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
-        env={**kept, "COLUMNS": "100", "TERM": "xterm", "PYTHONPATH": os.pathsep.join([".", *sys.path]),
-             **environment},
+        env={**kept, "COLUMNS": "100", "TERM": "xterm", **environment},
     )
     os.close(slave)
     said = b""

@@ -35,21 +35,22 @@ class Progress:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._begin = self._last = time.monotonic()
+        self._begin = self._last = 0.0
+        self._watched = False
         self._outcomes = dict.fromkeys(OUTCOMES, 0)
         self._cells: set[tuple[str, ...]] = set()
 
-    @staticmethod
-    def wanted(config: pytest.Config) -> bool:
-        """On a terminal, not under -q, and not in a CI job, whose log may be a terminal too."""
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    def pytest_sessionstart(self) -> None:
+        """Somebody watches a terminal, but not under -q, and not in a CI job, whose log may be one too.
+        pytest's reporter is there only now."""
+        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         in_ci = os.environ.get("CI") or os.environ.get("BUILD_NUMBER")
-        return bool(reporter and reporter.isatty and config.option.verbose >= 0 and not in_ci)
+        self._watched = bool(reporter and reporter.isatty and self._config.option.verbose >= 0 and not in_ci)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_finish(self) -> None:
-        """Collection asks for claims, which is no graph examined."""
-        self._begin = self._last = time.monotonic()
+    def pytest_runtest_logstart(self) -> None:
+        # What comes before the first test, collection and its claims, examines no graph.
+        self._begin = self._begin or time.monotonic()
+        self._last = self._last or self._begin
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         found: Mapping[str, Any] | None = getattr(report, ATTRIBUTE, None)
@@ -63,7 +64,7 @@ class Progress:
         """After pytest's own letter or word for the test. Its reporter begins a new line, and names the
         file again, after what `write_line` wrote."""
         now = time.monotonic()
-        if now - self._last < INTERVAL or not any(self._outcomes.values()):
+        if not self._watched or now - self._last < INTERVAL or not any(self._outcomes.values()):
             return
         self._last = now
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
