@@ -152,7 +152,7 @@ def test_hostile_text_stays_text() -> None:
     page = Page(text)
     assert [t for t, _ in page.tags].count("script") == 1 and [t for t, _ in page.tags].count("style") == 1
     assert not [a for _, a in page.tags if any(k.startswith("on") for k in a)]
-    assert all((a["href"] or "").startswith("#t0-") for t, a in page.tags if t == "a")
+    assert all((a["href"] or "").startswith("#") for t, a in page.tags if t == "a")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
     assert "{{ 7*7 }}" in "".join(page.words)
     policy = next(a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")

@@ -79,7 +79,12 @@ class Progress:
         """What is known after so many seconds."""
         total = sum(self._outcomes.values())
         outcomes = ", ".join(f"{n} {o}" for o, n in self._outcomes.items() if n)
+        speed = f"{seconds:.0f} s ({total / max(seconds, 1e-3):.1f}/s)"
         return (
-            f"byoc: {total} graphs in {seconds:.0f} s ({total / max(seconds, 1e-3):.1f}/s): {outcomes}; "
-            f"{len(self._cells)} cells (operator and dtype) pass"
+            f"byoc: {total} {_plural(total, 'graph')} in {speed}: {outcomes}; "
+            f"{len(self._cells)} {_plural(len(self._cells), 'cell')} (operator and dtype) with a pass"
         )
+
+
+def _plural(n: int, noun: str) -> str:
+    return noun if n == 1 else noun + "s"
