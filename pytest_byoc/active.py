@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from .graph import GraphFormatError
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .recorder import Excused, TargetRecord
-from .report import json_report, junit, summary, terminal
+from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
 from .report.words import vendor_frame
 from .session import TargetSession
 from .settings import SettingsError, as_mapping, resolve
@@ -74,11 +75,13 @@ class ActivePlugin:
         if self.settings.explore is not None:
             # The processes of pytest-xdist are to make the same graphs.
             config.option.byoc_explore = str(self.settings.explore)
+        self._started = datetime.now(timezone.utc)
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
         )
         self._controller = self._controller and not hasattr(config, "workerinput")
+        config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
 
     def suite(self) -> list[str]:
         """What is collected in place of a path: the installed suite."""
@@ -174,10 +177,8 @@ class ActivePlugin:
             self._config.option.collectonly
         ):
             self._judge(session)
-        if self.settings.report is not None:
-            report = json_report.build(self._records(), self._seed(), as_mapping(self.settings))
-            report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
-            self._write("report", session, lambda path: json_report.write(path, report), self.settings.report)
+        if self.settings.report is not None or self.settings.bundle is not None:
+            self._report(session)
         if self.settings.summary is not None:
             text = summary.markdown(self._records(), self._gate, self.waivers, int(session.exitstatus))
             self._write("summary", session, lambda path: summary.write(path, text), self.settings.summary)
@@ -185,6 +186,20 @@ class ActivePlugin:
     def _seed(self) -> str:
         """Where random graphs come from: of a test itself, the same every time, or of one seed."""
         return "derandomized" if self.settings.explore is None else str(self.settings.explore)
+
+    def _report(self, session: pytest.Session) -> None:
+        """report.json, the page beside it, the bundle: all of one set of data."""
+        made = provenance.session(self.settings, self._started, datetime.now(timezone.utc))
+        report = json_report.build(self._records(), self._seed(), as_mapping(self.settings), made)
+        report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
+        s = self.settings
+        if s.report is not None:
+            self._write("report", session, lambda path: json_report.write(path, report), s.report)
+            page = html.path_beside(s.report)
+            self._write("page", session, lambda path: html.write(path, report), page)
+        if s.bundle is not None:
+            folder, files = s.failures.parent, archive.inputs(s, self.replay)
+            self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
     def _judge(self, session: pytest.Session) -> None:
         self._gate, needed = judge.judge(
@@ -329,6 +344,8 @@ class ActivePlugin:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
+        if self._verdicts:
+            setattr(report, progress.ATTRIBUTE, progress.counts(self._verdicts))
         if verdicts:
             # JUnit XML takes a test's properties from its last report, which is yet to come.
             properties = junit.properties(verdicts, self._excused)
@@ -362,6 +379,9 @@ class ActivePlugin:
             terminalreporter.write_line(text, red=True)
         if self.settings.report is not None and not self._unwritten:
             terminalreporter.write_line(f"report: {self.settings.report}")
+            terminalreporter.write_line(f"page:   {html.path_beside(self.settings.report)}")
+        if self.settings.bundle is not None and not self._unwritten:
+            terminalreporter.write_line(f"bundle: {self.settings.bundle}")
 
 
 def _is_ours(node: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +85,16 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
     return Comparison(judged, judged & ~inside)
 
 
+def type_bytes(text: str) -> int:
+    """Bytes of a tensor whose type is written like TensorType, "float32[2,3]"; 0 for any other text."""
+    dtype, bracket, shape = text.partition("[")
+    bits = re.search(r"\d+", dtype.replace("bool", "int8"))
+    if not bracket or bits is None:
+        return 0
+    dims = [int(d) if d.strip().isdigit() else 1 for d in shape.rstrip("]").split(",") if d.strip()]
+    return math.prod(dims) * max(int(bits[0]) // 8, 1)
+
+
 @dataclass
 class Evidence:
     """inputs: the sets of inputs, A then B. expected: for each set, the graph's outputs."""
@@ -111,20 +123,25 @@ class Evidence:
         """The partitioned module is known, and has no region."""
         return any(not value["regions"] for _, value in self.target.facts("regions"))
 
-    def offloaded(self) -> tuple[bool, ...]:
-        """For each node, whether its call is found in a region. A call with the node's operator and
-        output type is looked for first, then, since a partition function may change layouts, one
-        with its operator. Calls found are used up."""
+    def placement(self) -> tuple[int | None, ...]:
+        """For each node, the position of the region its call is found in, or None. A call with the
+        node's operator and output type is looked for first, then, since a partition function may
+        change layouts, one with its operator. Calls found are used up; of equal calls in several
+        regions the first is taken."""
         nodes = self._signatures()
-        calls = [c for r in self.regions for c in r["calls"]]
-        found = [False] * len(self.graph.nodes)
+        calls = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"]]
+        found: list[int | None] = [None] * len(self.graph.nodes)
         for key in (lambda s: s, lambda s: s.split(" ")[0]):
             for i, node in enumerate(nodes):
-                match = next((c for c in calls if key(c) == key(node)), None)
-                if not found[i] and match is not None:
+                match = next((c for c in calls if key(c[0]) == key(node)), None)
+                if found[i] is None and match is not None:
                     calls.remove(match)
-                    found[i] = True
+                    found[i] = match[1]
         return tuple(found)
+
+    def offloaded(self) -> tuple[bool, ...]:
+        """For each node, whether its call is found in a region."""
+        return tuple(region is not None for region in self.placement())
 
     def may_be_offloaded(self) -> tuple[bool, ...]:
         """For each node, whether it is offloaded or cannot be told from one that is: it has the same
@@ -145,6 +162,11 @@ class Evidence:
         for _, value in self.target.facts("regions"):
             return list(value["nodes"])
         return []
+
+    def boundary_bytes(self) -> int:
+        """Bytes that one run passes into the regions and out of them, by the types of the
+        partitioned module; a dimension that is not known counts as one."""
+        return sum(type_bytes(t) for r in self.regions for t in r.get("passed", ()))
 
     def reference_outputs(self, which: int) -> list[np.ndarray] | None:
         for report in (self.reference, self.confirmation):

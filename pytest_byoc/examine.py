@@ -262,14 +262,16 @@ def decide(evidence: Evidence) -> Verdict:
         findings += check.judge(evidence)
     # What is wrong with the partitioned module names the failure, not what it leads to in the build.
     findings.sort(key=lambda f: f.outcome not in (CRASH, HANG) and f.stage not in ("lower", "partition"))
-    offloaded = evidence.offloaded()
+    placement = evidence.placement()
+    offloaded = tuple(region is not None for region in placement)
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
     if reference_fault:
         notes.append(reference_fault)
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
     verdict = Verdict(
-        evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence
+        evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
+        placement, evidence.boundary_bytes(),
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)

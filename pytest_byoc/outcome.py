@@ -68,8 +68,10 @@ def worst(*outcomes: str) -> str:
 @dataclass(frozen=True)
 class Verdict:
     """One example, judged. findings: what is held against the target, causes first; empty unless the
-    outcome is a failure. offloaded: for each node of the graph, whether the target runs it. notes:
-    what was found out beside, for the report. evidence: everything seen (arrays, printed text …).
+    outcome is a failure. offloaded: for each node of the graph, whether the target runs it; placement:
+    in which region (its position, or None). boundary_bytes: what a run passes into regions and out of
+    them. notes: what was found out beside, for the report. evidence: everything seen (arrays, printed
+    text …).
     """
 
     graph: Graph
@@ -79,6 +81,8 @@ class Verdict:
     regions: int = 0
     notes: tuple[str, ...] = ()
     evidence: Any = field(default=None, compare=False, repr=False)
+    placement: tuple[int | None, ...] = ()
+    boundary_bytes: int = 0
 
     @property
     def failed(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from .graph import Graph
 from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
+from .report.failure import details, shown
 
 SCHEMA = "pytest-byoc/report/1"
 #: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
@@ -36,6 +37,11 @@ class Failure:
     graph: str
     command: str
     count: int = 1
+    #: Folder of its bundle, from where report.json is.
+    bundle: str = ""
+    #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
+    details: dict[str, Any] = field(default_factory=dict)
+    shown: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -86,6 +92,21 @@ class TargetRecord:
     #: Id of a case to the checks that failed in it.
     failed_checks: dict[str, list[str]] = field(default_factory=dict)
     excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
+    #: Name of a pattern to why it was never matched; "" if it was.
+    patterns: dict[str, str] = field(default_factory=dict)
+    #: Number of subgraphs to the number of graphs that were cut into so many.
+    by_subgraphs: dict[int, int] = field(default_factory=dict)
+    #: Graphs all of whose operators are offloaded, and in more than one subgraph.
+    split: int = 0
+    #: Bytes that one run of each graph passes into its subgraphs and out of them.
+    boundary_bytes: int = 0
+    #: Cell to check to the number of its failures.
+    failed_by: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
+        self._cell(operator, dtype)["failed"] += 1
+        checks = self.failed_by.setdefault((operator, dtype), {})
+        checks[check] = checks.get(check, 0) + 1
 
     def _cell(self, operator: str, dtype: str) -> dict[str, int]:
         return self.cells.setdefault((operator, dtype), dict.fromkeys(_COUNTS, 0))
@@ -95,6 +116,9 @@ class TargetRecord:
         self.outcomes[verdict.outcome] += 1
         self.graphs += 1
         self.regions += verdict.regions
+        self.by_subgraphs[verdict.regions] = self.by_subgraphs.get(verdict.regions, 0) + 1
+        self.split += verdict.regions > 1 and all(verdict.offloaded)
+        self.boundary_bytes += verdict.boundary_bytes
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
         for node, taken in zip(verdict.graph.nodes, offloaded):
@@ -119,7 +143,7 @@ class TargetRecord:
         """Lists a failure that does not fail the session. It is not shrunk: the cells of a graph of one
         operator have failed, what has failed in a larger one is not known."""
         if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
-            self._cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype)["failed"] += 1
+            self._fail_cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype, excused.check)
         self._excuse(excused)
 
     def _excuse(self, excused: Excused) -> None:
@@ -137,7 +161,7 @@ class TargetRecord:
         nodes = (found_in or verdict.graph).nodes
         for op, dtype in {(n.op, n.types[0].dtype) for n in nodes if n.op in verdict.graph.operators}:
             if not op.startswith(ONNX):
-                self._cell(op, dtype)["failed"] += 1
+                self._fail_cell(op, dtype, verdict.findings[0].check)
         identity = failure_id(verdict.identity, verdict.graph.operators)
         if identity in self.failures:
             self.failures[identity].count += 1
@@ -145,7 +169,7 @@ class TargetRecord:
         finding = verdict.findings[0]
         failure = Failure(
             identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
-            finding.message, case, "", "",
+            finding.message, case, "", "", details=details(verdict), shown=shown(verdict),
         )
         self.failures[identity] = failure
         return failure, True
@@ -166,7 +190,7 @@ class TargetRecord:
             "subgraphs": self.regions,
             "offloaded_share": round(self.offload_share(), 4),
             "cells": [
-                {"operator": op, "dtype": dtype, **counts}
+                {"operator": op, "dtype": dtype, **counts, "failed_by": self.failed_by.get((op, dtype), {})}
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values()],
@@ -175,6 +199,12 @@ class TargetRecord:
             "failed_checks": dict(sorted(self.failed_checks.items())),
             "notes": self.notes,
             "not_checked": self.not_checked,
+            "patterns": self.patterns,
+            "fragmentation": {
+                "graphs_by_subgraphs": {str(k): n for k, n in sorted(self.by_subgraphs.items())},
+                "split": self.split,
+                "boundary_bytes": self.boundary_bytes,
+            },
             "onnx": self.onnx,
         }
 
@@ -188,6 +218,9 @@ class TargetRecord:
             mine = self._cell(cell["operator"], cell["dtype"])
             for k in _COUNTS:
                 mine[k] += cell[k]
+            for check, n in cell["failed_by"].items():
+                checks = self.failed_by.setdefault((cell["operator"], cell["dtype"]), {})
+                checks[check] = checks.get(check, 0) + n
         for f in other["failures"]:
             if f["id"] in self.failures:
                 self.failures[f["id"]].count += f["count"]
@@ -200,6 +233,12 @@ class TargetRecord:
         for outcome, notes in other["notes"].items():
             self.notes.setdefault(outcome, []).extend(notes)
         self.onnx.update(other["onnx"])
+        self.patterns.update(other["patterns"])
+        fragmentation = other["fragmentation"]
+        for subgraphs, n in fragmentation["graphs_by_subgraphs"].items():
+            self.by_subgraphs[int(subgraphs)] = self.by_subgraphs.get(int(subgraphs), 0) + n
+        self.split += fragmentation["split"]
+        self.boundary_bytes += fragmentation["boundary_bytes"]
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
         for text in other["not_checked"]:

@@ -153,6 +153,7 @@ class TargetSession:
             claims = self.examiner.claims
             found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
             self._found[name] = found
+            self.record.patterns[name] = "" if found.fragments else str(found.reason)
             if not found.fragments:
                 self.record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
         return self._found[name]
@@ -197,7 +198,7 @@ class TargetSession:
         failure, new = self.record.fail(verdict, case, original.graph)
         if new:
             folder = self._folder(failure)
-            failure.graph = str(folder / "graph.json")
+            failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
             text = self.describe(verdict, original, case, failure.command, folder)
             bundle.write(
@@ -219,6 +220,10 @@ class TargetSession:
         """Where a failure's bundle goes."""
         name = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.record.target)
         return self.settings.failures / f"{name}-{self.ir}-{failure.id}"
+
+    def _bundle(self, folder: Path) -> str:
+        """The folder as seen from report.json."""
+        return folder.relative_to(self.settings.failures.parent).as_posix()
 
     def command(self, *extra: str) -> str:
         """The pytest command for this target, with further options."""
@@ -257,7 +262,7 @@ class TargetSession:
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / "graph.json").write_text(verdict.graph.to_json(indent=1))
                 (folder / "failure.txt").write_text(text)
-                failure.graph = str(folder / "graph.json")
+                failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             raise ConformanceFailure(text, verdict)
         return verdict
 

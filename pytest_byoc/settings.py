@@ -82,6 +82,7 @@ class Settings:
     fail_under: float | None = None
     baseline: Path | None = None
     summary: Path | None = None
+    bundle: Path | None = None
     #: Operators that are only not tested because the command line names others.
     left_out: tuple[str, ...] = ()
     #: Options of the command line that change which random graphs and structures there are.
@@ -280,6 +281,9 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     if summary is not None:
         _check_writable(summary, "--byoc-summary")
     level = _level(option(config, "level") or STANDARD)
+    bundle = _path(config, "bundle")
+    if bundle is not None:
+        _check_writable(bundle, "--byoc-bundle")
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
         operators=operators,
@@ -298,6 +302,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         fail_under=_percent(option(config, "fail-under")),
         baseline=baseline,
         summary=summary,
+        bundle=bundle,
         left_out=tuple(n for n in ini if n not in operators),
         narrowed=tuple(_narrowed(config)),
         explore=_explore(config.option.byoc_explore),

@@ -247,7 +247,7 @@ def test_baseline(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Monkey
 
 def written(tmp_path: Path, *records: TargetRecord) -> Path:
     path = tmp_path / "report.json"
-    json_report.write(path, json_report.build(records, "", {"max_examples": 8, "max_nodes": 5}))
+    json_report.write(path, json_report.build(records, "", {"max_examples": 8, "max_nodes": 5}, {}))
     return path
 
 

@@ -11,11 +11,13 @@ from .. import files
 from ..recorder import SCHEMA, TargetRecord
 
 
-def build(records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def build(
+    records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any], session: Mapping[str, Any]
+) -> dict[str, Any]:
     """One target's record at the top level; of several, the first, all of them under `targets`.
 
-    Outcomes and failures at the top level are those of all targets."""
-    head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings)}
+    Outcomes and failures at the top level are those of all targets. session: `provenance.session`."""
+    head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings), "session": dict(session)}
     dicts = [r.as_dict() for r in records]
     report = {**head, **(dicts[0] if dicts else {})}
     if len(dicts) > 1:

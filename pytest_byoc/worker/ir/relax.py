@@ -236,7 +236,8 @@ def check_partitioned(module: Any) -> Any:
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
-    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs."""
+    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs,
+    and "passed", the types of all tensors that go in and out."""
     import tvm
     from tvm import relax
 
@@ -266,6 +267,8 @@ def partition_facts(module: Any) -> Dict[str, Any]:
             continue
         if _has(attrs, "Composite"):
             composites.append(str(attrs["Composite"]))
+        returned = _fields(_return_type(function))
+        given = [t for p in function.params for t in _fields(_type_of(p))]
         regions.append(
             {
                 # What the generated code is called by: not always the name of the function.
@@ -274,7 +277,8 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "composites": sorted(set(composites)),
                 "calls": calls,
                 "inputs": len(function.params),
-                "outputs": len(_fields(_return_type(function))),
+                "outputs": len(returned),
+                "passed": [_type(t) for t in given + returned],
             }
         )
     return {"regions": regions, "host_calls": host_calls}

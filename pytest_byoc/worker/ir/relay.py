@@ -237,7 +237,8 @@ def check_partitioned(module: Any) -> Any:
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
-    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs."""
+    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs,
+    and "passed", the types of all tensors that go in and out."""
     import tvm
     from tvm import relay
 
@@ -264,6 +265,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
             host_calls += len(calls)
             continue
         returned = _fields(function.ret_type, tvm.ir.TupleType)
+        given = [t for p in function.params for t in _fields(p.checked_type, tvm.ir.TupleType)]
         regions.append(
             {
                 # What the generated code is called by: not always the name of the function.
@@ -273,6 +275,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "calls": calls,
                 "inputs": len(function.params),
                 "outputs": len(returned),
+                "passed": [str(_type(t)) for t in given + returned],
             }
         )
     return {"regions": regions, "host_calls": host_calls}

@@ -1,0 +1,65 @@
+"""python -m pytest_byoc: makes report.html anew, and checks a bundle.
+
+    python -m pytest_byoc report out/report.json
+    python -m pytest_byoc verify out.zip
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from .report import archive, html, schema
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, 1 for a report or bundle with problems, 2 for what can't be read or written."""
+    parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Reports of pytest-byoc.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    command = commands.add_parser("report", help="make the page of a report.json anew")
+    command.add_argument("path", type=Path, metavar="report.json")
+    command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
+    command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")
+    command.add_argument("path", type=Path, metavar="bundle.zip", help="what --byoc-bundle wrote")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "verify":
+            return _verify(options.path)
+        return _report(options.path, options.output or html.path_beside(options.path))
+    except (OSError, zipfile.BadZipFile) as e:
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else e
+        print(f"{options.path}: {reason}", file=sys.stderr)
+        return 2
+
+
+def _report(path: Path, page: Path) -> int:
+    try:
+        report = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as e:
+        print(f"{path}: is not JSON: {e}; name a report.json that --byoc-report wrote", file=sys.stderr)
+        return 2
+    problems = schema.problems(report)
+    for problem in problems:
+        print(f"{path}: {problem}", file=sys.stderr)
+    if problems:
+        return 1
+    html.write(page, report)
+    print(page)
+    return 0
+
+
+def _verify(path: Path) -> int:
+    problems = archive.verify(path)
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"{path}: every hash, the report's schema and all graphs are as they should be")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The bundle of a session (--byoc-bundle): one .zip that can be sent to somebody, or kept.
+
+MANIFEST.json     {"format", "files": {name: SHA-256}} of every other file
+report.json, report.html
+versions.json     versions, times and hashes again, for who needs no more
+byoc-failures/…   a folder for each failure listed in the report
+inputs/…          the file of waivers, the baseline, the graphs given with --byoc-replay
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..graph import Graph, GraphFormatError
+from ..settings import Settings
+from . import html, schema
+
+FORMAT = "pytest-byoc/bundle/1"
+MANIFEST = "MANIFEST.json"
+#: The oldest time a .zip can say: the same data makes the same bundle.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def inputs(settings: Settings, replayed: Sequence[Path]) -> dict[str, Path]:
+    """Files the session was given, by their name in the bundle."""
+    found = {}
+    named = [("waivers", settings.waivers), ("baseline", settings.baseline)]
+    named += [(f"corpus/{i}", path) for i, path in enumerate(replayed)]
+    for what, path in named:
+        if path is not None and path.is_file():
+            found[f"inputs/{what}/{path.name}"] = path
+    return found
+
+
+def write(path: Path, report: Mapping[str, Any], folder: Path, files: Mapping[str, Path]) -> None:
+    """Writes the file whole or not at all. folder: where the report's bundles of failures start from.
+
+    Raises OSError."""
+    contents = {
+        "report.json": json.dumps(report, indent=1).encode(),
+        "report.html": html.render(report).encode("utf-8", "replace"),
+        "versions.json": json.dumps(_versions(report), indent=1).encode(),
+        **{name: source.read_bytes() for name, source in files.items()},
+    }
+    for bundle in sorted({f["bundle"] for f in _failures(report) if f["bundle"]}):
+        for source in sorted((folder / bundle).rglob("*")):
+            if source.is_file():
+                contents[source.relative_to(folder).as_posix()] = source.read_bytes()
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(contents.items())}
+    manifest = json.dumps({"format": FORMAT, "files": hashes}, indent=1).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in [(MANIFEST, manifest), *sorted(contents.items())]:
+            archive.writestr(zipfile.ZipInfo(name, _TIME), data, zipfile.ZIP_DEFLATED)
+    os.replace(temporary, path)
+
+
+def verify(path: Path) -> list[str]:
+    """What is wrong with a bundle, one line each. Raises OSError or BadZipFile where it can't be read."""
+    with zipfile.ZipFile(path) as archive:
+        return list(_problems(archive))
+
+
+def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
+    contents: dict[str, bytes] = {}
+    for info in archive.infolist():
+        if info.filename in contents:
+            yield f"{info.filename}: is there twice"
+        try:
+            contents[info.filename] = archive.read(info)
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as e:
+            yield f"{info.filename}: cannot be unpacked: {e}"
+            contents[info.filename] = b""
+    manifest = _json(contents.pop(MANIFEST, b""))
+    hashes = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(hashes, dict) or manifest.get("format") != FORMAT:
+        yield f'{MANIFEST}: expected {{"format": "{FORMAT}", "files": {{name: SHA-256}}}}'
+        return
+    for name, wanted in sorted(hashes.items()):
+        if name not in contents:
+            yield f"{name}: is in {MANIFEST}, and missing"
+        elif hashlib.sha256(contents[name]).hexdigest() != wanted:
+            yield f"{name}: is not what {MANIFEST} has the SHA-256 of"
+    for name in sorted(set(contents) - set(hashes)):
+        yield f"{name}: is not in {MANIFEST}"
+    report = _json(contents.get("report.json", b""))
+    wrong = schema.problems(report)
+    yield from (f"report.json: {text}" for text in wrong)
+    if "report.html" not in contents:
+        yield "report.html: is missing"
+    if not wrong:
+        for failure in _failures(report):
+            graph = str(PurePosixPath(failure["bundle"]) / "graph.json")
+            if graph not in contents:
+                yield f"{graph}: is missing, the graph of failure {failure['id']}"
+    yield from _graphs(contents)
+
+
+def _graphs(contents: Mapping[str, bytes]) -> Iterator[str]:
+    for name, data in sorted(contents.items()):
+        path = PurePosixPath(name)
+        if path.name == "graph.json" or name.startswith("inputs/corpus/"):
+            try:
+                Graph.from_json(data.decode())
+            except (GraphFormatError, UnicodeDecodeError) as e:
+                yield f"{name}: is no graph: {e}"
+
+
+def _versions(report: Mapping[str, Any]) -> dict[str, Any]:
+    targets = report.get("targets", [report])
+    workers = [{"target": t["target"], "ir": t["ir"], "versions": t["versions"]} for t in targets]
+    return {"schema": report["schema"], "session": report["session"], "workers": workers}
+
+
+def _failures(report: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    for target in report.get("targets", [report]):
+        yield from target["failures"]
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,283 @@
+"""A graph as SVG: in layers, values flowing down, offloaded subgraphs coloured and numbered.
+
+The layout is Sugiyama's in its plainest form: longest-path layers, a few sweeps that order each layer by
+the barycentre of its neighbours, then positions pulled toward those neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup, escape
+
+#: Advance of a character of the monospaced font, in em; DejaVu Sans Mono's, wider than most.
+_ADVANCE = 0.605
+_NAME, _TYPE = 12.0, 10.5
+_LINE = 15.0
+_GAP, _LAYER_GAP, _MARGIN = 18.0, 30.0, 8.0
+_LONGEST = 34
+_MOST_TYPES = 4
+#: Colours for subgraphs; more than these begin anew, and their numbers tell them apart.
+COLOURS = 6
+
+
+@dataclass
+class Box:
+    """kind: node, input, constant, output, or bend: a point where a long edge passes a layer."""
+
+    kind: str
+    layer: int
+    title: str = ""
+    types: list[str] = field(default_factory=list)
+    region: int | None = None
+    x: float = 0.0
+
+    @property
+    def tag(self) -> str:
+        return "" if self.region is None else f"S{self.region + 1}"
+
+    @property
+    def width(self) -> float:
+        if self.kind == "bend":
+            return 6.0
+        tag = len(self.tag) + 2 if self.tag else 0
+        title = (len(self.title) + tag) * _NAME * _ADVANCE
+        return max(title, *(len(t) * _TYPE * _ADVANCE for t in self.types), 30.0) + 18.0
+
+    @property
+    def height(self) -> float:
+        return 0.0 if self.kind == "bend" else 12.0 + _LINE * (1 + len(self.types))
+
+
+@dataclass
+class Edge:
+    """By position in the list of boxes. start, end: where along the side, 0 to 1."""
+
+    source: int
+    target: int
+    start: float = 0.5
+    end: float = 0.5
+
+
+@dataclass
+class Layout:
+    boxes: list[Box]
+    edges: list[Edge]
+    layers: list[list[int]]
+
+    def tops(self) -> list[float]:
+        """y of each layer, and where the next one would be."""
+        found = [_MARGIN]
+        for layer in self.layers:
+            found.append(found[-1] + max((self.boxes[i].height for i in layer), default=0) + _LAYER_GAP)
+        return found
+
+
+def layout(shown: Mapping[str, Any]) -> Layout:
+    """Boxes with their places. shown: as `failure.shown` makes it, with nodes."""
+    boxes, edges = _boxes(shown)
+    boxes, edges = _with_bends(boxes, edges)
+    layers: list[list[int]] = [[] for _ in range(max(b.layer for b in boxes) + 1)]
+    for i, box in enumerate(boxes):
+        layers[box.layer].append(i)
+    found = Layout(boxes, edges, layers)
+    _order(found)
+    _place(found)
+    return found
+
+
+def svg(shown: Mapping[str, Any]) -> Markup:
+    """The drawing; its colours are classes of the page's style sheet."""
+    found = layout(shown)
+    tops = found.tops()
+    width = max(b.x + b.width for b in found.boxes) + _MARGIN
+    height = tops[-1] - _LAYER_GAP + _MARGIN
+    parts = [
+        Markup('<svg class="graph" role="img" width="{0}" height="{1}" viewBox="0 0 {0} {1}">').format(
+            round(width), round(height)
+        ),
+        Markup("<title>{}</title>").format("graph of " + ", ".join(str(n["op"]) for n in shown["nodes"])),
+    ]
+    parts += [_edge(found, tops, e) for e in found.edges]
+    parts += [_box(b, tops[b.layer]) for b in found.boxes if b.kind != "bend"]
+    parts.append(Markup("</svg>"))
+    return Markup("\n").join(parts)
+
+
+# --- what is drawn -----------------------------------------------------------------------------
+
+
+def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
+    nodes: Sequence[Mapping[str, Any]] = shown["nodes"]
+    made = {o["name"]: (i, k) for i, n in enumerate(nodes) for k, o in enumerate(n["outputs"])}
+    layers: list[int] = []
+    for node in nodes:
+        makers = (made[name][0] for name in node["inputs"] if name in made)
+        layers.append(max((layers[i] for i in makers if i < len(layers)), default=0) + 1)
+    boxes, edges = [], []
+    for node, layer in zip(nodes, layers):
+        types = [_cut(f"%{o['name']}: {o['type']}") for o in node["outputs"]]
+        if len(types) > _MOST_TYPES:
+            types = [*types[: _MOST_TYPES - 1], f"… {len(types) - _MOST_TYPES + 1} more"]
+        region = node.get("region")
+        region = region if isinstance(region, int) else None
+        boxes.append(Box("node", layer, _cut(node["op"]), types, region))
+    where: dict[str, tuple[int, float]] = {
+        name: (i, (k + 1) / (len(nodes[i]["outputs"]) + 1)) for name, (i, k) in made.items()
+    }
+    for kind in ("input", "constant"):
+        for value in shown[kind + "s"]:
+            # As near to its first reader as can be.
+            readers = [layer for n, layer in zip(nodes, layers) if value["name"] in n["inputs"]]
+            where[value["name"]] = (len(boxes), 0.5)
+            title = _cut(f"{kind} %{value['name']}")
+            boxes.append(Box(kind, max(min(readers, default=1) - 1, 0), title, [_cut(value["type"])]))
+    for i, node in enumerate(nodes):
+        for k, name in enumerate(node["inputs"]):
+            if name in where:
+                source, start = where[name]
+                edges.append(Edge(source, i, start, (k + 1) / (len(node["inputs"]) + 1)))
+    for k, name in enumerate(shown["outputs"]):
+        if name in where:
+            source, start = where[name]
+            edges.append(Edge(source, len(boxes), start))
+            boxes.append(Box("output", boxes[source].layer + 1, _cut(f"output {k} %{name}")))
+    return boxes, edges
+
+
+def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Edge]]:
+    """Each edge from one layer to the next; bends where it passes others. An edge that does not go down
+    (in a graph that was written by hand) is left out."""
+    found: list[Edge] = []
+    for edge in edges:
+        last, start = edge.source, edge.start
+        if boxes[edge.source].layer >= boxes[edge.target].layer:
+            continue
+        for layer in range(boxes[edge.source].layer + 1, boxes[edge.target].layer):
+            boxes.append(Box("bend", layer))
+            found.append(Edge(last, len(boxes) - 1, start))
+            last, start = len(boxes) - 1, 0.5
+        found.append(Edge(last, edge.target, start, edge.end))
+    return boxes, found
+
+
+# --- where it goes -----------------------------------------------------------------------------
+
+
+def _near(found: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
+    """For each box the edges that enter it, and those that leave it."""
+    above: list[list[Edge]] = [[] for _ in found.boxes]
+    below: list[list[Edge]] = [[] for _ in found.boxes]
+    for edge in found.edges:
+        above[edge.target].append(edge)
+        below[edge.source].append(edge)
+    return above, below
+
+
+def _order(found: Layout) -> None:
+    """Orders each layer by the mean position of its neighbours (the places on their sides where the edges
+    are, so that a split's results keep their order), downward and upward in turn."""
+    above, below = _near(found)
+    for turn in range(8):
+        at = {i: k for layer in found.layers for k, i in enumerate(layer)}
+
+        def centre(i: int, up: bool = bool(turn % 2), at: dict[int, int] = at) -> float:
+            if up:
+                near = [at[e.target] + e.end * 0.9 for e in below[i]]
+            else:
+                near = [at[e.source] + e.start * 0.9 for e in above[i]]
+            return sum(near) / len(near) if near else at[i]
+
+        for layer in found.layers[:: -1 if turn % 2 else 1]:
+            layer.sort(key=centre)
+            at.update({i: k for k, i in enumerate(layer)})
+
+
+def _place(found: Layout) -> None:
+    """x of each box: where its edges are straightest, in the order of its layer, none over another."""
+    above, below = _near(found)
+    boxes = found.boxes
+
+    def wanted(i: int) -> float:
+        """Boxes stand under the middle of boxes; long edges are kept straight before all else."""
+        near = [(e.source, e.start) for e in above[i]] + [(e.target, e.end) for e in below[i]]
+        total = weight = 0.0
+        for n, at in near:
+            both = boxes[i].kind == boxes[n].kind == "bend"
+            at = at if boxes[i].kind == "bend" else 0.5
+            total += (boxes[n].x + boxes[n].width * at - boxes[i].width / 2) * (8 if both else 1)
+            weight += 8 if both else 1
+        return total / weight if near else boxes[i].x
+
+    for layer in found.layers:
+        _pack(found, layer, lambda i: 0.0)
+    for turn in range(24):
+        for layer in found.layers[:: -1 if turn % 2 else 1]:
+            _pack(found, layer, wanted)
+    left = min(b.x for b in boxes) - _MARGIN
+    for box in boxes:
+        box.x -= left
+
+
+def _pack(found: Layout, layer: Sequence[int], wanted: Callable[[int], float]) -> None:
+    """Between the packing that gives way to the right and the one that gives way to the left."""
+    goals = [wanted(i) for i in layer]
+    right, edge = [], float("-inf")
+    for i, goal in zip(layer, goals):
+        right.append(max(goal, edge))
+        edge = right[-1] + found.boxes[i].width + _GAP
+    left, edge = [0.0] * len(layer), float("inf")
+    for k in reversed(range(len(layer))):
+        left[k] = min(goals[k], edge - found.boxes[layer[k]].width)
+        edge = left[k] - _GAP
+    for i, a, b in zip(layer, right, left):
+        found.boxes[i].x = (a + b) / 2
+
+
+# --- SVG -----------------------------------------------------------------------------------------
+
+
+def _edge(found: Layout, tops: Sequence[float], edge: Edge) -> Markup:
+    a, b = found.boxes[edge.source], found.boxes[edge.target]
+    x1, y1 = a.x + a.width * edge.start, tops[a.layer] + a.height
+    x2, y2 = b.x + b.width * edge.end, tops[b.layer]
+    half = (y2 - y1) / 2
+    path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + half:.1f} {x2:.1f} {y2 - half:.1f} {x2:.1f} {y2:.1f}"
+    if b.kind != "bend":
+        path += "m-3.5 -6l3.5 6l3.5 -6"
+    return Markup('<path class="edge" d="{}"/>').format(path)
+
+
+def _box(box: Box, top: float) -> Markup:
+    style = box.kind if box.region is None else f"{box.kind} r{box.region % COLOURS}"
+    radius = 3 if box.kind == "node" else round(box.height / 2, 1)
+    parts = [
+        Markup('<g class="{}"><rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="{}"/>').format(
+            style, box.x, top, box.width, box.height, min(radius, 12)
+        )
+    ]
+    middle, y = box.x + box.width / 2, top + 5.0 + _NAME
+    if box.tag:
+        parts.append(_text("name", box.x + 9, y, box.title, "start"))
+        parts.append(_text("tag", box.x + box.width - 9, y, box.tag, "end"))
+    else:
+        parts.append(_text("name", middle, y, box.title, "middle"))
+    for line in box.types:
+        y += _LINE
+        at, anchor = (box.x + 9, "start") if box.tag else (middle, "middle")
+        parts.append(_text("type", at, y, line, anchor))
+    parts.append(Markup("</g>"))
+    return Markup("").join(parts)
+
+
+def _text(style: str, x: float, y: float, text: str, anchor: str) -> Markup:
+    return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        style, x, y, anchor, escape(text)
+    )
+
+
+def _cut(text: Any) -> str:
+    text = str(text)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

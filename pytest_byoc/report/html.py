@@ -1,0 +1,73 @@
+"""report.html: a page that stands alone, made from the data of report.json and nothing else.
+
+Names and messages in it come from the vendor's code: Jinja2 escapes all of them, what can't be shown is
+replaced first, and the page's content security policy runs no script but its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .. import files
+from . import drawing, view
+
+TEMPLATES = Path(__file__).with_name("templates")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+#: Control characters but tab and line feed, surrogates, and what changes the direction of writing.
+_UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+def path_beside(report: Path) -> Path:
+    """Where the page of a report.json is."""
+    return report.with_suffix(".html")
+
+
+def write(path: Path, report: Mapping[str, Any]) -> None:
+    """Writes the page whole or not at all. Raises OSError."""
+    files.replace(path, render(report).encode())
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The page of a report (`json_report.build`, with its `gate`)."""
+    environment = _environment()
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = view.page(_clean(report))
+    return environment.get_template("report.html").render(page=page, script=script, script_hash=digest)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
+    )
+    found.globals["svg"] = drawing.svg
+    found.globals["colours"] = drawing.COLOURS
+    found.filters["count"] = view.count
+    found.filters["bytes"] = view.in_bytes
+    return found
+
+
+@cache
+def _script() -> str:
+    return (TEMPLATES / "report.js").read_text(encoding="utf-8").strip()
+
+
+def _clean(value: Any) -> Any:
+    """The same data, without what a page can't show or what would disguise it."""
+    if isinstance(value, str):
+        return _UNSHOWABLE.sub("\ufffd", _ANSI.sub("", value.replace("\r\n", "\n")))
+    if isinstance(value, Mapping):
+        return {_clean(k): _clean(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(v) for v in value]
+    return value

@@ -1,0 +1,83 @@
+"""When, by what and with which files a session was made."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..settings import Settings
+
+#: Packages whose version may change what is generated or how it is judged.
+_PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
+_OURS = ("pytest_byoc", "reference_kernels", "conformance")
+
+
+def session(settings: Settings, started: datetime, finished: datetime) -> dict[str, Any]:
+    """started, finished: times in UTC, ISO 8601, to the second. host: versions there. sources: SHA-256
+    of pytest-byoc's own Python files. files: what the options name, {what, path, sha256}."""
+    return {
+        "started": _iso(started),
+        "finished": _iso(finished),
+        "host": {
+            "pytest-byoc": __version__,
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in _PACKAGES},
+            "platform": platform.platform(),
+        },
+        "sources": sources(),
+        "files": [{"what": w, "path": str(p), "sha256": digest(p)} for w, p in _files(settings)],
+    }
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
+
+
+@cache
+def sources() -> str:
+    """SHA-256 over the names and bytes of this package's Python files: two sessions that agree in it ran
+    the same suite with the same kernels."""
+    found = hashlib.sha256()
+    root = Path(__file__).resolve().parents[2]
+    for package in _OURS:
+        for path in sorted((root / package).rglob("*.py")):
+            data = path.read_bytes()
+            found.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
+            found.update(data)
+    return found.hexdigest()
+
+
+def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
+    """Those that can be read: what can't be has failed elsewhere, or was found by the loader."""
+    named: list[tuple[str, str | Path | None]] = []
+    for target in settings.targets:
+        named.append((f"{target.name}: partition", (target.reference or "").rpartition(":")[0]))
+        named += [(f"{target.name}: library", p) for p in target.libraries]
+        runtime = target.options.get("runtime_libraries", [])
+        named += [(f"{target.name}: runtime library", p) for p in runtime]
+    named += [("waivers", settings.waivers), ("baseline", settings.baseline)]
+    named += [("replayed graph", p) for p in settings.replay]
+    for what, given in named:
+        path = Path(given or "")
+        try:
+            if path.is_file():
+                digest(path)
+                yield what, path
+        except OSError:
+            continue
+
+
+def _iso(time: datetime) -> str:
+    return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,352 @@
+"""report.html, the drawing in it, the bundle of a session. No TVM is needed here."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zipfile
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_byoc.__main__ import main
+from pytest_byoc.checks import Finding
+from pytest_byoc.evidence import Evidence, JobReport, type_bytes
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
+from pytest_byoc.recorder import Excused, TargetRecord
+from pytest_byoc.report import archive, drawing, html, json_report, schema, view
+from pytest_byoc.report.failure import MOST_NODES, details, shown
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"
+SESSION = {
+    "started": "2026-01-02T03:04:05Z", "finished": "2026-01-02T04:04:06Z", "host": {"pytest-byoc": "0"},
+    "sources": "ab" * 32, "files": [],
+}
+
+
+def chain(n: int) -> Graph:
+    b = Builder(seed=1)
+    x = b.input(TensorType((2, 3), "float32"))
+    for _ in range(n):
+        x = b.simple("nn.relu", x)
+    return b.graph(x)
+
+
+def diamond() -> Graph:
+    """An edge past a layer, a constant, two results of a node, an input that is an output."""
+    b = Builder(seed=1)
+    x = b.input(TensorType((2, 6), "float32"))
+    c = b.constant(TensorType((), "float32"))
+    y = b.node("add", [x, c], {})[0]
+    p, q = b.node("split", [b.simple("nn.relu", y)], {"axis": 1, "indices_or_sections": (3,)})
+    return b.graph(b.node("add", [p, q], {})[0], y, x)
+
+
+def wrong(graph: Graph, message: str = "it is wrong.", kind: str = "wrong-value") -> Verdict:
+    numbers = {
+        "output": 0, "name": "v", "index": [0, 1], "expected": 1.5, "bound": 0.25, "actual": float("nan"),
+        "llvm": 1.25, "outside": 2, "elements": 6,
+    }
+    finding = Finding("numerics", WRONG_RESULT, "compare", kind, message, numbers)
+    placement = tuple(i % 2 or None for i in range(len(graph.nodes)))
+    offloaded = tuple(p is not None for p in placement)
+    return Verdict(graph, WRONG_RESULT, (finding,), offloaded, 2, (), None, placement)
+
+
+def report(*records: TargetRecord, exit_code: int = 1) -> dict[str, Any]:
+    found = json_report.build(records, "derandomized", {"max_examples": 8, "timeout": 30.0}, SESSION)
+    found["gate"] = {"exit": exit_code, "problems": [{"text": "a problem", "items": ["one"]}], "notes": ["n"]}
+    # As it is read back from the file.
+    return dict(json.loads(json.dumps(found)))
+
+
+def filled(name: str = "mine") -> TargetRecord:
+    record = TargetRecord(name, "relay", {"tvm": "0.16"})
+    for i in range(1000):
+        record.add(Verdict(chain(1), PASS, (), (True,), 1, boundary_bytes=48), f"nn.relu[{i}]")
+    record.add(Verdict(diamond(), NOT_OFFLOADED, (), (False,) * 4), "case")
+    record.fail(wrong(diamond()), "a case")
+    record.patterns = {"good": "", "bad": "no operator fits"}
+    record.not_checked = ["pattern bad is never matched: no operator fits", "the vm executor"]
+    return record
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page; fails for a tag that closes another than the last."""
+
+    VOID = ("meta", "input", "img", "link", "br", "hr", "base")
+    LOOSE = ("tr", "td", "th", "li", "thead", "tbody")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID + self.LOOSE and not self.get_starttag_text().endswith("/>"):  # type: ignore[union-attr]
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.LOOSE:
+            assert self._open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_large_page_is_small_and_quick() -> None:
+    found = report(filled())
+    html.render(found)  # The templates are compiled once in a process.
+    begin = time.perf_counter()
+    text = html.render(found)
+    assert time.perf_counter() - begin < 1.0
+    assert len(text) < 200_000
+    page = Page(text)
+    words = "".join(page.words)
+    assert "1,001 graphs examined" in words.replace("\u202f", ",")
+    assert "expected1.5" in words.replace(" ", "") and "LLVM1.25" in words.replace(" ", "")
+    assert "no operator fits" in words and words.count("no operator fits") == 1
+    assert [a for t, a in page.tags if t in ("link", "img", "iframe") or "src" in a] == []
+
+
+def test_many_cells_and_failures_stay_small() -> None:
+    """Every operator in every dtype, and 200 failures."""
+    record = filled()
+    for i in range(200):
+        record.cells.update({(f"op{i}", f"float{j}"): dict.fromkeys(record.cells["add", "float32"], 1)
+                             for j in range(13)})
+        record.fail(wrong(diamond(), kind=f"kind {i}"), f"case {i}")
+    text = html.render(report(record))
+    assert 200_000 < len(text.encode()) < 2_000_000
+    Page(text)
+
+
+def test_hostile_text_stays_text() -> None:
+    record = filled(HOSTILE)
+    record.fail(wrong(chain(1), HOSTILE, HOSTILE), HOSTILE)
+    record.not_checked.append(HOSTILE)
+    record.cells[HOSTILE, HOSTILE] = dict.fromkeys(record.cells["add", "float32"], 3)
+    excused = Excused("waived", HOSTILE, HOSTILE, "crash", HOSTILE, HOSTILE, "javascript:alert(1)", HOSTILE)
+    record.excused[HOSTILE, HOSTILE] = excused
+    found = report(record)
+    for failure in found["failures"]:
+        failure["bundle"] = "javascript:alert(3)//byoc-failures/x"
+        failure["shown"]["nodes"][0]["op"] = failure["shown"]["inputs"][0]["name"] = HOSTILE
+        failure["details"]["raised"] = {"file": HOSTILE, "line": 1, "function": HOSTILE, "text": HOSTILE,
+                                        "message": HOSTILE}
+    text = html.render(found)
+    page = Page(text)
+    assert [t for t, _ in page.tags].count("script") == 1 and [t for t, _ in page.tags].count("style") == 1
+    assert not [a for _, a in page.tags if any(k.startswith("on") for k in a)]
+    assert all((a["href"] or "").startswith("#") for t, a in page.tags if t == "a")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
+    assert "{{ 7*7 }}" in "".join(page.words)
+    policy = next(a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and "script-src 'sha256-" in policy and "default-src 'none'" in policy
+
+
+def test_two_targets_share_a_page() -> None:
+    text = html.render(report(filled("one"), filled("two")))
+    page = Page(text)
+    ids = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert {(a["href"] or "")[1:] for t, a in page.tags if t == "a"} >= {"t0-coverage", "t1-coverage"}
+    assert all((a["href"] or "#")[1:] in ids for t, a in page.tags if t == "a")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "word"),
+    [(0, "Passed"), (1, "Failed"), (2, "Interrupted"), (5, "Nothing was run"), (3, "Ended with 3")],
+)
+def test_verdict_in_words(exit_code: int, word: str) -> None:
+    for record in (filled(), TargetRecord("empty", "relax", {})):
+        assert word in html.render(report(record, exit_code=exit_code))
+
+
+@pytest.mark.parametrize("graph", [chain(1), chain(12), diamond()], ids=["one", "chain", "diamond"])
+def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
+    found = drawing.layout(shown(wrong(graph)))
+    tops = found.tops()
+    for layer, top, below in zip(found.layers, tops, tops[1:]):
+        boxes = [found.boxes[i] for i in layer]
+        assert all(a.x + a.width < b.x for a, b in pairwise(boxes))
+        assert all(b.x >= 0 and top + b.height < below for b in boxes)
+    assert all(found.boxes[e.source].layer + 1 == found.boxes[e.target].layer for e in found.edges)
+    kinds = [b.kind for b in found.boxes]
+    assert kinds.count("node") == len(graph.nodes) and kinds.count("output") == len(graph.outputs)
+    # Operands enter in their order, each from its own side.
+    ends = [e.end for e in found.edges if found.boxes[e.target].title == "add"]
+    assert all(0 < e < 1 for e in ends) and len(set(ends)) == (2 if ends else 0)
+
+
+def test_a_drawing_names_everything() -> None:
+    text = str(drawing.svg(shown(wrong(diamond()))))
+    for word in ("split", "nn.relu", "float32[2,3]", "input %", "constant %", "output 2 %", "S2"):
+        assert word in text
+    assert text.count('class="node r1"') == 2
+
+
+def test_a_graph_too_large_to_draw_is_named() -> None:
+    assert shown(wrong(chain(MOST_NODES + 1))) == {"operators": MOST_NODES + 1}
+    record = filled()
+    record.fail(wrong(chain(MOST_NODES + 1)), "large")
+    assert "too many to draw" in html.render(report(record))
+
+
+def test_numbers_json_has_no_word_for() -> None:
+    found = details(wrong(chain(1)))
+    assert found["actual"] == "nan" and found["expected"] == 1.5
+    json.dumps(found, allow_nan=False)
+
+
+def test_placement_and_bytes() -> None:
+    """Of equal calls in two subgraphs each is used once; a layout changed by the target is found by name."""
+    regions = [
+        {"calls": ["nn.relu -> float32[2,3]"], "passed": ["float32[2,3]", "bool[4]"]},
+        {
+            "calls": ["nn.relu -> float32[3,2]", "nn.relu -> float32[2,3]"],
+            "passed": ["float16[n,2]", "object"],
+        },
+    ]
+    fact = {"fact": "regions", "executor": None,
+            "value": {"regions": regions, "nodes": ["nn.relu -> float32[2,3]"] * 4}}
+    evidence = Evidence(chain(4), [], {}, [], JobReport([fact]), JobReport())
+    assert evidence.placement() == (0, 1, 1, None)
+    assert evidence.offloaded() == (True, True, True, False)
+    assert evidence.boundary_bytes() == 24 + 4 + 4
+    assert [type_bytes(t) for t in ("float8_e4m3fn[3]", "bfloat16[]", "tensor")] == [3, 2, 0]
+
+
+def test_records_of_processes_add_up() -> None:
+    one, two = filled(), filled()
+    both = json.loads(json.dumps(two.as_dict()))
+    one.merge(both)
+    found = one.as_dict()
+    assert found["fragmentation"] == {
+        "graphs_by_subgraphs": {"0": 2, "1": 2000}, "split": 0, "boundary_bytes": 2 * 48_000,
+    }
+    cells = {(c["operator"], c["dtype"]): c for c in found["cells"]}
+    assert cells["add", "float32"]["failed_by"] == {"numerics": 2}
+    assert found["failures"][0]["count"] == 2 and found["failures"][0]["shown"]["operators"] == 4
+    assert view.page(report(one))["targets"][0]["fragmentation"]["per_graph"] == 1.0
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": "other"}, "expected the schema"),
+        ({"cells": [{"operator": 1}]}, "cells[0].operator: expected str, found int"),
+        ({"outcomes": {"fine": 1}}, "there is no outcome 'fine'"),
+        ({"failures": {}}, "failures: expected list, found dict"),
+        ({"gate": None}, "gate: expected dict, found null"),
+        ({"targets": []}, "targets: expected a list of objects, found list"),
+    ],
+)
+def test_damaged_reports_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({**report(filled()), **change}))
+    assert main(["report", str(path)]) == 1
+    assert message in capsys.readouterr().err
+    assert not path.with_suffix(".html").exists()
+
+
+def test_a_page_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report(filled())))
+    assert schema.problems(json.loads(path.read_text())) == []
+    assert main(["report", str(path)]) == 0
+    assert path.with_suffix(".html").read_text() == html.render(report(filled()))
+    assert main(["report", str(tmp_path / "none.json")]) == 2
+    path.write_text("{")
+    assert main(["report", str(path)]) == 2
+    assert "No such file" in (said := capsys.readouterr().err) and "is not JSON" in said
+
+
+def bundle(tmp_path: Path) -> Path:
+    found = report(filled())
+    folder = tmp_path / "byoc-failures" / "mine-relay-1"
+    folder.mkdir(parents=True)
+    (folder / "graph.json").write_text(diamond().to_json())
+    found["failures"][0]["bundle"] = "byoc-failures/mine-relay-1"
+    waivers = tmp_path / "waivers.toml"
+    waivers.write_text("")
+    path = tmp_path / "out.zip"
+    archive.write(path, found, tmp_path, {"inputs/waivers/waivers.toml": waivers})
+    return path
+
+
+def rewritten(path: Path, change: dict[str, bytes | None], add: dict[str, bytes] | None = None) -> None:
+    """The same .zip with some files changed, left out (None), or added."""
+    with zipfile.ZipFile(path) as old:
+        contents: dict[str, bytes | None] = {n: old.read(n) for n in old.namelist()}
+    contents.update({**change, **(add or {})})
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in contents.items():
+            if data is not None:
+                new.writestr(name, data)
+
+
+def test_a_bundle_is_whole_and_the_same_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = bundle(tmp_path)
+    assert main(["verify", str(path)]) == 0
+    with zipfile.ZipFile(path) as found:
+        assert set(found.namelist()) == {
+            "MANIFEST.json", "report.json", "report.html", "versions.json", "inputs/waivers/waivers.toml",
+            "byoc-failures/mine-relay-1/graph.json",
+        }
+        assert 'href="byoc-failures/mine-relay-1/"' in found.read("report.html").decode()
+    first = path.read_bytes()
+    (tmp_path / "again").mkdir()
+    assert bundle(tmp_path / "again").read_bytes() == first
+
+
+GRAPH = "byoc-failures/mine-relay-1/graph.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "messages"),
+    [
+        ({"report.html": b"x"}, ["report.html: is not what MANIFEST.json has the SHA-256 of"]),
+        ({"extra": b""}, ["extra: is not in MANIFEST.json"]),
+        ({GRAPH: None}, [f"{GRAPH}: is in MANIFEST.json", f"{GRAPH}: is missing, the graph of failure"]),
+        ({GRAPH: b"{}"}, [f"{GRAPH}: is not what", f"{GRAPH}: is no graph: expected an object"]),
+        ({"report.json": b"{}"}, ["report.json: is not what", "report.json: expected the schema"]),
+        ({"MANIFEST.json": b"[]"}, ["MANIFEST.json: expected"]),
+    ],
+)
+def test_a_damaged_bundle_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, bytes | None], messages: list[str]
+) -> None:
+    path = bundle(tmp_path)
+    rewritten(path, change)
+    assert main(["verify", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(messages)
+    assert all(line.startswith(m) for line, m in zip(lines, messages))
+
+
+def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.zip"
+    assert main(["verify", str(path)]) == 2
+    path.write_text("no archive")
+    assert main(["verify", str(path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
