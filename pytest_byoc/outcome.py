@@ -70,6 +70,7 @@ class Verdict:
     """One example, judged. findings: what is held against the target, causes first; empty unless the
     outcome is a failure. offloaded: for each node of the graph, whether the target runs it. notes:
     what was found out beside, for the report. evidence: everything seen (arrays, printed text …).
+    not_checked: checks that could not be made, with the reason.
     """
 
     graph: Graph
@@ -79,6 +80,7 @@ class Verdict:
     regions: int = 0
     notes: tuple[str, ...] = ()
     evidence: Any = field(default=None, compare=False, repr=False)
+    not_checked: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -94,6 +94,9 @@ class TargetRecord:
         self.graphs += 1
         self.regions += verdict.regions
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
+        for text in verdict.not_checked:
+            if f"check {text}" not in self.not_checked:
+                self.not_checked.append(f"check {text}")
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
         for node, taken in zip(verdict.graph.nodes, offloaded):
             if node.op.startswith(ONNX):

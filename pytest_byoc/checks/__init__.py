@@ -8,16 +8,35 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from . import inputs_unmodified, numerics, offload, outputs_written, rerun, roundtrip
+from . import (
+    bystanders,
+    exit,
+    idempotent,
+    inline_back,
+    inputs_unmodified,
+    ir_json,
+    numerics,
+    offload,
+    outputs_written,
+    regions,
+    rerun,
+    roundtrip,
+)
 from .base import Check, Finding
 
 CHECKS: Tuple[Check, ...] = (
     offload.CHECK,
+    regions.CHECK,
     inputs_unmodified.CHECK,
     outputs_written.CHECK,
     numerics.CHECK,
     rerun.CHECK,
     roundtrip.CHECK,
+    ir_json.CHECK,
+    bystanders.CHECK,
+    idempotent.CHECK,
+    inline_back.CHECK,
+    exit.CHECK,
 )
 
 __all__ = ["CHECKS", "Check", "Finding"]

@@ -33,6 +33,11 @@ class _Run:
         """Names the check whose turn it is."""
         self._check = check
         self._executor = None
+        self._reporter.send({"turn": check})
+
+    def not_checked(self, reason: str) -> None:
+        """Says why the check whose turn it is can't be made: it counts as not checked, not as passed."""
+        self._reporter.send({"not_checked": {"check": self._check, "reason": reason}})
 
     def stage(self, name: str) -> None:
         """Says which stage begins; its time limit starts now."""
@@ -147,6 +152,15 @@ class TargetRun(_Run):
         self.nothing_offloaded = not facts["regions"]
         return dict(facts, nodes=self._signatures)
 
+    def lowered_again(self) -> Any:
+        """The graph as another IRModule, which shares nothing with the first."""
+        return self.ir.lower(self.graph, self._constants)[0]
+
+    def partition(self, module: Any) -> Any:
+        """What the vendor's partition function makes of a module of the check's own."""
+        self.stage("partition")
+        return self.ir.check_partitioned(self.target.partition(module))
+
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
 
@@ -201,14 +215,31 @@ class LoaderRun(_Run):
         super().__init__(ir, job, reporter)
         #: Paths of artifacts by executor.
         self.artifacts: Mapping[str, str] = job["artifacts"]
+        #: Whether the process is to run its exit handlers when all is done.
+        self.leaves_normally = False
+        self._first: Dict[str, List[np.ndarray]] = {}
+
+    @property
+    def loadable(self) -> List[str]:
+        """Executors whose artifact has been loaded and run."""
+        return list(self._first)
+
+    def first(self, executor: str) -> List[np.ndarray]:
+        """What the artifact returned for the first inputs."""
+        return self._first[executor]
+
+    def load(self, executor: str) -> Any:
+        """The artifact, loaded once more."""
+        return self.ir.load(self.artifacts[executor], executor)
 
     def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
         """Outputs of the artifact; it is unloaded again, which may be what crashes."""
         self.stage("load")
-        executable = self.ir.load(self.artifacts[executor], executor)
+        executable = self.load(executor)
         self.stage("run")
         outputs = executable.run(self.inputs[which])[0]
         self.stage("unload")
         del executable
         gc.collect()
+        self._first.setdefault(executor, outputs)
         return outputs

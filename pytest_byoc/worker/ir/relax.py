@@ -12,6 +12,7 @@ import numpy as np
 from ...graph import Graph
 from ...operators import OPERATORS
 from ..server import Failure, NotAModule
+from . import relax_modules as modules
 
 NAME = "relax"
 REMEDY = (
@@ -239,6 +240,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,
+                "odd": modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(_fields(_return_type(function))),
             }

@@ -1,6 +1,6 @@
 """Relay: TVM 0.9 to 0.19.
 
-An IR file offers: NAME, versions(), check_available(), executors(), known_targets(),
+An IR file offers: NAME, modules, versions(), check_available(), executors(), known_targets(),
 known_partition(name), pattern_table(name), lower(), partition_facts(), build(), load(), and Executable
 objects with run(), export().
 """
@@ -17,6 +17,7 @@ from ...graph import Graph
 from ...operators import OPERATORS
 from ..protocol import Bfloat16, dtype_name
 from ..server import Failure, NotAModule
+from . import relay_modules as modules
 
 NAME = "relay"
 REMEDY = (
@@ -235,6 +236,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": composites,
                 "calls": calls,
+                "odd": modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(returned),
             }
