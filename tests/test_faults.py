@@ -29,6 +29,12 @@ FIRST_SEEN_BY = {
     "idempotent": ("partitioned_once", "test_structure", "diamond"),
     "ir-json": ("attribute_not_saved", "test_structure", "diamond"),
     "inline-back": ("meaning_changed", "test_structure", "inputs_reversed"),
+    "instances": ("handles_run_out", "test_operator", "nn.relu"),
+    "moved": ("constants_in_folder", "test_operator", "constant_operand"),
+    "views": ("byte_offset_ignored", "test_operator", "nn.relu"),
+    "aliasing": ("output_is_view", "test_operator", "reshape"),
+    "threads": ("workspace_static", "test_structure", "long_chain"),
+    "memory": ("workspace_leaked", "test_structure", "long_chain"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }
 #: Where the IRs have not one such fault between them.
@@ -77,6 +83,8 @@ def test_fault_is_found(pytester: pytest.Pytester, ir: str, check: str) -> None:
     assert failure["check"] == check
     assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) <= 3
     script = Path(failure["graph"]).with_name("reproduce.py")
-    done = subprocess.run([PYTHON, str(script)], capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [PYTHON, str(script)], cwd=pytester.path, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode, done.stdout
     assert done.returncode != 1 or "FAILED:" in done.stdout, done.stderr

@@ -9,18 +9,24 @@ from __future__ import annotations
 from typing import Tuple
 
 from . import (
+    aliasing,
     bystanders,
     exit,
     idempotent,
     inline_back,
     inputs_unmodified,
+    instances,
     ir_json,
+    memory,
+    moved,
     numerics,
     offload,
     outputs_written,
     regions,
     rerun,
     roundtrip,
+    threads,
+    views,
 )
 from .base import Check, Finding
 
@@ -36,6 +42,12 @@ CHECKS: Tuple[Check, ...] = (
     bystanders.CHECK,
     idempotent.CHECK,
     inline_back.CHECK,
+    instances.CHECK,
+    moved.CHECK,
+    views.CHECK,
+    aliasing.CHECK,
+    threads.CHECK,
+    memory.CHECK,
     exit.CHECK,
 )
 
