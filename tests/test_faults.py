@@ -33,7 +33,7 @@ FIRST_SEEN_BY = {
     "moved": ("constants_in_folder", "test_operator", "constant_operand"),
     "views": ("byte_offset_ignored", "test_operator", "nn.relu"),
     "aliasing": ("output_is_view", "test_operator", "reshape"),
-    "threads": ("workspace_static", "test_structure", "long_chain"),
+    "threads": ("workspace_static", "test_structure", "large"),
     "memory": ("workspace_leaked", "test_structure", "long_chain"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 #: Threads, and how long and how often at most each of them runs.
 THREADS = 4
-SECONDS = 0.3
-RUNS = 400
+SECONDS = 1.0
+RUNS = 300
 
 
 def reload(run: LoaderRun) -> None:
