@@ -29,6 +29,7 @@ FIRST_SEEN_BY = {
     "idempotent": ("partitioned_once", "test_structure", "diamond"),
     "ir-json": ("attribute_not_saved", "test_structure", "diamond"),
     "inline-back": ("meaning_changed", "test_structure", "inputs_reversed"),
+    "opt-levels": ("relu_left_to_a_pass", "test_operator", "nn.relu"),
     "instances": ("handles_run_out", "test_operator", "nn.relu"),
     "moved": ("constants_in_folder", "test_operator", "constant_operand"),
     "views": ("byte_offset_ignored", "test_operator", "nn.relu"),

@@ -112,6 +112,7 @@ class TargetRun(_Run):
         self._constants: Arrays = job["constants"]
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
+        self._exports = 0
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -176,6 +177,21 @@ class TargetRun(_Run):
         runnable = self.runnable(executor)
         self.stage("run")
         return runnable.run(self.inputs[which])
+
+    def run_at(self, module: Any, executor: str, level: int) -> List[np.ndarray]:
+        """Outputs of a module, built at an opt_level of the check's own choice."""
+        self.stage("build")
+        executable = self.ir.build(module, executor, level)
+        if executable.needs_export():
+            self.stage("export")
+            self._exports += 1
+            path = os.path.join(self._folder, "level_%d.so" % self._exports)
+            executable.export(path, self.target.export_options)
+            self.stage("load")
+            executable = self.ir.load(path, executor)
+        self.stage("run")
+        outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
+        return outputs
 
     def runnable(self, executor: str) -> Any:
         """What is run in this process: the executable itself, or, where it holds C source, the
