@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterable
 
-from .base import Check, Finding
+from .base import CHOSEN, Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -26,5 +26,6 @@ CHECK = Check(
     why="Handles destroyed after their context, handlers of an unloaded library (bug class 28).",
     reload=reload,
     judge=judge,
+    made=CHOSEN,
     owns=True,
 )
