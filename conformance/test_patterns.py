@@ -16,8 +16,8 @@ def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
     if not found.fragments:
         pytest.skip(f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}")
     level = byoc_target.settings.level
-    for fragment in found.fragments[: level.ways]:
-        byoc_target.check(fragment.graph, f"{byoc_pattern}[{fragment.way}]")
+    for number, fragment in enumerate(found.fragments[: level.ways]):
+        byoc_target.check(fragment.graph, f"{byoc_pattern}[{fragment.way}]", chosen=number == 0)
     near = [
         (kind(label), (f"{byoc_pattern}[{fragment.way}-{label}]", graph))
         for fragment in found.fragments

@@ -11,6 +11,6 @@ from pytest_byoc.session import TargetSession
 
 
 def test_replay(byoc_target: TargetSession, byoc_replay: Path) -> None:
-    verdict = byoc_target.check(read_graph(byoc_replay), byoc_replay.name, shrink=False)
+    verdict = byoc_target.check(read_graph(byoc_replay), byoc_replay.name, shrink=False, chosen=True)
     if verdict.outcome != "pass":
         pytest.skip(verdict.reason)

@@ -15,6 +15,6 @@ def test_structure(byoc_target: TargetSession, structure: str) -> None:
         graph = STRUCTURES[structure](Builder(seed=1), byoc_target.vocabulary())
     except Unavailable as e:
         pytest.skip(f"not-offloaded: {e}")
-    verdict = byoc_target.check(graph, structure)
+    verdict = byoc_target.check(graph, structure, chosen=True)
     if verdict.outcome != "pass":
         pytest.skip(verdict.reason)

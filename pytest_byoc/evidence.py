@@ -29,6 +29,17 @@ class JobReport:
             if m.get("fact") == key:
                 yield m["executor"], m["value"]
 
+    def not_checked(self) -> Iterator[tuple[str, str]]:
+        """(check, reason) of each that could not be made."""
+        for m in self.messages:
+            if "not_checked" in m:
+                yield m["not_checked"]["check"], m["not_checked"]["reason"]
+
+    @property
+    def turn(self) -> str:
+        """The check whose turn it was when the report ended."""
+        return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
+
     def raised(self) -> Iterator[dict[str, Any]]:
         return (m for m in self.messages if "raised" in m)
 
@@ -44,7 +55,7 @@ class JobReport:
         exited = next((m["exited"] for m in self.messages if "exited" in m), None)
         if exited is not None:
             return "called exit(%s)" % exited
-        if not any("done" in m for m in self.messages):
+        if self.end["status"] or not any("done" in m for m in self.messages):
             return "exited with status %s" % self.end["status"]
         return None
 
@@ -122,6 +133,11 @@ class Evidence:
     def nothing_offloaded(self) -> bool:
         """The partitioned module is known, and has no region."""
         return any(not value["regions"] for _, value in self.target.facts("regions"))
+
+    def not_checked(self) -> tuple[str, ...]:
+        """Checks that could not be made, each once, with the reason."""
+        found = [*self.target.not_checked(), *self.loader.not_checked()]
+        return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
 
     def placement(self) -> tuple[int | None, ...]:
         """For each node, the position of the region its call is found in, or None. A call with the

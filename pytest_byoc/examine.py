@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
-from .checks import CHECKS, Finding
+from .checks import CHECKS, Finding, selection
 from .claims import Claims
 from .evidence import Evidence, JobReport, compare
 from .generation import data
@@ -38,6 +38,8 @@ JUDGED_SHARE = 0.5
 #: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
 HANG_FACTOR = 20.0
 HANG_FLOOR = 3.0
+#: Checks that the loader makes and that own what goes wrong meanwhile.
+RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
 
@@ -57,7 +59,7 @@ class Examiner:
         self.opt_level = 0
         self.precision: Precision = FULL
         self._workers: dict[str, Worker] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[tuple[str, tuple[str, ...]], Verdict] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
         self._hung = False
@@ -148,23 +150,26 @@ class Examiner:
 
     # --- one graph ---------------------------------------------------------------------------
 
-    def examine(self, graph: Graph) -> Verdict:
-        """The verdict on a graph; the same graph is examined once."""
-        key = graph.to_json()
+    def examine(self, graph: Graph, checks: Sequence[str] | None = None) -> Verdict:
+        """The verdict on a graph; the same graph is examined once with the same checks.
+
+        checks: ids of those to make; those that are made on every graph, if none are given."""
+        checks = tuple(checks or selection.made(chosen=False))
+        key = graph.to_json(), checks
         if key not in self._verdicts:
             claim = self.claims.known(graph)
             if claim is not None and not claim.regions:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
-            verdict = self._examine(graph)
+            verdict = self._examine(graph, checks)
             # What was seen of a failure is needed again; the rest would only fill the memory.
             self._verdicts[key] = verdict if verdict.failed else replace(verdict, evidence=None)
             return verdict
         return self._verdicts[key]
 
-    def _examine(self, graph: Graph) -> Verdict:
+    def _examine(self, graph: Graph, checks: Sequence[str]) -> Verdict:
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
-        job = {"inputs": inputs, "constants": constants}
+        job = {"inputs": inputs, "constants": constants, "checks": list(checks)}
 
         def expected(evidence: Evidence) -> list[list[Bounded]]:
             taken = evidence.may_be_offloaded()
@@ -178,11 +183,12 @@ class Examiner:
         """What target, reference and loader make of a job; `expected` is called while they work, with
         what is known by then: which nodes are offloaded.
 
-        job: "inputs" (sets of them), "constants" and, where it is not the graph that is lowered,
-        "module" (TVM's JSON)."""
+        job: "inputs" (sets of them), "constants", "checks" (ids; by default those made on every graph)
+        and, where it is not the graph that is lowered, "module" (TVM's JSON)."""
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
+        job.setdefault("checks", list(selection.made(chosen=False)))
         job = {**job, "kind": "examine", "graph": graph.to_dict()}
         target, reference = self._workers["target"], self._workers["reference"]
         target.submit({**job, "folder": str(folder), "executors": self.executors}, self._limit())
@@ -204,7 +210,8 @@ class Examiner:
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             loader = self._workers["loader"]
-            loader.submit({"inputs": job["inputs"], "artifacts": artifacts}, self._limit())
+            asked = {"inputs": job["inputs"], "checks": job["checks"], "artifacts": artifacts}
+            loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
         self._confirm(evidence, job)
@@ -236,7 +243,8 @@ class Examiner:
         if not path.exists():
             return JobReport()
         loader = self._workers["loader"]
-        loader.submit({"inputs": job["inputs"], "artifacts": {executor: str(path)}}, self._limit())
+        asked = {"inputs": job["inputs"], "checks": job["checks"], "artifacts": {executor: str(path)}}
+        loader.submit(asked, self._limit())
         return loader.collect()
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
@@ -260,8 +268,7 @@ def decide(evidence: Evidence) -> Verdict:
     findings += _process_findings(evidence)
     for check in CHECKS:
         findings += check.judge(evidence)
-    # What is wrong with the partitioned module names the failure, not what it leads to in the build.
-    findings.sort(key=lambda f: f.outcome not in (CRASH, HANG) and f.stage not in ("lower", "partition"))
+    findings.sort(key=_rank)
     placement = evidence.placement()
     offloaded = tuple(region is not None for region in placement)
     notes: list[str] = []
@@ -271,7 +278,7 @@ def decide(evidence: Evidence) -> Verdict:
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
-        placement, evidence.boundary_bytes(),
+        placement, evidence.boundary_bytes(), evidence.not_checked(),
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)
@@ -286,6 +293,15 @@ def decide(evidence: Evidence) -> Verdict:
     return verdict
 
 
+def _rank(finding: Finding) -> tuple[int, int]:
+    """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
+    the build; a crash, not what it left undone; what the later checks find, after all of these."""
+    own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
+    if finding.stage in ("lower", "partition") or (finding.outcome in (CRASH, HANG) and not own):
+        return 0, own
+    return (2, own) if own else (1, 0)
+
+
 def _process_findings(evidence: Evidence) -> list[Finding]:
     """Crashes, hangs and exceptions, in either worker that runs vendor code."""
     findings = []
@@ -296,6 +312,8 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
             check = where or ("offload" if message["stage"] == "partition" else "process")
             if _ran_before(message, report):
                 check, how = "rerun", f"{how} though the first run did not"
+            if message.get("check") in selection.OWNERS:
+                check = message["check"]
             findings.append(
                 Finding(
                     check,
@@ -316,7 +334,8 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         findings.insert(
             0,
             Finding(
-                where or "process", outcome, stage, died, text,
+                report.turn if report.turn in selection.OWNERS else where or "process",
+                outcome, stage, died, text,
                 {"printed": report.end["printed"], "peak_kib": report.end["peak_kib"]},
             ),
         )
@@ -360,7 +379,7 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     if finding.outcome == WRONG_RESULT:
         return False
     reports = [evidence.reference, evidence.confirmation]
-    if finding.check == "roundtrip":
+    if finding.check == "roundtrip" or (finding.check in RELOADS and finding.stage != "partition"):
         reports = [evidence.deployed]
     for report in reports:
         if finding.outcome in (CRASH, HANG):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 class Level:
     """all_cases: every systematic case, or only the few that hold each dtype and each class of each
     parameter. max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses:
-    graphs one step off, per pattern. onnx: ONNX's node tests."""
+    graphs one step off, per pattern. onnx: ONNX's node tests. Which checks are made at which level is
+    decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool

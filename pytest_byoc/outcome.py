@@ -71,7 +71,7 @@ class Verdict:
     outcome is a failure. offloaded: for each node of the graph, whether the target runs it; placement:
     in which region (its position, or None). boundary_bytes: what a run passes into regions and out of
     them. notes: what was found out beside, for the report. evidence: everything seen (arrays, printed
-    text …).
+    text …). not_checked: checks that could not be made, with the reason.
     """
 
     graph: Graph
@@ -83,6 +83,7 @@ class Verdict:
     evidence: Any = field(default=None, compare=False, repr=False)
     placement: tuple[int | None, ...] = ()
     boundary_bytes: int = 0
+    not_checked: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

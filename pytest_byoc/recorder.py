@@ -120,6 +120,9 @@ class TargetRecord:
         self.split += verdict.regions > 1 and all(verdict.offloaded)
         self.boundary_bytes += verdict.boundary_bytes
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
+        for text in verdict.not_checked:
+            if f"check {text}" not in self.not_checked:
+                self.not_checked.append(f"check {text}")
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
         for node, taken in zip(verdict.graph.nodes, offloaded):
             if node.op.startswith(ONNX):

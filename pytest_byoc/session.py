@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from . import onnx_nodes
+from .checks import selection
 from .claims import Claim
 from .examine import Examiner
 from .generation.neighbours import between
@@ -53,6 +54,8 @@ class TargetSession:
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
         self._claimed: dict[str, list[str]] | None = None
+        #: Of each operator the first systematic case that the target takes.
+        self._first_of: dict[str, str] = {}
         self._counted: set[tuple[str, Graph]] = set()
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
@@ -74,9 +77,13 @@ class TargetSession:
 
     # --- checking ----------------------------------------------------------------------------
 
-    def examine(self, graph: Graph, case: str) -> Verdict:
-        """The verdict on a graph, counted. Raises nothing for a failing target."""
-        verdict = self.examiner.examine(graph)
+    def examine(self, graph: Graph, case: str, chosen: bool = False) -> Verdict:
+        """The verdict on a graph, counted. Raises nothing for a failing target.
+
+        chosen: whether the graph is one of the few on which all checks are made."""
+        # What is replayed may have failed any check.
+        level = "standard" if self.settings.replay else self.settings.level.name
+        verdict = self.examiner.examine(graph, selection.made(chosen, level))
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)
@@ -104,6 +111,7 @@ class TargetSession:
             found = [c for c in cases(self.settings.operators, self.ir) if level.all_cases or c.smoke]
             for case, claim in zip(found, self.examiner.claims.survey(c.graph for c in found)):
                 if _takes(claim):
+                    self._first_of.setdefault(case.operator, case.id)
                     dtypes = self._claimed.setdefault(case.operator, [])
                     dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
                     if dtype not in dtypes:
@@ -131,7 +139,7 @@ class TargetSession:
         """`check` of a systematic case. What the target takes of all of them is found out first:
         that costs milliseconds a graph, and those it takes nothing of need no more."""
         self.claimed()
-        return self.check(case.graph, case.id)
+        return self.check(case.graph, case.id, chosen=self._first_of.get(case.operator) == case.id)
 
     # --- the target's patterns ---------------------------------------------------------------
 
@@ -164,11 +172,15 @@ class TargetSession:
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
         return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
 
-    def check(self, graph: Graph, case: str = "", shrink: bool = True) -> Verdict:
+    def check(
+        self, graph: Graph, case: str = "", shrink: bool = True, chosen: bool = False
+    ) -> Verdict:
         """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
-        the graph, saving a bundle and listing the failure; not for a failure that is excused."""
+        the graph, saving a bundle and listing the failure; not for a failure that is excused.
+
+        chosen: make all checks, not only those that are cheap enough for every graph."""
         case = case or self.test
-        verdict = self.examine(graph, case)
+        verdict = self.examine(graph, case, chosen)
         if verdict.failed and not self.excused(verdict, case):
             self.fail(verdict, case, shrink)
         return verdict
@@ -188,13 +200,15 @@ class TargetSession:
         """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
         original = verdict
         if shrink:
-            identity = verdict.identity
+            identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:
-                tried = self.examiner.examine(graph)
+                tried = self.examiner.examine(graph, checks)
                 return tried.failed and tried.identity == identity
 
-            verdict = self.examiner.examine(reduce(verdict.graph, fails, self.ir))
+            shrunk = self.examiner.examine(reduce(verdict.graph, fails, self.ir), checks)
+            # What fails by chance may not fail again.
+            verdict = shrunk if shrunk.failed else verdict
         failure, new = self.record.fail(verdict, case, original.graph)
         if new:
             folder = self._folder(failure)
@@ -209,6 +223,7 @@ class TargetSession:
                 opt_level=self.examiner.opt_level,
                 timeout=self.settings.timeout,
                 versions=self.examiner.versions,
+                command=failure.command,
             )
         else:
             folder = Path(failure.graph).parent

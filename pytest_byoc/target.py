@@ -17,6 +17,8 @@ from .worker.server import Failure
 
 #: Targets installed with this package, by name.
 EXAMPLES = {"example_c": "pytest_byoc.examples.example_c:target"}
+#: Of regions, see `Target.trivial_regions`.
+ODDITIES = ("empty", "identity", "duplicate")
 
 
 class Target:
@@ -53,6 +55,9 @@ class Target:
     #: By operator (exp, tanh, nn.softmax …), units in the last place by which its result may be off
     #: beyond what is granted anyway.
     function_ulps: Mapping[str, float] = {}
+    #: What the codegen is made for although it computes nothing: regions that are "empty" (no operator
+    #: is called), return an input as it is ("identity"), or one value twice ("duplicate").
+    trivial_regions: Sequence[str] = ()
 
     def partition(self, mod: Any) -> Any:
         """Takes an IRModule and returns it partitioned for the target (not yet built)."""
@@ -73,6 +78,7 @@ class ResolvedTarget:
         self.patterns: str = options.get("patterns") or name
         self.opt_level = int(options.get("opt_level", Target.opt_level))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))
+        self.trivial_regions = _as_tuple(options.get("trivial_regions"))
         unknown = sorted(set(options) - known)
         if unknown:
             raise Failure(
@@ -83,6 +89,11 @@ class ResolvedTarget:
             self.precision = declared(options)
         except PrecisionError as e:
             raise Failure("target %s: %s" % (name, e)) from None
+        odd = [o for o in self.trivial_regions if o not in ODDITIES]
+        if odd:
+            raise Failure(
+                "target %s: trivial_regions holds %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
+            )
         bad = [ir for ir in self.irs if ir not in ("relay", "relax")]
         if bad:
             raise Failure("target %s: ir must be relay or relax, found %r" % (name, bad[0]))

@@ -8,16 +8,49 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from . import inputs_unmodified, numerics, offload, outputs_written, rerun, roundtrip
+from . import (
+    aliasing,
+    bystanders,
+    exit,
+    idempotent,
+    inline_back,
+    inputs_unmodified,
+    instances,
+    ir_json,
+    memory,
+    moved,
+    numerics,
+    offload,
+    opt_levels,
+    outputs_written,
+    regions,
+    rerun,
+    roundtrip,
+    threads,
+    views,
+)
 from .base import Check, Finding
 
 CHECKS: Tuple[Check, ...] = (
     offload.CHECK,
+    regions.CHECK,
     inputs_unmodified.CHECK,
     outputs_written.CHECK,
     numerics.CHECK,
     rerun.CHECK,
     roundtrip.CHECK,
+    ir_json.CHECK,
+    bystanders.CHECK,
+    idempotent.CHECK,
+    inline_back.CHECK,
+    opt_levels.CHECK,
+    instances.CHECK,
+    moved.CHECK,
+    views.CHECK,
+    aliasing.CHECK,
+    threads.CHECK,
+    memory.CHECK,
+    exit.CHECK,
 )
 
 __all__ = ["CHECKS", "Check", "Finding"]

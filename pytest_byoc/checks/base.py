@@ -37,9 +37,17 @@ class Finding:
         return "/".join((self.check, self.outcome, self.stage, self.kind))
 
 
+#: On which graphs a check is made (see `selection`): on all, or on a chosen few, since it costs more.
+EVERY = "every graph"
+CHOSEN = "chosen graphs"
+
+
 @dataclass(frozen=True)
 class Check:
-    """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees."""
+    """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees.
+    made: EVERY or CHOSEN. owns: what raises or dies while it is the check's turn is the check's
+    finding, and not that of the stage: what it needs of build and run has succeeded before.
+    """
 
     id: str
     rule: str
@@ -47,3 +55,5 @@ class Check:
     judge: Callable[[Evidence], Iterable[Finding]]
     observe: Optional[Callable[[TargetRun], None]] = None
     reload: Optional[Callable[[LoaderRun], None]] = None
+    made: str = EVERY
+    owns: bool = False

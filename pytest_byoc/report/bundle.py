@@ -37,6 +37,10 @@ _OPTIONS = ("libraries", "runtime_libraries", "export_options")
 _LINES, _WIDTH = 8, 100
 #: In reproduce.py's heading, where it matters.
 _BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
+#: Checks that reproduce.py makes; of the others it says which command repeats them.
+REPRODUCED = (
+    *("process", "offload", "inputs-unmodified", "outputs-written", "numerics", "rerun", "roundtrip", "exit"),
+)
 
 
 def write(
@@ -49,11 +53,13 @@ def write(
     opt_level: int,
     timeout: float,
     versions: Mapping[str, str],
+    command: str = "",
 ) -> list[str]:
     """Writes the bundle; names of the files written.
 
     declaration: {"name", "reference" (module:attribute, path/to/file.py:attribute, or None for a
-    name TVM knows), "python", "libraries", "sys_path", "options"}. Why a file is missing is said in
+    name TVM knows), "python", "libraries", "sys_path", "options"}. command: repeats the failure with
+    pytest, for checks that reproduce.py does not make. Why a file is missing is said in
     failure.txt; only a folder that can't be written to raises (OSError).
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +98,7 @@ def write(
         assert evidence is not None
         script = reproduce(
             graph, text, declaration, ir, executors, opt_level, timeout, versions,
-            evidence.deterministic, path,
+            evidence.deterministic, path, verdict.findings[0].check if verdict.findings else "", command,
         )
         _write_text(path, script)
 
@@ -183,6 +189,8 @@ def reproduce(
     versions: Mapping[str, str],
     deterministic: bool,
     path: Path,
+    check: str = "",
+    command: str = "",
 ) -> str:
     """The script's text. Raises source.SourceError for a graph the IR has no words for."""
     options = declaration.get("options") or {}
@@ -206,6 +214,9 @@ def reproduce(
         "opt_level": literal(opt_level),
         "timeout": literal(timeout),
         "deterministic": literal(deterministic),
+        "check": literal(check),
+        "repeat": literal(command),
+        "checks": literal(["", *REPRODUCED]),
         "outputs": literal(outputs),
         "inputs": literal({s.name: s.type.dtype for s in graph.inputs}),
         "bfloat16": _BFLOAT16 if any(t.dtype == "bfloat16" for t in _types(graph)) else "",

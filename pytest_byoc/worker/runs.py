@@ -33,6 +33,11 @@ class _Run:
         """Names the check whose turn it is."""
         self._check = check
         self._executor = None
+        self._reporter.send({"turn": check})
+
+    def not_checked(self, reason: str) -> None:
+        """Says why the check whose turn it is can't be made: it counts as not checked, not as passed."""
+        self._reporter.send({"not_checked": {"check": self._check, "reason": reason}})
 
     def stage(self, name: str) -> None:
         """Says which stage begins; its time limit starts now."""
@@ -107,6 +112,7 @@ class TargetRun(_Run):
         self._constants: Arrays = job["constants"]
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
+        self._exports = 0
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -147,6 +153,15 @@ class TargetRun(_Run):
         self.nothing_offloaded = not facts["regions"]
         return dict(facts, nodes=self._signatures)
 
+    def lowered_again(self) -> Any:
+        """The graph as another IRModule, which shares nothing with the first."""
+        return self.ir.lower(self.graph, self._constants)[0]
+
+    def partition(self, module: Any) -> Any:
+        """What the vendor's partition function makes of a module of the check's own."""
+        self.stage("partition")
+        return self.ir.check_partitioned(self.target.partition(module))
+
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
 
@@ -162,6 +177,21 @@ class TargetRun(_Run):
         runnable = self.runnable(executor)
         self.stage("run")
         return runnable.run(self.inputs[which])
+
+    def run_at(self, module: Any, executor: str, level: int) -> List[np.ndarray]:
+        """Outputs of a module, built at an opt_level of the check's own choice."""
+        self.stage("build")
+        executable = self.ir.build(module, executor, level)
+        if executable.needs_export():
+            self.stage("export")
+            self._exports += 1
+            path = os.path.join(self._folder, "level_%d.so" % self._exports)
+            executable.export(path, self.target.export_options)
+            self.stage("load")
+            executable = self.ir.load(path, executor)
+        self.stage("run")
+        outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
+        return outputs
 
     def runnable(self, executor: str) -> Any:
         """What is run in this process: the executable itself, or, where it holds C source, the
@@ -201,14 +231,31 @@ class LoaderRun(_Run):
         super().__init__(ir, job, reporter)
         #: Paths of artifacts by executor.
         self.artifacts: Mapping[str, str] = job["artifacts"]
+        #: Whether the process is to run its exit handlers when all is done.
+        self.leaves_normally = False
+        self._first: Dict[str, List[np.ndarray]] = {}
+
+    @property
+    def loadable(self) -> List[str]:
+        """Executors whose artifact has been loaded and run."""
+        return list(self._first)
+
+    def first(self, executor: str) -> List[np.ndarray]:
+        """What the artifact returned for the first inputs."""
+        return self._first[executor]
+
+    def load(self, executor: str) -> Any:
+        """The artifact, loaded once more."""
+        return self.ir.load(self.artifacts[executor], executor)
 
     def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
         """Outputs of the artifact; it is unloaded again, which may be what crashes."""
         self.stage("load")
-        executable = self.ir.load(self.artifacts[executor], executor)
+        executable = self.load(executor)
         self.stage("run")
         outputs = executable.run(self.inputs[which])[0]
         self.stage("unload")
         del executable
         gc.collect()
+        self._first.setdefault(executor, outputs)
         return outputs

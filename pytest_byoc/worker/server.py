@@ -70,6 +70,8 @@ class Reporter:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.stage_name = "start"
+        #: Whether the child is to end as any Python process does, and not at once.
+        self.leaves_normally = False
 
     def send(self, message: Dict[str, Any]) -> None:
         data = memoryview(encode(message))
@@ -83,8 +85,8 @@ class Reporter:
 
 
 def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory: int) -> None:
-    """The child's whole life. Never returns."""
-    status = 1
+    """The child's whole life. Returns only if the job asks for a normal end."""
+    status, normal = 1, False
     try:
         os.setsid()
         _die_with_parent()
@@ -98,7 +100,9 @@ def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory
         try:
             job(reporter)
             reporter.send({"done": True})
-            status = 0
+            status, normal = 0, reporter.leaves_normally
+            if normal:
+                reporter.stage("exit")
         except BaseException as e:  # vendor code may raise anything, SystemExit included
             reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
             # Calling exit() is something else than raising an error: the host is told.
@@ -112,7 +116,8 @@ def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory
             sys.stdout.flush()
             sys.stderr.flush()
         finally:
-            os._exit(status)
+            if not normal:
+                os._exit(status)
 
 
 def _address_space() -> int:
@@ -140,6 +145,7 @@ class ForkServer:
             os.close(output_r)
             self._control.close()
             _run_child(job, result_w, output_w, self._memory)
+            sys.exit(0)
         os.close(result_w)
         os.close(output_w)
         try:

@@ -137,22 +137,26 @@ def _inline_trivial(mod: tvm.IRModule) -> tvm.IRModule:
     AnnotateTarget also claims tuples and their fields, which leaves regions like ``fn(%x) {%x}``.
     (Its option to leave them out makes PartitionGraph crash on some graphs instead.)
     """
-    ours = [
+    # Other targets' regions are kept from the pass too.
+    regions = [
         (var, function)
         for var, function in mod.functions.items()
-        if isinstance(function, relay.Function) and _attribute(function, "Compiler") == NAME
+        if isinstance(function, relay.Function) and _attribute(function, "Compiler")
     ]
-    computing = [any(isinstance(e, relay.Call) for e in _post_order(f.body)) for _, f in ours]
+    computing = [
+        _attribute(f, "Compiler") != NAME or any(isinstance(e, relay.Call) for e in _post_order(f.body))
+        for _, f in regions
+    ]
     if all(computing):
         return mod
     # PartitionGraph marks all its functions "Inline" for later: let the marks stand, for the time
     # of this pass, on the trivial ones alone, which also stop being foreign.
-    for (var, function), computes in zip(ours, computing):
+    for (var, function), computes in zip(regions, computing):
         if not computes:
             function = relay.Function(function.params, function.body, function.ret_type)
         mod[var] = function.with_attr("Inline", tvm.tir.IntImm("int32", int(not computes)))
     mod = relay.transform.Inline()(mod)
-    for (var, function), computes in zip(ours, computing):
+    for (var, function), computes in zip(regions, computing):
         if computes:
             mod[var] = function
     return relay.transform.InferType()(mod)

@@ -11,7 +11,9 @@ import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
+from .. import dlpack
 from ..server import Failure, NotAModule
+from . import relax_modules as modules
 
 NAME = "relax"
 REMEDY = (
@@ -276,6 +278,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,
+                "odd": modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [_type(t) for t in given + returned],
@@ -311,22 +314,36 @@ def _holds_source(module: Any) -> bool:
 class Executable:
     """A compiled module."""
 
+    #: Whether it reads an input where it lies, and does not copy it first.
+    takes_views = True
+
     def __init__(self, executable: Any) -> None:
         self._executable = executable
         self._vm: Any = None
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were."""
+    def fresh(self) -> Executable:
+        """Another executor of the same library."""
+        return Executable(self._executable)
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
         import tvm
         from tvm.runtime import vm as runtime_vm
 
         if self._vm is None:
             self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu())
-        arrays = {name: tvm.runtime.tensor(value) for name, value in inputs.items()}
-        result = self._vm["main"](*arrays.values())
-        fields = [result] if hasattr(result, "numpy") else list(result)
+        if viewed:
+            tensors = [tvm.runtime.from_dlpack(dlpack.view(a)) for a in inputs.values()]
+        else:
+            tensors = [tvm.runtime.tensor(a) for a in inputs.values()]
+        result = self._vm["main"](*tensors)
+        return tensors, [result] if hasattr(result, "numpy") else list(result)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were."""
+        tensors, fields = self.hold(inputs)
         outputs = [f.numpy() for f in fields]
-        modified = [n for n, a in arrays.items() if a.numpy().tobytes() != inputs[n].tobytes()]
+        modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
         return outputs, modified
 
     def needs_export(self) -> bool:

@@ -1,6 +1,6 @@
 """Relay: TVM 0.9 to 0.19.
 
-An IR file offers: NAME, versions(), check_available(), executors(), known_targets(),
+An IR file offers: NAME, modules, versions(), check_available(), executors(), known_targets(),
 known_partition(name), pattern_table(name), match_alone(), arguments(), lower(), partition_facts(),
 build(), load(), and Executable objects with run(), export().
 """
@@ -15,8 +15,10 @@ import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
+from .. import dlpack
 from ..protocol import Bfloat16, dtype_name
 from ..server import Failure, NotAModule
+from . import relay_modules as modules
 
 NAME = "relay"
 REMEDY = (
@@ -273,6 +275,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": composites,
                 "calls": calls,
+                "odd": modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [str(_type(t)) for t in given + returned],
@@ -326,6 +329,17 @@ def load(path: str, executor: str) -> Executable:
 class Executable:
     """A compiled module."""
 
+    #: Whether it reads an input where it lies, and does not copy it first.
+    takes_views = True
+
+    def fresh(self) -> Executable:
+        """Another executor of the same library."""
+        raise NotImplementedError
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
+        raise NotImplementedError
+
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
         """Outputs, and the names of inputs that are no longer what they were."""
         raise NotImplementedError
@@ -365,9 +379,20 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class GraphExecutable(Executable):
+    takes_views = False
+
     def __init__(self, library: Any) -> None:
         self._library = library
         self._module: Any = None
+
+    def fresh(self) -> Executable:
+        return GraphExecutable(self._library)
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        self.run(inputs)
+        g = self._module
+        found = [g.get_input(name) for name in inputs]
+        return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
         import tvm
@@ -408,17 +433,26 @@ class VMExecutable(Executable):
         self._executable = executable
         self._vm: Any = None
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+    def fresh(self) -> Executable:
+        return VMExecutable(self._executable)
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
         import tvm
         from tvm.runtime.vm import VirtualMachine
 
         if self._vm is None:
             self._vm = VirtualMachine(self._executable, tvm.cpu())
-        arrays = {name: _tensor(value) for name, value in inputs.items()}
-        result = self._vm.invoke("main", *arrays.values())
-        fields = [result] if isinstance(result, tvm.nd.NDArray) else list(result)
+        if viewed:
+            tensors = [tvm.nd.from_dlpack(dlpack.view(a).__dlpack__()) for a in inputs.values()]
+        else:
+            tensors = [_tensor(a) for a in inputs.values()]
+        result = self._vm.invoke("main", *tensors)
+        return tensors, [result] if isinstance(result, tvm.nd.NDArray) else list(result)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        tensors, fields = self.hold(inputs)
         outputs = [_array(f) for f in fields]
-        modified = [n for n, a in arrays.items() if not _same(a.numpy(), inputs[n])]
+        modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
         return outputs, modified
 
     def needs_export(self) -> bool:

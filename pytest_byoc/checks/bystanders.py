@@ -1,0 +1,49 @@
+"""Partitioning leaves what is not its own alone: other functions, other targets' regions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+_WORDS = {
+    "function": "a second function of the module (of an operator no codegen takes)",
+    "region": "a region of another target",
+}
+
+
+def observe(run: TargetRun) -> None:
+    modules = run.ir.modules
+    before = modules.with_bystanders(run.module(), run.lowered_again())
+    there = modules.bystanders(before)
+    after = modules.bystanders(run.partition(before))
+    lost = [kind for kind in there if kind not in after]
+    run.record(
+        "bystanders",
+        {"lost": lost, "changed": [k for k in there if k in after and after[k] != there[k]]},
+    )
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for _, value in evidence.target.facts("bystanders"):
+        for how, words in (("lost", "is gone after"), ("changed", "is changed by")):
+            for kind in value[how]:
+                yield Finding(
+                    "bystanders", "error", "partition", "%s-%s" % (kind, how),
+                    "%s %s partitioning." % (_WORDS[kind], words),
+                )
+
+
+CHECK = Check(
+    id="bystanders",
+    rule="A second function and a region of another target come out of partitioning as they went in.",
+    why="Passes that run over functions of others, or drop them (bug classes 11, 29, 54).",
+    observe=observe,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

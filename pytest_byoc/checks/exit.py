@@ -1,0 +1,31 @@
+"""A process that has used the artifact ends as it should."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterable
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    run.leaves_normally = True
+
+
+def judge(evidence: Evidence) -> Iterable[Finding]:
+    """A process that dies or hangs at its end is seen like any other, in the stage `exit`."""
+    return ()
+
+
+CHECK = Check(
+    id="exit",
+    rule="A process that has loaded and run the artifact exits with status 0.",
+    why="Handles destroyed after their context, handlers of an unloaded library (bug class 28).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,48 @@
+"""Partitioning a partitioned module changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    module = run.ir.modules.ready_for_another(run.partitioned())
+    run.record("partitioned_again", run.ir.partition_facts(run.partition(module)))
+
+
+def shape(facts: Dict[str, Any]) -> Tuple[List[Any], int]:
+    """What is in which region, and how much in none. Names are TVM's own passes' to change."""
+    regions = [(r["compiler"], r["inputs"], r["outputs"], sorted(r["calls"])) for r in facts["regions"]]
+    return sorted(regions), int(facts["host_calls"])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = [value for _, value in evidence.target.facts("regions")]
+    for _, again in evidence.target.facts("partitioned_again"):
+        if first and shape(again) != shape(first[0]):
+            yield Finding(
+                "idempotent", "error", "partition", "changes",
+                "partitioning the partitioned module again changes it: %d regions and %d calls outside "
+                "become %d and %d, or hold something else."
+                % (
+                    len(first[0]["regions"]), first[0]["host_calls"],
+                    len(again["regions"]), again["host_calls"],
+                ),
+            )
+
+
+CHECK = Check(
+    id="idempotent",
+    rule="The partitioned module, partitioned again, has the same operators in the same regions.",
+    why="Passes that run over what is partitioned already, state kept between two calls (bug class 11).",
+    observe=observe,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,49 @@
+"""Two executors of one artifact leave each other alone, and so do two loads of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    for executor in run.loadable:
+        with run.using(executor):
+            run.stage("load")
+            first = run.load(executor)
+            second, loaded_twice = first.fresh(), run.load(executor)
+            run.stage("run")
+            first.run(run.inputs[0])
+            for other in (second, loaded_twice):
+                run.record("interleaved_other", other.run(run.inputs[1])[0])
+                run.record("interleaved_first", first.run(run.inputs[0])[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, arrays in evidence.loader.facts("interleaved_other"):
+        yield from evidence.compare(
+            "instances", "other-instance", 1, arrays, "from another instance in one process (%s)" % executor
+        )
+    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
+    for executor, arrays in evidence.loader.facts("interleaved_first"):
+        if executor in first:
+            yield from evidence.same_bits(
+                "instances", "run", "first-instance", first[executor], arrays,
+                "an instance after another one has run (%s executor)" % executor,
+            )
+
+
+CHECK = Check(
+    id="instances",
+    rule="Instance 1 with A, instance 2 with B, 1 with A again, 2 being of the same load of the artifact or "
+    "of another: B's results are inside their bound, A's equal the first bit by bit.",
+    why="State shared by instances, handles that run out (bug classes 28, 44).",
+    reload=reload,
+    judge=judge,
+    owns=True,
+)

@@ -1,0 +1,40 @@
+"""The partitioned module survives being saved as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+from .idempotent import shape
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    run.stage("partition")
+    module, equal = run.ir.modules.through_json(run.partitioned())
+    run.record("from_json", {"equal": equal, "facts": run.ir.partition_facts(module)})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = [value for _, value in evidence.target.facts("regions")]
+    for _, value in evidence.target.facts("from_json"):
+        if not value["equal"] or (first and shape(value["facts"]) != shape(first[0])):
+            yield Finding(
+                "ir-json", "error", "partition", "differs",
+                "the partitioned module, saved by tvm.ir.save_json and read by load_json, is not "
+                "structurally equal to what was saved.",
+            )
+
+
+CHECK = Check(
+    id="ir-json",
+    rule="tvm.ir.save_json and load_json give back the partitioned module, with the same regions.",
+    why="Attributes that JSON has no form for (bug class 53).",
+    observe=observe,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,99 @@
+"""Creating, running and destroying an executor again and again takes no more memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from typing import TYPE_CHECKING, Callable, Iterator, List, Optional
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+ROUNDS = 200
+#: Measured this often, evenly; what the first quarter takes is warming up.
+_PARTS = 4
+#: Bytes a round that are taken for noise, and the share of the artifact's size that is.
+NOISE = 32
+SHARE = 1e-4
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _measure() -> Optional[Callable[[], int]]:
+    """A function that returns the bytes that malloc has handed out; None where glibc is older than 2.33
+    or another C library is used."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return None
+    library.mallinfo2.restype = _Mallinfo2
+
+    def used() -> int:
+        gc.collect()
+        info = library.mallinfo2()
+        return int(info.uordblks) + int(info.hblkhd)
+
+    return used
+
+
+def reload(run: LoaderRun) -> None:
+    used = _measure()
+    if used is None:
+        run.not_checked("this C library does not say how much memory is in use (no mallinfo2)")
+        return
+    for executor in run.loadable:
+        with run.using(executor):
+            # Not within the rounds: TVM frees nothing of what Relax loads.
+            library = run.load(executor)
+            run.stage("rounds")
+            measured: List[int] = []
+            for n in range(ROUNDS):
+                if n % (ROUNDS // _PARTS) == 0:
+                    measured.append(used())
+                library.fresh().run(run.inputs[0])
+            measured.append(used())
+            size = os.path.getsize(run.artifacts[executor])
+            run.record("memory", {"used": measured, "size": size})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    allowed = {e: growth(v["used"]) for e, v in evidence.deployed.facts("memory")}
+    for executor, value in evidence.loader.facts("memory"):
+        limit = max(NOISE, SHARE * value["size"]) + allowed.get(executor, 0.0)
+        found = growth(value["used"])
+        if found > limit:
+            yield Finding(
+                "memory", "error", "rounds", "leak",
+                "each round of create, run and destroy leaves %.0f bytes behind (%s executor, the "
+                "least of %d stretches of %d rounds; taken for noise: %.0f)."
+                % (found, executor, _PARTS - 1, ROUNDS // _PARTS, limit),
+                {"executor": executor, "bytes_per_round": found, "limit": limit},
+            )
+
+
+def growth(used: List[int]) -> float:
+    """Bytes a round, the least of the stretches after the first: what grows once is no leak."""
+    steps = [(b - a) / (ROUNDS // _PARTS) for a, b in zip(used, used[1:])]
+    return max(0.0, min(steps[1:]))
+
+
+CHECK = Check(
+    id="memory",
+    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing.",
+    why="Engines, workspaces and handles that are never freed (bug class 28).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

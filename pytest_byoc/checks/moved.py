@@ -1,0 +1,50 @@
+"""A copy of the artifact does the same in another working directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="byoc-moved-") as folder:
+        try:
+            os.chdir(folder)
+            for executor in run.loadable:
+                with run.using(executor):
+                    shutil.copy(run.artifacts[executor], "moved_%s.so" % executor)
+                    run.stage("load")
+                    executable = run.ir.load(os.path.join(folder, "moved_%s.so" % executor), executor)
+                    run.stage("run")
+                    run.record("moved", executable.run(run.inputs[0])[0])
+        finally:
+            os.chdir(here)
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
+    for executor, arrays in evidence.loader.facts("moved"):
+        if executor in first:
+            yield from evidence.same_bits(
+                "moved", "load", "differs", first[executor], arrays,
+                "a copy of the artifact, loaded in another working directory (%s executor)" % executor,
+            )
+
+
+CHECK = Check(
+    id="moved",
+    rule="A copy of the artifact, loaded from and in another folder, gives the same bit by bit.",
+    why="Files beside the artifact that nobody is told of, paths of the build (bug classes 27, 37).",
+    reload=reload,
+    judge=judge,
+    owns=True,
+)

@@ -1,0 +1,58 @@
+"""The partitioned module is right at every opt_level, not only at the target's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+LEVELS = (0, 1, 2, 3)
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            # Raises again, and is told once, where the target's own level fails.
+            run.first_run(executor)
+            for level in LEVELS:
+                if level != run.target.opt_level:
+                    _at(run, executor, level)
+
+
+def _at(run: TargetRun, executor: str, level: int) -> None:
+    try:
+        arrays = run.run_at(run.partitioned(), executor, level)
+    except Exception:
+        try:
+            run.run_at(run.lowered_again(), executor, level)
+        except Exception as e:
+            run.not_checked(
+                "TVM's own build fails too at opt_level %d, %s executor (%s)"
+                % (level, executor, type(e).__name__)
+            )
+            return
+        raise
+    run.record("at_level", {"level": level, "arrays": arrays})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.target.facts("at_level"):
+        yield from evidence.compare(
+            "opt-levels", "wrong-value", 0, value["arrays"],
+            "built at opt_level %d (%s executor)" % (value["level"], executor),
+        )
+
+
+CHECK = Check(
+    id="opt-levels",
+    rule="Built at each opt_level from 0 to 3, under each executor, the results are inside their bound.",
+    why="What is decided in a PassContext other than the one it was tested in (bug class 17).",
+    observe=observe,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,26 @@
+"""Which checks are made on which graphs: decided here, on the host, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from . import CHECKS
+from .base import EVERY
+
+
+def made(chosen: bool, level: str = "standard") -> Tuple[str, ...]:
+    """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
+    simplest case of each operator, each structure, the first match of each pattern, what is replayed.
+    level: at smoke the dear ones are made on no graph, at full on every one."""
+    everything = level == "full" or (chosen and level == "standard")
+    return tuple(c.id for c in CHECKS if everything or c.made == EVERY)
+
+
+def again(check: str) -> Tuple[str, ...]:
+    """Ids of the checks that a failure of `check` is shrunk with."""
+    return tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check)
+
+
+OWNERS = frozenset(c.id for c in CHECKS if c.owns)
+#: Position of a check among the others, for findings: causes come first.
+RANK = {c.id: position for position, c in enumerate(CHECKS)}

@@ -1,0 +1,90 @@
+"""Executors in several threads at once compute what one computes alone."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Iterator, List
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+#: Threads, and how long and how often at most each of them runs.
+THREADS = 4
+SECONDS = 1.0
+RUNS = 300
+
+
+def reload(run: LoaderRun) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for executor in run.loadable:
+            with run.using(executor):
+                _at_once(run, executor)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _at_once(run: LoaderRun, executor: str) -> None:
+    library = run.load(executor)
+    executables = [library.fresh() for _ in range(THREADS)]
+    # Each is made ready, and says what is right, before the others run.
+    alone = [[e.run(inputs)[0] for inputs in run.inputs] for e in executables]
+    wrong: List[Any] = []
+    raised: List[BaseException] = []
+    begin, end = threading.Barrier(THREADS), time.monotonic() + SECONDS
+
+    def work(number: int) -> None:
+        try:
+            begin.wait()
+            for n in range(RUNS):
+                which = (n + number) % len(run.inputs)
+                outputs = executables[number].run(run.inputs[which])[0]
+                if [a.tobytes() for a in outputs] != [a.tobytes() for a in alone[number][which]]:
+                    wrong.append({"set": which, "arrays": outputs, "alone": alone[number][which]})
+                if wrong or raised or time.monotonic() > end:
+                    return
+        except BaseException as e:  # it is told in the main thread
+            raised.append(e)
+            begin.abort()
+
+    run.stage("threads")
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+    run.record("threads", wrong[:1])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, wrong in evidence.loader.facts("threads"):
+        for value in wrong:
+            what = "one of %d threads (%s executor)" % (THREADS, executor)
+            if evidence.deterministic:
+                yield from evidence.same_bits(
+                    "threads", "threads", "differs", value["alone"], value["arrays"], what
+                )
+            else:
+                yield from evidence.compare(
+                    "threads", "differs", value["set"], value["arrays"], "from " + what
+                )
+
+
+CHECK = Check(
+    id="threads",
+    rule="Four threads, each with an executor of its own on the one loaded library, compute what each "
+    "computes alone, bit by bit.",
+    why="Workspaces and tables shared between runs without a lock (bug class 45).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,52 @@
+"""Inputs that begin somewhere inside a larger buffer are read from there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    if any(a.dtype.kind not in "iuf" for a in run.inputs[0].values()):
+        return
+    for executor in run.loadable:
+        with run.using(executor):
+            executable = run.load(executor)
+            if not executable.takes_views:
+                run.not_checked("the %s executor copies its inputs: no view reaches the target" % executor)
+                continue
+            run.stage("run")
+            try:
+                outputs = executable.hold(run.inputs[0], viewed=True)[1]
+            except Exception as e:
+                # TVM's own kernels assert that there is no offset.
+                if "byte_offset" not in str(e) and "elem_offset" not in str(e):
+                    raise
+                run.not_checked("where an input is read by a kernel of TVM's too: those refuse views")
+                continue
+            run.record("viewed", [o.numpy() for o in outputs])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
+    for executor, arrays in evidence.loader.facts("viewed"):
+        if executor in first:
+            yield from evidence.same_bits(
+                "views", "run", "differs", first[executor], arrays,
+                "a run whose inputs are views with a byte_offset (%s executor)" % executor,
+            )
+
+
+CHECK = Check(
+    id="views",
+    rule="Inputs given as views with a byte_offset give the same bit by bit.",
+    why="DLTensor.data taken for the first element (bug classes 18, 38).",
+    reload=reload,
+    judge=judge,
+    owns=True,
+)

@@ -1,0 +1,172 @@
+"""What checks do to modules of Relax. Offers what `relay_modules` offers."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from .relay_modules import BYSTANDER, OTHER
+
+
+def _attr(function: Any, key: str) -> str:
+    attrs = getattr(function, "attrs", None)
+    return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
+
+
+def inline_back(module: Any) -> Any:
+    """The partitioned module with every composite and region put back where it is called from, and
+    nothing of the vendor's left: what the partition function has made of main, as plain Relax."""
+    import tvm
+    from tvm import relax
+
+    def stripped(mod: Any) -> Any:
+        functions = {}
+        for var, function in mod.functions.items():
+            if isinstance(function, relax.Function) and (
+                _attr(function, "Codegen") or _attr(function, "Composite")
+            ):
+                for key in ("Codegen", "Composite", "Primitive", "global_symbol"):
+                    function = function.without_attr(key) if _attr(function, key) else function
+            functions[var] = function
+        return tvm.IRModule(functions)
+
+    # Composites are local functions of their region: lifted, they can be inlined like these.
+    lifted = relax.transform.LambdaLift()(stripped(module))
+    return relax.transform.InlinePrivateFunctions()(stripped(lifted))
+
+
+def with_bystanders(module: Any, again: Any) -> Any:
+    """The module with a function more, and a region of another target.
+
+    again: the same graph lowered once more; it becomes that region, so that all that the target would
+    take stands in it."""
+    import tvm
+    from tvm import relax
+
+    builder = relax.BlockBuilder()
+    tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType
+    x, y = (relax.Var(name, tensor((2, 3), "int32")) for name in "xy")
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.bitwise_xor(x, y))
+        builder.emit_func_output(result)
+    functions = dict(module.functions.items())
+    # A PrimFunc: TVM's own MergeCompositeFunctions raises for a second Relax function (0.27). For the
+    # same reason nothing calls the region.
+    for function in relax.transform.LegalizeOps()(builder.get()).functions.values():
+        if not isinstance(function, relax.Function):
+            functions[tvm.ir.GlobalVar(BYSTANDER)] = function.with_attr("global_symbol", BYSTANDER)
+    for var, function in _partitioned_for_another(again).functions.items():
+        if _attr(function, "Codegen"):
+            functions[var] = function
+    return tvm.IRModule(functions)
+
+
+def _partitioned_for_another(module: Any) -> Any:
+    """The module partitioned as TVM does it, for a target that takes every operator in it."""
+    import tvm
+    from tvm import relax
+    from tvm.relax.dpl import is_op
+
+    names: List[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name not in names:
+            names.append(e.op.name)
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    patterns = [("%s.%s" % (OTHER, n), is_op(n)(varg_default_wildcard=True)) for n in names]
+    fused = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(module)
+    return relax.transform.MergeCompositeFunctions()(fused)
+
+
+def bystanders(module: Any) -> Dict[str, str]:
+    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    from tvm import relax
+
+    found = {}
+    for var, function in module.functions.items():
+        if isinstance(function, relax.Function) and _attr(function, "Codegen") == OTHER:
+            found["region"] = _text(function)
+        elif var.name_hint == BYSTANDER:
+            found["function"] = _text(function)
+    return found
+
+
+def _text(function: Any) -> str:
+    import tvm
+
+    for key in ("Codegen", "global_symbol"):
+        function = function.without_attr(key) if _attr(function, key) else function
+    return str(tvm.IRModule({tvm.ir.GlobalVar("f"): function}).script())
+
+
+def ready_for_another(module: Any) -> Any:
+    """A partitioned module as it can be partitioned once more: as it is."""
+    return module
+
+
+def oddities(function: Any) -> List[str]:
+    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
+    is), "duplicate" (it returns a value twice)."""
+    import tvm
+    from tvm import relax
+
+    found = []
+    called: List[Any] = []
+    relax.analysis.post_order_visit(
+        function,
+        # A region may call composites that are functions of the module.
+        lambda e: called.append(e)
+        if isinstance(e, relax.Call) and isinstance(e.op, (tvm.ir.Op, tvm.ir.GlobalVar, relax.ExternFunc))
+        else None,
+    )
+    if not called:
+        found.append("empty")
+    bound: Dict[Any, Any] = {}
+    body = function.body
+    for block in getattr(body, "blocks", ()):
+        for binding in block.bindings:
+            if hasattr(binding, "value"):
+                bound[binding.var] = binding.value
+    outputs: List[Any] = []
+    _flatten(getattr(body, "body", body), bound, outputs)
+    params = list(function.params)
+    if any(any(e.same_as(p) for p in params) for e in outputs):
+        found.append("identity")
+    if any(a.same_as(b) for i, a in enumerate(outputs) for b in outputs[:i]):
+        found.append("duplicate")
+    return found
+
+
+def _flatten(expr: Any, bound: Dict[Any, Any], into: List[Any]) -> None:
+    from tvm import relax
+
+    value = bound.get(expr) if isinstance(expr, relax.Var) else expr
+    if isinstance(value, (relax.Var, relax.Tuple)) and value is not expr:
+        _flatten(value, bound, into)
+    elif isinstance(expr, relax.Tuple):
+        for field in expr.fields:
+            _flatten(field, bound, into)
+    else:
+        into.append(expr)
+
+
+def ill_formed(module: Any) -> str:
+    """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""
+    from tvm import relax
+
+    # In older versions well_formed says it, in newer ones it raises.
+    check = getattr(relax.analysis, "check_well_formed", None) or relax.analysis.well_formed
+    return "" if check(module) else "the module"
+
+
+def through_json(module: Any) -> Tuple[Any, bool]:
+    """The module saved as JSON and read back, and whether it is structurally the same."""
+    import tvm
+
+    back = tvm.ir.load_json(tvm.ir.save_json(module))
+    try:
+        tvm.ir.assert_structural_equal(module, back)
+    except ValueError:
+        return back, False
+    return back, True

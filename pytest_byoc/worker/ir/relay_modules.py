@@ -1,0 +1,155 @@
+"""What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions.
+
+Offers inline_back(), with_bystanders(), bystanders(), ready_for_another(), oddities(), ill_formed() and
+through_json(), as `relax_modules` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+#: A function that is no target's business, and a region of a target that does not exist.
+BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
+
+
+def _attr(function: Any, key: str) -> str:
+    attrs = function.attrs
+    return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
+
+
+def inline_back(module: Any) -> Any:
+    """The partitioned module with every composite and region put back where it is called from, and
+    nothing of the vendor's left: what the partition function has made of main, as plain Relay."""
+    import tvm
+    from tvm import relay
+
+    class Inliner(relay.ExprMutator):  # type: ignore[misc]
+        def visit_call(self, call: Any) -> Any:
+            args = [self.visit(a) for a in call.args]
+            op = call.op
+            if isinstance(op, relay.GlobalVar) and _attr(module[op], "Compiler"):
+                op = module[op]
+            if isinstance(op, relay.Function):
+                # Bound before it is visited: a composite may hold another.
+                return relay.bind(self.visit(op.body), dict(zip(op.params, args)))
+            return relay.Call(op, args, call.attrs, call.type_args, call.span)
+
+    main = module["main"]
+    body = Inliner().visit(main.body)
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(main.params, body)))
+
+
+def with_bystanders(module: Any, again: Any) -> Any:
+    """The module with a function more, and a function that calls a region of another target.
+
+    again: the same graph lowered once more; it becomes that region, so that all that the target would
+    take stands in it."""
+    import tvm
+    from tvm import relay
+
+    functions = dict(module.functions.items())
+    x = relay.var("x", shape=(2, 3), dtype="uint8")
+    functions[relay.GlobalVar(BYSTANDER)] = relay.Function([x], relay.bitwise_not(x))
+    region = again["main"]
+    for key, value in (("Compiler", OTHER), ("global_symbol", OTHER + "_0")):
+        region = region.with_attr(key, value)
+    for key in ("Primitive", "Inline"):
+        region = region.with_attr(key, tvm.tir.IntImm("int32", 1))
+    var = relay.GlobalVar(OTHER + "_0")
+    functions[var] = region
+    params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in region.params]
+    functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
+    return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def bystanders(module: Any) -> Dict[str, str]:
+    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    import tvm
+    from tvm import relay
+
+    found = {}
+    for var, function in module.functions.items():
+        if not isinstance(function, relay.Function):
+            continue
+        # TVM's own passes rename regions: the text is that of the function alone.
+        if _attr(function, "Compiler") == OTHER:
+            found["region"] = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
+        elif var.name_hint == BYSTANDER:
+            found["function"] = tvm.IRModule.from_expr(function).astext()
+    return found
+
+
+def ready_for_another(module: Any) -> Any:
+    """A partitioned module as PartitionGraph takes it once more: it refuses names it has given itself."""
+    import tvm
+    from tvm import relay
+
+    names: Dict[Any, Any] = {}
+    for var, function in module.functions.items():
+        own = isinstance(function, relay.Function) and _attr(function, "Compiler")
+        names[var] = relay.GlobalVar("byoc_again_%d" % len(names)) if own else var
+
+    class Renamer(relay.ExprMutator):  # type: ignore[misc]
+        def visit_global_var(self, var: Any) -> Any:
+            return names.get(var, var)
+
+    functions = {}
+    for var, function in module.functions.items():
+        changed = Renamer().visit(function) if isinstance(function, relay.Function) else function
+        if names[var] is not var:
+            changed = changed.with_attr("global_symbol", names[var].name_hint)
+        functions[names[var]] = changed
+    return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def oddities(function: Any) -> List[str]:
+    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
+    is), "duplicate" (it returns a value twice)."""
+    import tvm
+    from tvm import relay
+
+    found = []
+    called: List[Any] = []
+    relay.analysis.post_order_visit(
+        function.body,
+        lambda e: called.append(e) if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) else None,
+    )
+    if not called:
+        found.append("empty")
+    outputs: List[Any] = []
+    _flatten(function.body, outputs)
+    if any(isinstance(e, relay.Var) for e in outputs):
+        found.append("identity")
+    if len(set(outputs)) < len(outputs):
+        found.append("duplicate")
+    return found
+
+
+def _flatten(expr: Any, into: List[Any]) -> None:
+    from tvm import relay
+
+    if isinstance(expr, relay.Tuple):
+        for field in expr.fields:
+            _flatten(field, into)
+    elif isinstance(expr, relay.TupleGetItem) and isinstance(expr.tuple_value, relay.Tuple):
+        _flatten(expr.tuple_value.fields[expr.index], into)
+    else:
+        into.append(expr)
+
+
+def ill_formed(module: Any) -> str:
+    """Which function uses a variable before it is bound, or binds one twice; "" if none does."""
+    from tvm import relay
+
+    for var, function in module.functions.items():
+        if isinstance(function, relay.Function) and not relay.analysis.well_formed(function):
+            return str(var.name_hint)
+    return ""
+
+
+def through_json(module: Any) -> Tuple[Any, bool]:
+    """The module saved as JSON and read back, and whether it is structurally the same."""
+    import tvm
+
+    back = tvm.ir.load_json(tvm.ir.save_json(module))
+    return back, bool(tvm.ir.structural_equal(module, back))
