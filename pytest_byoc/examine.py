@@ -269,8 +269,7 @@ def decide(evidence: Evidence) -> Verdict:
     for check in CHECKS:
         findings += check.judge(evidence)
     findings.sort(key=_rank)
-    placement = evidence.placement()
-    offloaded = tuple(region is not None for region in placement)
+    offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
     if reference_fault:

@@ -72,7 +72,7 @@ def constant_values(graph: Graph) -> set[str]:
     for node in graph.nodes:
         silent = OPERATORS[node.op].type_only
         told = [i for at, i in enumerate(node.inputs) if at not in silent]
-        if told and known.issuperset(told):
+        if known.issuperset(told):
             known.update(node.outputs)
     return known
 
@@ -80,7 +80,11 @@ def constant_values(graph: Graph) -> set[str]:
 def test_random_graphs_differ_and_none_is_a_constant() -> None:
     found = generated(400, max_nodes=6)
     assert len(set(found)) > 390
-    assert not [g for g in found if constant_values(g).intersection(g.outputs)]
+    for g in found:
+        # zeros_like and its kin alone TVM does not fold.
+        made = constant_values(g).intersection(g.outputs)
+        alone = {o for n in g.nodes if n.op in ("zeros_like", "ones_like") for o in n.outputs}
+        assert made <= alone
 
 
 def test_features_of_random_graphs_are_met() -> None:

@@ -297,7 +297,8 @@ FLUSHING = Precision(flush_subnormals=True)
     ],
 )
 def test_flushed_operands_and_results(name: str, attrs: dict[str, Any]) -> None:
-    """Zero for each subnormal, before and after; for exact operators the bound must be widened for it."""
+    """Zero for each subnormal, before and after. Operands that are computed with may be taken for zero
+    anyway; the bound of what only moves elements must be widened for it."""
     numbers, tiny = np.random.default_rng(2), float(np.finfo("float32").tiny)
     seen = Seen()
     for size in (tiny, 1e3 * tiny, tiny**0.5, 1.0):
@@ -308,13 +309,14 @@ def test_flushed_operands_and_results(name: str, attrs: dict[str, Any]) -> None:
             found = tuple(without_subnormals(y) for y in found)
         compared(name, arrays, attrs, FLUSHING, found, seen)
     assert seen.inside
-    if name in ("nn.relu", "negative", "add", "maximum", "transpose"):
+    if name == "transpose":
         assert seen.needed
 
 
 def test_a_subnormal_divisor_may_be_zero() -> None:
+    """Declared or not: nothing is known of the quotient."""
     operands = [exact(np.float32(1)), exact(np.float32(5e-39))]
-    assert not apply("divide", operands, {})[0].ambiguous
+    assert apply("divide", operands, {})[0].ambiguous
     assert apply("divide", operands, {}, FLUSHING)[0].ambiguous
 
 

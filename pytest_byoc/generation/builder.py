@@ -47,6 +47,8 @@ class Builder:
         self.ranges: dict[str, tuple[float, float]] = {}
         #: Values inside a pattern, which would no longer match if they were used elsewhere too.
         self.hidden: set[str] = set()
+        #: Constants, and values TVM makes of constants alone.
+        self.fixed: set[str] = set()
 
     def usable(self) -> list[str]:
         """Values that may be used as operands or outputs, in the order in which they were made."""
@@ -103,6 +105,7 @@ class Builder:
             f"c{len(self.constants)}", type_, *_range(type_, low, high), self._next_seed(), data
         )
         self.constants.append(source)
+        self.fixed.add(source.name)
         return self._add(source)
 
     def _add(self, source: Source) -> str:
@@ -139,6 +142,9 @@ class Builder:
         outputs = tuple(f"v{made + i}" for i in range(len(types)))
         self.nodes.append(Node(op, tuple(inputs), dict(attrs), outputs, types))
         self.types.update(zip(outputs, types))
+        silent = OPERATORS[op].type_only
+        if all(name in self.fixed for at, name in enumerate(inputs) if at not in silent):
+            self.fixed.update(outputs)
         return outputs
 
     def simple(self, op: str, x: str, *others: str, **parameters: Any) -> str:

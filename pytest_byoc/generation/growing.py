@@ -163,7 +163,7 @@ class Growing:
     def _values(self) -> list[str]:
         """Values an operator may take first. What is made of constants alone is a constant to TVM, and an
         output that is one is never written."""
-        return [name for name in self.builder.usable() if name[0] != "c"]
+        return [name for name in self.builder.usable() if name not in self.builder.fixed]
 
     def _steep(self) -> bool:
         return any(OPERATORS[n.op].steep for n in self.builder.nodes)
@@ -218,7 +218,7 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
         existing = [n for n in builder.usable() if builder.types[n] == operand.type]
         decides = constant_so_far and operand.role == DATA and position not in op.type_only
         if decides:
-            existing = [n for n in existing if n[0] != "c"]
+            existing = [n for n in existing if n not in builder.fixed]
             constant_so_far = False
         if operand.role == DATA and existing and chance(rng, 5):
             return one(rng, existing[::-1])
