@@ -43,7 +43,8 @@ def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester
     status, report = run(pytester, ir, half, 'accumulate-dtype = { float32 = "float16" }')
     assert status == pytest.ExitCode.OK and report["failures"] == []
     outcomes = report["outcomes"]
-    assert outcomes["pass"] >= 10 and not outcomes["inconclusive"]  # type: ignore[index]
+    # Of sums of a thousand terms in float16 nothing can be said.
+    assert outcomes["pass"] >= 10 and outcomes["inconclusive"] <= 1  # type: ignore[index]
     assert report["precision"] == "accumulates float32 in float16"
 
 
