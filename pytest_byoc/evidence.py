@@ -134,6 +134,11 @@ class Evidence:
         """The partitioned module is known, and has no region."""
         return any(not value["regions"] for _, value in self.target.facts("regions"))
 
+    @property
+    def host_runs_some(self) -> bool:
+        """Whether TVM runs operators of the partitioned module itself."""
+        return any(value["host_calls"] for _, value in self.target.facts("regions"))
+
     def not_checked(self) -> tuple[str, ...]:
         """Checks that could not be made, each once, with the reason."""
         found = [*self.target.not_checked(), *self.loader.not_checked()]

@@ -210,7 +210,10 @@ class Examiner:
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             loader = self._workers["loader"]
-            asked = {"inputs": job["inputs"], "checks": job["checks"], "artifacts": artifacts}
+            checks = job["checks"]
+            if evidence.host_runs_some:
+                checks = selection.beside_host(checks)
+            asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts}
             loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)

@@ -47,6 +47,7 @@ class Check:
     """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees.
     made: EVERY or CHOSEN. owns: what raises or dies while it is the check's turn is the check's
     finding, and not that of the stage: what it needs of build and run has succeeded before.
+    target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
     """
 
     id: str
@@ -57,3 +58,4 @@ class Check:
     reload: Optional[Callable[[LoaderRun], None]] = None
     made: str = EVERY
     owns: bool = False
+    target_alone: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Iterable, List, Tuple
 
 from . import CHECKS
 from .base import EVERY
@@ -19,6 +19,12 @@ def made(chosen: bool, level: str = "standard") -> Tuple[str, ...]:
 def again(check: str) -> Tuple[str, ...]:
     """Ids of the checks that a failure of `check` is shrunk with."""
     return tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check)
+
+
+def beside_host(checks: Iterable[str]) -> List[str]:
+    """Those of the checks that can be made where TVM runs a part of the graph itself."""
+    alone = {c.id for c in CHECKS if c.target_alone}
+    return [check for check in checks if check not in alone]
 
 
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
