@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.tables import RELAX, RELAY
 from pytest_byoc.claims import Claims
 from pytest_byoc.generation.patterns import search
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS as OPERATOR_RECORDS
@@ -67,20 +65,9 @@ def directed(fragments: Sequence[Graph], ir: str, count: int) -> list[Graph]:
 
 
 def _around(turn: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
-    made: list[Graph] = []
-
     # One more: the first is as small as can be.
-    @seed(number)
-    @settings(
-        max_examples=count + 1, database=None, deadline=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(graphs(ir=ir, min_nodes=OPERATORS, max_nodes=OPERATORS, fragments=fragments, turn=turn))
-    def collect(graph: Graph) -> None:
-        made.append(graph)
-
-    collect()
-    return made[-count:]
+    limits = {"min_nodes": OPERATORS, "max_nodes": OPERATORS}
+    return some(count + 1, number, ir=ir, fragments=fragments, turn=turn, **limits)[-count:]
 
 
 def claimed(claims: Claims, ir: str) -> list[Graph]:

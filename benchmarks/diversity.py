@@ -17,12 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_byoc.generation.builder import first
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.strategies import for_each
 from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import within
 
@@ -78,23 +76,13 @@ def ours(ir: str, seconds: float, operators: int) -> str:
     def spent() -> float:
         return time.process_time() - start - seen.seconds
 
+    def receive(graph: Graph) -> None:
+        if spent() < seconds:
+            seen.add(graph)
+
     while spent() < seconds:
         turn += 1
-
-        @seed(turn)
-        @settings(
-            max_examples=AT_ONCE,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(graphs(ir=ir, min_nodes=operators, max_nodes=operators))
-        def generate(graph: Graph) -> None:
-            if spent() < seconds:
-                seen.add(graph)
-
-        generate()
+        for_each(receive, AT_ONCE, turn, ir=ir, min_nodes=operators, max_nodes=operators)
     return line(ir, seen.graphs, operators, spent(), {n: len(s) for n, s in seen.sets.items()})
 
 

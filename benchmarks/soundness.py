@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_byoc import oracle
-from pytest_byoc.evidence import compare
+from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.generation import data
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.strategies import some
 from pytest_byoc.graph import Graph, show
 from pytest_byoc.worker.client import Worker
+from reference_kernels import Bounded
 
 SECONDS = 300.0
 #: Graphs of one search: Hypothesis remembers what it has made.
@@ -78,21 +78,7 @@ def random_graphs(count: int, ir: str, first: int = 0, **options: Any) -> list[G
     """Graphs as Hypothesis makes them, the same every time; first: the number of the search to begin with."""
     found: list[Graph] = []
     while len(found) < count:
-        more = min(AT_ONCE, count - len(found))
-
-        @seed(first)
-        @settings(
-            max_examples=more,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(graphs(ir=ir, **options))
-        def collect(graph: Graph) -> None:
-            found.append(graph)
-
-        collect()
+        found += some(min(AT_ONCE, count - len(found)), first, ir=ir, **options)
         first += 1
     return found
 
@@ -128,9 +114,11 @@ class Judged:
     ratios: list[float] = field(default_factory=list)
 
 
-def judge(worker: Worker, graph: Graph) -> Judged:
-    """Builds and runs the graph with TVM's LLVM, and compares with the oracle."""
+def built(worker: Worker, graph: Graph) -> tuple[JobReport, list[Bounded]]:
+    """What TVM's LLVM makes of a graph and its first inputs, and what the oracle expects. Raises what a
+    kernel raises."""
     inputs, constants = data.inputs(graph, 0), data.constants(graph)
+    expected = oracle.evaluate(graph, {**inputs, **constants})
     worker.submit(
         {
             "kind": "examine",
@@ -141,8 +129,12 @@ def judge(worker: Worker, graph: Graph) -> Judged:
             "opt_level": 1,
         }
     )
-    expected = oracle.evaluate(graph, {**inputs, **constants})
-    report = worker.collect()
+    return worker.collect(), expected
+
+
+def judge(worker: Worker, graph: Graph) -> Judged:
+    """Builds and runs the graph with TVM's LLVM, and compares with the oracle."""
+    report, expected = built(worker, graph)
     found = Judged(graph)
     judged = elements = 0
     raised = next(report.raised(), None)

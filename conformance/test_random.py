@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from pytest_byoc.generation.batches import at_batch, batch_size
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.strategies import for_each
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import Verdict
 from pytest_byoc.session import TargetSession
@@ -54,35 +53,23 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
 
     def search(round_: int) -> None:
         """Some random graphs: always the same ones, or those of a seed."""
-
-        @settings(
-            max_examples=options.max_examples,
-            derandomize=options.explore is None,
-            database=None,
-            deadline=None,
-            # The graph itself is shrunk, which takes far fewer examinations than shrinking choices.
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
+        for_each(
+            receive,
+            options.max_examples,
+            f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}",
+            operators=options.operators,
+            ir=byoc_target.ir,
+            max_nodes=options.max_nodes,
+            focus=byoc_operator,
+            prefer=list(claimed),
+            fragments=byoc_target.fragments(),
+            dtypes=claimed[byoc_operator],
         )
-        @given(
-            graphs(
-                options.operators,
-                ir=byoc_target.ir,
-                max_nodes=options.max_nodes,
-                focus=byoc_operator,
-                prefer=list(claimed),
-                fragments=byoc_target.fragments(),
-                dtypes=claimed[byoc_operator],
-            )
-        )
-        def one(graph: Graph) -> None:
-            verdict = examine(graph)
-            if verdict.outcome == "pass":
-                passed.append(verdict)
 
-        if options.explore is not None:
-            one = seed(f"{options.explore} {byoc_operator} {round_}")(one)
-        one()
+    def receive(graph: Graph) -> None:
+        verdict = examine(graph)
+        if verdict.outcome == "pass":
+            passed.append(verdict)
 
     start, share = time.monotonic(), byoc_target.share_of_time()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -285,6 +285,16 @@ class Evidence:
             text += f" (LLVM: {details['llvm']!r})"
         text += f"; {details['outside']} of {details['elements']} elements are outside."
         return Finding(check, "wrong-result", "compare", kind, text, details)
+
+    def repeats(
+        self, check: str, stage: str, kind: str, runs: Iterable[tuple[str, Sequence[np.ndarray]]], what: str
+    ) -> Iterator[Finding]:
+        """Findings where runs with the first inputs, by executor, do not repeat the target's first run under
+        that executor (see `same_bits`). what: the run in words, %s standing for the executor."""
+        first = {executor: value["arrays"] for executor, value in self.target.facts("outputs")}
+        for executor, arrays in runs:
+            if executor in first:
+                yield from self.same_bits(check, stage, kind, first[executor], arrays, what % executor)
 
     def same_bits(
         self,

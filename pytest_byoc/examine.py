@@ -38,8 +38,6 @@ JUDGED_SHARE = 0.5
 #: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
 HANG_FACTOR = 20.0
 HANG_FLOOR = 3.0
-#: Checks that the loader makes and that own what goes wrong meanwhile.
-RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
 
@@ -381,7 +379,7 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     if finding.outcome == WRONG_RESULT:
         return False
     reports = [evidence.reference, evidence.confirmation]
-    if finding.check == "roundtrip" or (finding.check in RELOADS and finding.stage != "partition"):
+    if finding.check == "roundtrip" or (finding.check in selection.RELOADS and finding.stage != "partition"):
         reports = [evidence.deployed]
     for report in reports:
         if finding.outcome in (CRASH, HANG):

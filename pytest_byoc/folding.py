@@ -86,12 +86,16 @@ class Folding:
     def _size(self, name: str, values: Mapping[str, Bounded]) -> np.ndarray | None:
         found = self._sizes.get(name)
         if isinstance(found, Node):
-            operands = [exact(np.abs(values[i].value), "float64") for i in found.inputs]
-            attrs = {**found.attrs, **({"out_dtype": "float64"} if "out_dtype" in found.attrs else {})}
-            made = KERNELS[found.op](operands, attrs)
-            assert isinstance(made, Bounded)
-            found = self._sizes[name] = made.value
+            found = self._sizes[name] = contraction(found, [np.abs(values[i].value) for i in found.inputs])
         return found
+
+
+def contraction(node: Node, operands: list[np.ndarray]) -> np.ndarray:
+    """The value of a contraction of float64 operands."""
+    attrs = {**node.attrs, **({"out_dtype": "float64"} if "out_dtype" in node.attrs else {})}
+    made = KERNELS[node.op]([exact(o, "float64") for o in operands], attrs)
+    assert isinstance(made, Bounded)
+    return made.value
 
 
 def along(node: Node, vector: np.ndarray, y: Bounded) -> np.ndarray:

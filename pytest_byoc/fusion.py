@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reference_kernels import KERNELS, Bounded, Precision, exact
+from reference_kernels import Bounded, Precision
 from reference_kernels.bounded import Arithmetic, accumulator, arithmetic, gamma
 from reference_kernels.precision import computing
 
-from .folding import CONTRACTIONS, SUMS, along, normalisation
+from .folding import CONTRACTIONS, SUMS, along, contraction, normalisation
 from .graph import Graph, Node
 
 
@@ -94,14 +94,6 @@ class Fusion:
         if isinstance(found, Node):
             operands = [values[i] for i in found.inputs]
             sizes = [np.abs(o.value) + np.where(o.ambiguous, 0.0, o.error) for o in operands]
-            terms = _contraction(found, [np.ones(o.shape) for o in operands])
-            found = self._sums[name] = Sum(_contraction(found, sizes), terms, operands[0].dtype)
+            terms = contraction(found, [np.ones(o.shape) for o in operands])
+            found = self._sums[name] = Sum(contraction(found, sizes), terms, operands[0].dtype)
         return found
-
-
-def _contraction(node: Node, operands: list[np.ndarray]) -> np.ndarray:
-    """The value of a contraction of float64 operands."""
-    attrs = {**node.attrs, **({"out_dtype": "float64"} if "out_dtype" in node.attrs else {})}
-    made = KERNELS[node.op]([exact(o, "float64") for o in operands], attrs)
-    assert isinstance(made, Bounded)
-    return made.value

@@ -194,8 +194,8 @@ def _why(report: JobReport) -> str:
 class OnnxEvidence(Evidence):
     """The graph of an ONNX test has one node, which stands for the whole model."""
 
-    def offloaded(self) -> tuple[bool, ...]:
-        return (any(region["calls"] for region in self.regions),)
+    def placement(self) -> tuple[int | None, ...]:
+        return (next((i for i, region in enumerate(self.regions) if region["calls"]), None),)
 
 
 def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:

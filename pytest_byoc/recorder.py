@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +15,20 @@ from .report.failure import details, shown
 SCHEMA = "pytest-byoc/report/1"
 #: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
 ONNX = "onnx."
-_COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
+#: What is counted in a cell, in the order in which it is shown.
+COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 
 
 def failure_id(identity: str, operators: Iterable[str]) -> str:
     """Short and stable: of the check, outcome, stage and kind, and the operators of the graph."""
     text = identity + "|" + ",".join(sorted(operators))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def is_claimed(cell: Mapping[str, Any]) -> bool:
+    """Whether the target takes something of a cell: a node of it was offloaded, or failed before that could
+    be seen."""
+    return bool(cell["offloaded"] or cell["failed"])
 
 
 @dataclass
@@ -95,28 +103,27 @@ class TargetRecord:
     #: Name of a pattern to why it was never matched; "" if it was.
     patterns: dict[str, str] = field(default_factory=dict)
     #: Number of subgraphs to the number of graphs that were cut into so many.
-    by_subgraphs: dict[int, int] = field(default_factory=dict)
+    by_subgraphs: Counter[int] = field(default_factory=Counter)
     #: Graphs all of whose operators are offloaded, and in more than one subgraph.
     split: int = 0
     #: Bytes that one run of each graph passes into its subgraphs and out of them.
     boundary_bytes: int = 0
     #: Cell to check to the number of its failures.
-    failed_by: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
         self._cell(operator, dtype)["failed"] += 1
-        checks = self.failed_by.setdefault((operator, dtype), {})
-        checks[check] = checks.get(check, 0) + 1
+        self.failed_by.setdefault((operator, dtype), Counter())[check] += 1
 
     def _cell(self, operator: str, dtype: str) -> dict[str, int]:
-        return self.cells.setdefault((operator, dtype), dict.fromkeys(_COUNTS, 0))
+        return self.cells.setdefault((operator, dtype), dict.fromkeys(COUNTS, 0))
 
     def add(self, verdict: Verdict, case: str) -> None:
         """Counts an example. Failures are told apart by `fail`, with the shrunk graph."""
         self.outcomes[verdict.outcome] += 1
         self.graphs += 1
         self.regions += verdict.regions
-        self.by_subgraphs[verdict.regions] = self.by_subgraphs.get(verdict.regions, 0) + 1
+        self.by_subgraphs[verdict.regions] += 1
         self.split += verdict.regions > 1 and all(verdict.offloaded)
         self.boundary_bytes += verdict.boundary_bytes
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
@@ -219,11 +226,11 @@ class TargetRecord:
         self.regions += other["subgraphs"]
         for cell in other["cells"]:
             mine = self._cell(cell["operator"], cell["dtype"])
-            for k in _COUNTS:
+            for k in COUNTS:
                 mine[k] += cell[k]
-            for check, n in cell["failed_by"].items():
-                checks = self.failed_by.setdefault((cell["operator"], cell["dtype"]), {})
-                checks[check] = checks.get(check, 0) + n
+            if cell["failed_by"]:
+                key = cell["operator"], cell["dtype"]
+                self.failed_by.setdefault(key, Counter()).update(cell["failed_by"])
         for f in other["failures"]:
             if f["id"] in self.failures:
                 self.failures[f["id"]].count += f["count"]
@@ -239,7 +246,7 @@ class TargetRecord:
         self.patterns.update(other["patterns"])
         fragmentation = other["fragmentation"]
         for subgraphs, n in fragmentation["graphs_by_subgraphs"].items():
-            self.by_subgraphs[int(subgraphs)] = self.by_subgraphs.get(int(subgraphs), 0) + n
+            self.by_subgraphs[int(subgraphs)] += n
         self.split += fragmentation["split"]
         self.boundary_bytes += fragmentation["boundary_bytes"]
         self.versions = self.versions or other["versions"]

@@ -22,13 +22,11 @@ from .outcome import ConformanceFailure, Verdict
 from .precision import in_words
 from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
-from .report.words import printed_lines, vendor_frame
+from .report.words import IR_TITLES, printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
 
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
-IR_TITLES = {"relay": "Relay", "relax": "Relax"}
-
 
 class TargetSession:
     """One target. `check` is what conformance tests and a vendor's own tests call."""

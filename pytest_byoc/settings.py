@@ -147,6 +147,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "export-options": ("a table", (dict,)),
     "opt-level": ("an integer", (int,)),
     "deterministic": ("true or false", (bool,)),
+    "trivial-regions": _TEXTS,
     # What these hold is checked where the target is resolved: it may declare them itself.
     "accumulate-dtype": ("a string or a table", (str, dict)),
     "contraction-dtype": _TEXT,

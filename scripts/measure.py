@@ -18,15 +18,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pytest_byoc import oracle
+from benchmarks.soundness import built
 from pytest_byoc.evidence import compare
 from pytest_byoc.examine import JUDGED_SHARE
-from pytest_byoc.generation import boundary, data
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation import boundary
+from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured, within
@@ -41,15 +39,7 @@ RANDOM = 12
 
 def why_not(worker: Worker, graph: Graph) -> str | None:
     """What is wrong with LLVM's build of the graph; None if nothing is."""
-    inputs, constants = data.inputs(graph, 0), data.constants(graph)
-    expected = oracle.evaluate(graph, {**inputs, **constants})
-    worker.submit(
-        {
-            "kind": "examine", "graph": graph.to_dict(), "inputs": [inputs], "constants": constants,
-            "opt_level": 1, "executor": worker.description["executors"][0],
-        }
-    )
-    report = worker.collect()
+    report, expected = built(worker, graph)
     if report.died:
         return report.died
     raised = next(report.raised(), None)
@@ -86,24 +76,9 @@ def why_not_dtype(worker: Worker, name: str, dtype: str, ir: str) -> str | None:
 
 
 def some_cases(name: str, dtype: str, ir: str) -> list[Graph]:
-    """Random graphs of that operator alone whose first operand has that dtype."""
-    found: dict[Graph, None] = {}
-
-    @settings(
-        max_examples=RANDOM,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(graphs([name], ir=ir, max_nodes=1, dtypes=[dtype]))
-    def collect(graph: Graph) -> None:
-        if graph.type_of(graph.nodes[0].inputs[0]).dtype == dtype:
-            found[graph] = None
-
-    collect()
-    return list(found)
+    """Random graphs of that operator alone whose first operand has that dtype, each once."""
+    made = some(RANDOM, name, operators=[name], ir=ir, max_nodes=1, dtypes=[dtype])
+    return list(dict.fromkeys(g for g in made if g.type_of(g.nodes[0].inputs[0]).dtype == dtype))
 
 
 def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:

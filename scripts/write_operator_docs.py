@@ -19,11 +19,11 @@ from pytest_byoc.graph import TensorType, show
 from pytest_byoc.operators import FAMILIES, OPERATORS, measured
 from pytest_byoc.operators.record import Operator, Parameter
 from pytest_byoc.report.to_onnx import MAPPING
+from pytest_byoc.report.words import IR_TITLES
 from tests.others import TABLES
 from tests.plain import WRITTEN_OUT, evaluated_by
 
 ROOT = Path(__file__).resolve().parent.parent
-TITLES = {"relay": "Relay", "relax": "Relax"}
 
 
 def pages() -> dict[str, str]:
@@ -40,7 +40,7 @@ def _file(family: Any) -> str:
 
 
 def _overview() -> str:
-    counts = {ir: sum(ir in op.irs() for op in OPERATORS.values()) for ir in TITLES}
+    counts = {ir: sum(ir in op.irs() for op in OPERATORS.values()) for ir in IR_TITLES}
     lines = [
         "# Operators",
         "",
@@ -48,7 +48,7 @@ def _overview() -> str:
         "the records in `pytest_byoc/operators/` by `python scripts/write_operator_docs.py`.",
         "",
         "Dtypes in parentheses are those TVM's own LLVM build does not run, measured with "
-        + ", ".join(f"{TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
+        + ", ".join(f"{IR_TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
         + ":",
         "nothing can be judged there, and no graph is generated. Cases at the edges (special values, a large",
         "tensor, one of a single element, of rank 0, of no elements) are left out where TVM's build fails or",
@@ -75,15 +75,15 @@ def _page(family: Any) -> str:
 
 
 def _operator(op: Operator) -> list[str]:
-    names = [f"{TITLES[ir]} `{getattr(op, ir).op}`" for ir in op.irs()]
+    names = [f"{IR_TITLES[ir]} `{getattr(op, ir).op}`" for ir in op.irs()]
     lines = [f"## `{op.name}`", "", f"- In {', '.join(names)}"]
     for ir in op.irs():
-        lines.append(f"- Dtypes in {TITLES[ir]}: {_dtypes(op, ir)}")
+        lines.append(f"- Dtypes in {IR_TITLES[ir]}: {_dtypes(op, ir)}")
     lines.append(f"- Error bound: {op.accuracy}")
     for ir in op.irs():
         left_out = sorted(measured.table()[ir].get("left_out", {}).get(op.name, {}))
         if left_out:
-            lines.append(f"- Not tried at these edges in {TITLES[ir]}: {', '.join(left_out)}")
+            lines.append(f"- Not tried at these edges in {IR_TITLES[ir]}: {', '.join(left_out)}")
     if op.domain:
         lines.append(f"- Made for values between {op.domain[0]:g} and {op.domain[1]:g}")
     if op.parameters:
@@ -168,7 +168,7 @@ def kernels_checked() -> str:
     alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
     page = _CHECKED % (len(OPERATORS), len(OPERATORS) - alone, alone)
     for op in OPERATORS.values():
-        counts = [len(measured.dtypes(op, ir)) if ir in op.irs() else 0 for ir in TITLES]
+        counts = [len(measured.dtypes(op, ir)) if ir in op.irs() else 0 for ir in IR_TITLES]
         ran = [f"{n} dtype{'s' * (n > 1)}" if n else "" for n in counts]
         cells = (f"`{op.name}`", evaluated_by(op.name), ", ".join(others(op.name)), *ran)
         page += "|" + "|".join(f" {c} " if c else " " for c in cells) + "|\n"

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 from pytest_byoc.generation.batches import at_batch, batch_size
-from pytest_byoc.generation.strategies import graphs
+from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
@@ -21,22 +20,7 @@ IRS = ("relay", "relax", None)
 
 def generated(count: int, **options: Any) -> list[Graph]:
     """The first graphs of a strategy, the same ones every time."""
-    found: list[Graph] = []
-
-    @settings(
-        max_examples=count,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(graphs(**options))
-    def collect(graph: Graph) -> None:
-        found.append(graph)
-
-    collect()
-    return found
+    return some(count, 0, **options)
 
 
 @pytest.mark.parametrize("ir", IRS)

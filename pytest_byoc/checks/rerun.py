@@ -24,17 +24,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         yield from evidence.compare(
             "rerun", "second-run", 1, arrays, "in a second run, with other inputs, under %s" % executor
         )
-    first = {executor: value["arrays"] for executor, value in evidence.target.facts("outputs")}
-    for executor, arrays in evidence.target.facts("rerun_first"):
-        if executor in first:
-            yield from evidence.same_bits(
-                "rerun",
-                "run",
-                "not-repeatable",
-                first[executor],
-                arrays,
-                "the third run (the first one's inputs again, under %s)" % executor,
-            )
+    yield from evidence.repeats(
+        "rerun", "run", "not-repeatable", evidence.target.facts("rerun_first"),
+        "the third run (the first one's inputs again, under %s)",
+    )
 
 
 CHECK = Check(

@@ -28,5 +28,7 @@ def beside_host(checks: Iterable[str]) -> List[str]:
 
 
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
+#: Those of them that the loader makes.
+RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: Position of a check among the others, for findings: causes come first.
 RANK = {c.id: position for position, c in enumerate(CHECKS)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..outcome import OUTCOMES
-from ..recorder import SCHEMA
+from ..recorder import SCHEMA, is_claimed
 from ..settings import SettingsError
 
 
@@ -80,6 +80,6 @@ def _target(report: Mapping[str, Any]) -> TargetBaseline:
     if unknown:
         raise ValueError(f"there is no outcome {sorted(unknown)[0]!r}")
     checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
-    claimed = (c for c in report["cells"] if c["offloaded"] + c["failed"] > 0)
+    claimed = (c for c in report["cells"] if is_claimed(c))
     cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in claimed)
     return TargetBaseline(cases, checks, cells, dict(report["versions"]))

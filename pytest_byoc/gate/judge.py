@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..outcome import PASS
-from ..recorder import TargetRecord
+from ..recorder import TargetRecord, is_claimed
 from ..settings import Settings
 from . import waiver_rules
 from .baseline import Baseline
@@ -44,7 +44,7 @@ def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
     """--byoc-fail-under. A cell (operator, dtype) is claimed if a node of it was offloaded, or failed
     before that could be seen; it passes if one of its nodes was offloaded in a graph that passed, and it
     has no failure, waived or not."""
-    claimed = {key: c for key, c in sorted(record.cells.items()) if c["offloaded"] or c["failed"]}
+    claimed = {key: c for key, c in sorted(record.cells.items()) if is_claimed(c)}
     short = {key: c for key, c in claimed.items() if c["failed"] or not c["passed"]}
     passing, total = len(claimed) - len(short), len(claimed)
     # Rounded down: a share that is too small must not look as if it were enough.

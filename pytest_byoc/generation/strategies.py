@@ -5,9 +5,11 @@ They shrink toward one operator, default attributes, small shapes and round valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..graph import Graph
@@ -71,6 +73,32 @@ def graphs(
         else:
             growing.add_any()
     return builder.graph(*_outputs(rng, builder, growing.kept))
+
+
+def for_each(receive: Callable[[Graph], None], count: int, start: int | str, **options: Any) -> None:
+    """Calls a function with some graphs of `graphs(**options)`, the same ones for the same `start`, which
+    Hypothesis's random numbers begin with. Nothing is shrunk; what the function raises passes through."""
+
+    @seed(start)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(graphs(**options))
+    def generate(graph: Graph) -> None:
+        receive(graph)
+
+    generate()
+
+
+def some(count: int, start: int | str, **options: Any) -> list[Graph]:
+    """The graphs that `for_each` would hand on."""
+    found: list[Graph] = []
+    for_each(found.append, count, start, **options)
+    return found
 
 
 def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:

@@ -26,11 +26,11 @@ from ..graph import Graph, TensorType
 from ..outcome import Verdict
 from . import to_onnx
 from .source import SourceError, literal, source
+from .words import IR_TITLES
 
 TEMPLATES = Path(__file__).with_name("templates")
 #: The package that holds this module.
 _PACKAGE = Path(__file__).resolve().parents[1]
-_TITLES = {"relay": "Relay", "relax": "Relax"}
 #: Settings of a target that stand beside its code and are repeated in reproduce.py.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options")
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
@@ -205,7 +205,7 @@ def reproduce(
         shown.append("(All of it is in failure.txt.)")
     values = {
         "heading": _docstring(
-            f"Reproduces a failure of {declaration['name']} ({_TITLES[ir]}) without pytest-byoc."
+            f"Reproduces a failure of {declaration['name']} ({IR_TITLES[ir]}) without pytest-byoc."
         ),
         "failure": _docstring("\n".join(shown)),
         "versions": _docstring(f"Seen with {said}.") if said else "",

@@ -10,10 +10,10 @@ from .. import files
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import OUTCOMES
-from ..recorder import TargetRecord
+from ..recorder import TargetRecord, is_claimed
 from . import terminal
+from .words import IR_TITLES
 
-_TITLES = {"relay": "Relay", "relax": "Relax"}
 #: Rows of a table, items of a list: a job's page takes 1 MiB, and readers less.
 _ROWS = 100
 
@@ -54,7 +54,7 @@ def markdown(
 
 def _target(record: TargetRecord) -> Iterator[str]:
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
-    yield f"## pytest-byoc: {_text(record.target)}, {_TITLES.get(record.ir, record.ir)}"
+    yield f"## pytest-byoc: {_text(record.target)}, {IR_TITLES.get(record.ir, record.ir)}"
     yield ""
     share = f"{record.offload_share():.0%}"
     yield f"{_text(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
@@ -74,7 +74,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
         if len(record.failures) > _ROWS:
             yield ""
             yield f"and {len(record.failures) - _ROWS} more failures (report.json has them all)"
-    rows = [(k, c) for k, c in sorted(record.cells.items()) if c["offloaded"] or c["failed"]]
+    rows = [(k, c) for k, c in sorted(record.cells.items()) if is_claimed(c)]
     # Those that do not pass first: the rest may be cut off.
     rows.sort(key=lambda row: not row[1]["failed"])
     if rows:

@@ -9,18 +9,18 @@ from typing import Any
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
-from ..recorder import Excused, TargetRecord
+from ..recorder import COUNTS, Excused, TargetRecord, is_claimed
+from .words import IR_TITLES
 
 #: Cases listed under one heading.
 LISTED = 10
-_TITLES = {"relay": "Relay", "relax": "Relax"}
 
 
 def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     """Lines, each with the markup for pytest's terminal writer."""
     plain: dict[str, Any] = {}
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
-    yield f"target {record.target}, {_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
+    yield f"target {record.target}, {IR_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     if record.precision:
         yield f"declared, and granted in its error bounds: it {record.precision}", plain
     yield "", plain
@@ -110,11 +110,11 @@ def excused_lines(records: Sequence[TargetRecord], waivers: Waivers | None) -> I
 
 
 def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
-    head = ("operator", "dtype", "generated", "offloaded", "passed", "failed", "inconclusive")
+    head = ("operator", "dtype", *COUNTS)
     rows = [
         (op, dtype, *(str(cell[k]) for k in head[2:]))
         for (op, dtype), cell in sorted(record.cells.items())
-        if cell["offloaded"] or cell["failed"]
+        if is_claimed(cell)
     ]
     if not rows:
         yield "no operator was offloaded", {"yellow": True}
@@ -134,7 +134,7 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     never: dict[str, list[str]] = {}
     taken: set[str] = set()
     for (op, dtype), cell in sorted(record.cells.items()):
-        if cell["offloaded"] or cell["failed"]:
+        if is_claimed(cell):
             taken.add(op)
         else:
             never.setdefault(op, []).append(dtype)

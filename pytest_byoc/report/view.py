@@ -10,9 +10,9 @@ from typing import Any
 from ..checks import CHECKS
 from ..graph import DTYPES
 from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
+from ..recorder import COUNTS, is_claimed
+from .words import IR_TITLES
 
-_TITLES = {"relay": "Relay", "relax": "Relax"}
-_COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 #: Items of a folded list, failures that stand open: report.json has all of them.
 _LISTED, _OPEN = 200, 8
 #: Operators of a graph whose text stands open beside its drawing: it has the attributes.
@@ -162,7 +162,7 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
     return {
         "id": f"t{position}",
         "name": t["target"],
-        "ir": _TITLES.get(t["ir"], t["ir"]),
+        "ir": IR_TITLES.get(t["ir"], t["ir"]),
         "versions": t["versions"],
         "graphs": t["graphs"],
         "counts": counts,
@@ -178,7 +178,7 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
         "unmatched": unmatched,
         # Told in their own table.
         "not_checked": [
-            s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is never" for n in unmatched))
+            s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is " for n in unmatched))
         ],
         "fragmentation": _fragmentation(t),
         "notes": [
@@ -212,7 +212,7 @@ def _state(cell: Mapping[str, Any]) -> str:
 
 def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Operators of which something was offloaded or failed, by dtype; those that fail come first."""
-    taken = {c["operator"] for c in cells if c["offloaded"] or c["failed"]}
+    taken = {c["operator"] for c in cells if is_claimed(c)}
     found = {(c["operator"], c["dtype"]): c for c in cells if c["operator"] in taken}
     known = {d: i for i, d in enumerate(DTYPES)}
     dtypes = sorted({d for _, d in found}, key=lambda d: (known.get(d, len(known)), d))
@@ -231,7 +231,7 @@ def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             }
         )
     rows.sort(key=lambda r: r["order"])
-    claimed = [c for c in found.values() if c["offloaded"] or c["failed"]]
+    claimed = [c for c in found.values() if is_claimed(c)]
     return {
         "dtypes": [{"name": d, "short": _short(d)} for d in dtypes],
         "rows": rows,
@@ -246,7 +246,7 @@ def _cell(cell: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     state = _state(cell)
     n = {"fail": cell["failed"], "host": 0, "none": cell["offloaded"]}.get(state, cell["passed"])
-    numbers = ", ".join(f"{cell[k]} {k}" for k in _COUNTS if cell[k])
+    numbers = ", ".join(f"{cell[k]} {k}" for k in COUNTS if cell[k])
     return {
         "state": state, "sign": _STATES[state][0], "n": (n if n < 1000 else f"{n // 1000}k") if n else "",
         "title": f"{cell['operator']} {cell['dtype']}: {numbers}",
@@ -262,7 +262,7 @@ def _short(dtype: str) -> str:
 
 def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Operators generated of which nothing was offloaded, with their dtypes."""
-    taken = {c["operator"] for c in cells if c["offloaded"] or c["failed"]}
+    taken = {c["operator"] for c in cells if is_claimed(c)}
     found: dict[str, list[str]] = {}
     for c in cells:
         if c["operator"] not in taken:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+IR_TITLES = {"relay": "Relay", "relax": "Relax"}
+
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
     """The end of what the process printed, for a failure's text."""

@@ -141,9 +141,7 @@ class TargetRun(_Run):
         """The IRModule after the vendor's partition function."""
 
         def make() -> Any:
-            module = self.module()
-            self.stage("partition")
-            return self.ir.check_partitioned(self.target.partition(module))
+            return self.partition(self.module())
 
         return self._once(("partition",), make)
 
@@ -158,7 +156,7 @@ class TargetRun(_Run):
         return self.ir.lower(self.graph, self._constants)[0]
 
     def partition(self, module: Any) -> Any:
-        """What the vendor's partition function makes of a module of the check's own."""
+        """What the vendor's partition function makes of a module."""
         self.stage("partition")
         return self.ir.check_partitioned(self.target.partition(module))
 
@@ -183,12 +181,8 @@ class TargetRun(_Run):
         self.stage("build")
         executable = self.ir.build(module, executor, level)
         if executable.needs_export():
-            self.stage("export")
             self._exports += 1
-            path = os.path.join(self._folder, "level_%d.so" % self._exports)
-            executable.export(path, self.target.export_options)
-            self.stage("load")
-            executable = self.ir.load(path, executor)
+            executable = self._loaded(self._write(executable, "level_%d.so" % self._exports), executor)
         self.stage("run")
         outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
         return outputs
@@ -201,11 +195,13 @@ class TargetRun(_Run):
             executable = self.executable(executor)
             if not executable.needs_export():
                 return executable
-            path = self.export(executor)
-            self.stage("load")
-            return self.ir.load(path, executor)
+            return self._loaded(self.export(executor), executor)
 
         return self._once(("runnable", executor), make)
+
+    def _loaded(self, path: str, executor: str) -> Any:
+        self.stage("load")
+        return self.ir.load(path, executor)
 
     def first_run(self, executor: str) -> Tuple[List[np.ndarray], List[str]]:
         """The first run with the first inputs, on memory nothing has run in before."""
@@ -215,13 +211,16 @@ class TargetRun(_Run):
         """Path of the shared library the executable was written to."""
 
         def make() -> str:
-            executable = self.executable(executor)
-            self.stage("export")
-            path = os.path.join(self._folder, "artifact_%s.so" % executor)
-            executable.export(path, self.target.export_options)
-            return path
+            return self._write(self.executable(executor), "artifact_%s.so" % executor)
 
         return self._once(("export", executor), make)
+
+    def _write(self, executable: Any, name: str) -> str:
+        """Path of the shared library."""
+        self.stage("export")
+        path = os.path.join(self._folder, name)
+        executable.export(path, self.target.export_options)
+        return path
 
 
 class LoaderRun(_Run):

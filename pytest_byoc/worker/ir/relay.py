@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...checks.outputs_written import POISON_BYTE
 from ...graph import Graph
 from ...operators import OPERATORS
 from .. import dlpack
@@ -25,9 +26,6 @@ REMEDY = (
     "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
     "or point --byoc-python at an interpreter that has such a TVM"
 )
-
-#: What an output buffer is filled with before a run. As float32 3.4e38; as an int a large number.
-POISON_BYTE = 0x7F
 
 
 def check_available() -> None:
