@@ -267,6 +267,8 @@ def test_an_interrupted_session_keeps_what_it_found(pytester: pytest.Pytester, i
             "-k", "test_operator", "-p", "no:cacheprovider",
         ],
         cwd=pytester.path, stdout=subprocess.PIPE, text=True,
+        # A shell starts what runs in its background with the signal ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     lines = []

@@ -164,12 +164,12 @@ class Worker:
         if message is None:
             hung = self._process is not None and self._process.poll() is None
             self.stop()
-            stages = [m["stage"] for m in report.messages if len(m) == 1 and "stage" in m]
+            stages = [m["stage"] for m in report.messages if set(m) == {"stage", "cpu"}]
             report.end = {
                 "stage": stages[-1] if stages else "start", "hung": hung,
                 "signal": None if hung else "lost with its worker", "status": None,
                 "seconds": {}, "garbage": False, "printed": self._said(),
-                "cpu_seconds": 0.0, "peak_kib": 0,
+                "cpu": {}, "peak_kib": 0,
             }
         elif "end" in message:
             report.end = message["end"]

@@ -89,6 +89,7 @@ class ReferenceRole(Role):
     def __init__(self, ir: Any) -> None:
         self._ir = ir
         names, missing = ir.executors()
+        ir.import_runtime()
         self.description = {
             "ir": ir.NAME,
             "versions": ir.versions(),
@@ -148,6 +149,7 @@ class TargetRole(Role):
             except OSError as e:
                 raise Failure("library %s does not load: %s" % (library, e)) from None
         names, missing = self._ir.executors()
+        self._ir.import_runtime()
         self.description = {
             "ir": self._ir.NAME,
             "versions": self._ir.versions(),
@@ -247,6 +249,7 @@ class LoaderRole(Role):
         import tvm
 
         self._ir = ir
+        ir.import_runtime()
         self.description = {"runtime_only": bool(_runtime_only(tvm))}
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:

@@ -52,6 +52,11 @@ def executors() -> Tuple[List[str], List[str]]:
     return ["vm"], []
 
 
+def import_runtime() -> None:
+    """Imports what runs artifacts, once for all children."""
+    from tvm.runtime import vm  # noqa: F401
+
+
 # --- names TVM knows -------------------------------------------------------------------------
 
 

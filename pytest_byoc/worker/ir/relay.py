@@ -1,8 +1,8 @@
 """Relay: TVM 0.9 to 0.19.
 
 An IR file offers: NAME, modules, versions(), check_available(), executors(), known_targets(),
-known_partition(name), pattern_table(name), match_alone(), arguments(), lower(), partition_facts(),
-build(), load(), and Executable objects with run(), export().
+import_runtime(), known_partition(name), pattern_table(name), match_alone(), arguments(), lower(),
+partition_facts(), build(), load(), and Executable objects with run(), export().
 """
 
 from __future__ import annotations
@@ -62,6 +62,16 @@ def executors() -> Tuple[List[str], List[str]]:
     except ImportError:
         missing.append("executor vm: this TVM has none")
     return names, missing
+
+
+def import_runtime() -> None:
+    """Imports what runs artifacts, once for all children."""
+    from tvm.contrib import graph_executor  # noqa: F401
+
+    try:
+        from tvm.runtime.vm import VirtualMachine  # noqa: F401
+    except ImportError:  # `executors` says so
+        pass
 
 
 def host_target() -> str:

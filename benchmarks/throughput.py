@@ -1,0 +1,224 @@
+"""Graphs fully checked per minute of CPU, and where the time goes.
+
+    python benchmarks/throughput.py --ir relay --python PATH [--operators 1,5,10,20] [--seconds 60]
+
+Each graph goes through the whole of what the suite does with a random graph: generated, partitioned for
+`example_c`, built for it and by LLVM, exported, loaded in another process, run again and compared with the
+oracle. Counted is the CPU of the host, of the workers and of the compilers they call; importing TVM, once a
+session, is told apart. Directed as the suite's random graphs are: operators that the target takes are
+preferred. --nnsmith PATH, an interpreter with NNSmith 0.1.0, runs its fuzzing loop beside it, for as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pytest_byoc import examine, oracle
+from pytest_byoc.evidence import JobReport
+from pytest_byoc.examine import Examiner
+from pytest_byoc.generation import data
+from pytest_byoc.generation.strategies import for_each
+from pytest_byoc.graph import Graph
+from pytest_byoc.levels import LEVELS
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.session import TargetSession
+from pytest_byoc.settings import Settings, declare
+from pytest_byoc.worker.client import Worker
+
+#: Stages in which TVM, the vendor's code or a compiler works, and not the kit.
+THEIRS = ("lower", "partition", "build", "export", "load", "run", "unload")
+AT_ONCE = 50
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICK
+
+
+@dataclass
+class Split:
+    """CPU seconds, by what they went into."""
+
+    host: Counter[str] = field(default_factory=Counter)
+    stages: Counter[str] = field(default_factory=Counter)
+
+
+class TimedWorker(Worker):
+    split: Split
+
+    def collect(self) -> JobReport:
+        report = super().collect()
+        assert report.end is not None
+        for stage, seconds in report.end["cpu"].items():
+            self.split.stages[f"{self._config['role']} {stage}"] += seconds
+        return report
+
+    def cpu(self) -> float:
+        return cpu_of(self._process.pid) if self._process else 0.0
+
+
+class TimedExaminer(Examiner):
+    """An examiner whose workers count what their stages take."""
+
+    split: Split
+
+    def _worker(self, config: dict[str, Any]) -> Worker:
+        worker = TimedWorker(self.declaration.python, config, self.settings.timeout)
+        worker.split = self.split
+        worker.start()
+        return worker
+
+    def cpu(self) -> float:
+        return sum(w.cpu() for w in self._workers.values() if isinstance(w, TimedWorker))
+
+
+def timed(split: Split, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
+        start = time.process_time()
+        try:
+            return function(*args, **options)
+        finally:
+            split.host[what] += time.process_time() - start
+
+    return call
+
+
+@dataclass
+class Measured:
+    """What one size of graph took. cpu: seconds, the host's and the workers'. split: of these."""
+
+    ir: str
+    operators: int
+    graphs: int = 0
+    cpu: float = 0.0
+    wall: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    split: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def per_minute(self) -> float:
+        return 60 * self.graphs / self.cpu if self.cpu else 0.0
+
+    def lines(self) -> list[str]:
+        spent = sum(v for k, v in self.split.items() if k.partition(" ")[2] in THEIRS)
+        ours = 1 - spent / self.cpu
+        found = [
+            f"{self.ir}, {self.operators} operators: {self.graphs} graphs, "
+            f"{self.per_minute:.0f} per CPU-minute, "
+            f"{60 * self.graphs / self.wall:.0f} per minute; ours {ours:.1%} of {self.cpu:.1f} CPU s; "
+            + ", ".join(f"{n} {outcome}" for outcome, n in self.outcomes.most_common())
+        ]
+        per_graph = {k: 1000 * v / self.graphs for k, v in self.split.items()}
+        found.append(
+            "  ms of CPU a graph: "
+            + ", ".join(f"{k} {v:.1f}" for k, v in sorted(per_graph.items(), key=lambda i: -i[1]) if v >= 0.1)
+        )
+        return found
+
+
+def session(ir: str, python: str, split: Split) -> TargetSession:
+    """An opened session of example_c, as the suite has it."""
+    settings = Settings(
+        targets=(), operators=tuple(n for n, op in OPERATORS.items() if ir in op.irs()),
+        level=LEVELS["smoke"],
+        max_examples=8, max_nodes=5, timeout=60.0, memory_bytes=8 << 30, report=None, replay=(),
+        failures=Path("byoc-failures"),
+    )
+    declaration = declare("example_c", Path.cwd(), ir, python, Path.cwd())
+    found = TargetSession(settings, declaration)
+    found.examiner = TimedExaminer(settings, declaration)
+    found.examiner.split = split
+    found.open()
+    return found
+
+
+def measure(target: TargetSession, split: Split, operators: int, seconds: float, start: str) -> Measured:
+    """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
+    ir, claimed = target.ir, list(target.claimed())
+    fragments = target.fragments()
+    examiner = target.examiner
+    assert isinstance(examiner, TimedExaminer)
+    found = Measured(ir, operators)
+    split.host.clear()
+    split.stages.clear()
+    workers, began, wall = examiner.cpu(), time.process_time(), time.monotonic()
+    inside = 0.0
+
+    def spent() -> float:
+        return time.process_time() - began + examiner.cpu() - workers
+
+    def receive(graph: Graph) -> None:
+        nonlocal inside
+        if spent() > seconds:
+            return
+        start = time.process_time()
+        verdict = examiner.examine(graph)
+        inside += time.process_time() - start
+        found.outcomes[verdict.outcome] += 1
+        found.graphs += 1
+
+    turn = 0
+    while spent() < seconds:
+        focus = claimed[turn % len(claimed)]
+        turn += 1
+        for_each(
+            receive, AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
+            prefer=claimed, fragments=fragments,
+        )
+    host, theirs = time.process_time() - began, examiner.cpu() - workers
+    found.cpu, found.wall = host + theirs, time.monotonic() - wall
+    told = sum(split.host.values())
+    found.split = dict(split.stages)
+    found.split["generate"] = host - inside
+    found.split.update(split.host)
+    found.split["host, the rest"] = inside - told
+    found.split["fork and transport"] = theirs - sum(split.stages.values())
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ir", choices=["relay", "relax"], required=True)
+    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    parser.add_argument("--operators", default="1,5,10,20", help="sizes of graphs")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of CPU, for each size")
+    parser.add_argument("--json", default=None, help="file for the figures")
+    parser.add_argument("--start", default="0", help="what the random graphs are made from")
+    options = parser.parse_args()
+    split = Split()
+    target = session(options.ir, options.python, split)
+    found = []
+    try:
+        with (
+            patch.object(oracle, "evaluate", timed(split, "oracle", oracle.evaluate)),
+            patch.object(examine, "decide", timed(split, "compare", examine.decide)),
+            patch.object(data, "inputs", timed(split, "data", data.inputs)),
+            patch.object(data, "constants", timed(split, "data", data.constants)),
+            patch.object(Worker, "submit", timed(split, "submit", Worker.submit)),
+            patch.object(Worker, "_receive", timed(split, "receive", Worker._receive)),
+        ):
+            for operators in map(int, options.operators.split(",")):
+                found.append(measure(target, split, operators, options.seconds, options.start))
+                print(*found[-1].lines(), sep="\n", flush=True)
+    finally:
+        target.close()
+    if options.json:
+        Path(options.json).write_text(json.dumps([asdict(m) for m in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
