@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from pytest_byoc.generation.batches import at_batch, batch_size
-from pytest_byoc.generation.strategies import for_each
+from pytest_byoc.generation.strategies import some
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import Verdict
 from pytest_byoc.session import TargetSession
@@ -53,8 +53,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
 
     def search(round_: int) -> None:
         """Some random graphs: always the same ones, or those of a seed."""
-        for_each(
-            receive,
+        graphs = some(
             options.max_examples,
             f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}",
             operators=options.operators,
@@ -65,11 +64,10 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             fragments=byoc_target.fragments(),
             dtypes=claimed[byoc_operator],
         )
-
-    def receive(graph: Graph) -> None:
-        verdict = examine(graph)
-        if verdict.outcome == "pass":
-            passed.append(verdict)
+        together = byoc_target.ahead(graphs)
+        passed.extend(v for v in map(examine, graphs) if v.outcome == "pass")
+        if together is not None and byoc_target.holds_against(together, case):
+            raise _Found(together)
 
     start, share = time.monotonic(), byoc_target.share_of_time()
     try:

@@ -300,6 +300,10 @@ class ActivePlugin:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._random_left = sum(map(_is_random, session.items))
+        drawn = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
+        for i, target in enumerate(self.sessions):
+            cases = (p["byoc_case"] for p in drawn if "byoc_case" in p and p["byoc_target"] == i)
+            target.selected = frozenset(c.id for c in cases if isinstance(c, Case))
 
     def _selection_of(self, item: pytest.Item) -> Selection:
         callspec = getattr(item, "callspec", None)

@@ -21,12 +21,18 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Claim:
-    """offloaded: of each node, whether it is in a region. regions: how many there are. composites:
-    names of the composites in them."""
+    """placement: of each node, in which region it is, or None. regions: how many there are. composites:
+    names of the composites in them. boundary_bytes: what a run passes into them and out of them."""
 
-    offloaded: tuple[bool, ...]
+    placement: tuple[int | None, ...]
     regions: int
     composites: frozenset[str]
+    boundary_bytes: int = 0
+
+    @property
+    def offloaded(self) -> tuple[bool, ...]:
+        """Of each node, whether it is in a region."""
+        return tuple(region is not None for region in self.placement)
 
 
 class Claims:
@@ -53,7 +59,9 @@ class Claims:
             if message is not None:
                 evidence = Evidence(graph, [], {}, [], JobReport([message]), JobReport())
                 names = frozenset(c for r in evidence.regions for c in r["composites"])
-                self._known[key] = Claim(evidence.offloaded(), len(evidence.regions), names)
+                self._known[key] = Claim(
+                    evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes()
+                )
         return [self._known[k] for k, _ in keyed]
 
     def _each(self, graphs: list[Graph], kind: str, fact: str, **more: Any) -> list[dict[str, Any] | None]:

@@ -96,6 +96,15 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
     return Comparison(judged, judged & ~inside)
 
 
+def share_judged(expected: Sequence[Bounded]) -> float:
+    """Share of the elements that can be judged; 1 where there are none."""
+    total = judged = 0
+    for bounded in expected:
+        total += bounded.value.size
+        judged += int(compare(bounded.value, bounded).judged.sum())
+    return judged / total if total else 1.0
+
+
 def type_bytes(text: str) -> int:
     """Bytes of a tensor whose type is written like TensorType, "float32[2,3]"; 0 for any other text."""
     dtype, bracket, shape = text.partition("[")
@@ -198,11 +207,7 @@ class Evidence:
 
     def judged_share(self) -> float:
         """Share of the output elements that the bound can judge; of outputs without any, all of them."""
-        total = judged = 0
-        for bounded in self.expected[0]:
-            total += bounded.value.size
-            judged += int(compare(bounded.value, bounded).judged.sum())
-        return judged / total if total else 1.0
+        return share_judged(self.expected[0])
 
     @staticmethod
     def inside(actual: np.ndarray, expected: Bounded) -> np.ndarray:

@@ -158,13 +158,28 @@ class Examiner:
             claim = self.claims.known(graph)
             if claim is not None and not claim.regions:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
-            verdict = self._examine(graph, checks)
-            # What was seen of a failure is needed again; the rest would only fill the memory.
-            self._verdicts[key] = verdict if verdict.failed else replace(verdict, evidence=None)
+            verdict = self.examine_anew(graph, checks)
+            self.learn(graph, checks, verdict)
             return verdict
         return self._verdicts[key]
 
-    def _examine(self, graph: Graph, checks: Sequence[str]) -> Verdict:
+    def knows(self, graph: Graph, checks: Sequence[str]) -> bool:
+        """Whether the graph has been examined with these checks."""
+        return (graph.to_json(), tuple(checks)) in self._verdicts
+
+    def learn(self, graph: Graph, checks: Sequence[str], verdict: Verdict) -> None:
+        """Keeps a verdict, to be given again."""
+        # What was seen of a failure is needed again; the rest would only fill the memory.
+        kept = verdict if verdict.failed else replace(verdict, evidence=None)
+        self._verdicts[graph.to_json(), tuple(checks)] = kept
+
+    @property
+    def exact(self) -> bool:
+        """Whether bounds don't hang on which other nodes are offloaded: no lower precision is declared."""
+        return self.precision == FULL
+
+    def examine_anew(self, graph: Graph, checks: Sequence[str]) -> Verdict:
+        """The verdict on a graph, with all its evidence, whether or not it is known."""
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
         job = {"inputs": inputs, "constants": constants, "checks": list(checks)}

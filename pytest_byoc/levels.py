@@ -11,12 +11,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Level:
     """all_cases: every systematic case, or only the few that hold each dtype and each class of each
-    parameter. max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses:
+    parameter. together: graphs are examined several in one module, where that can tell. max_examples: random
+    graphs per operator. ways: of a pattern (None: every one). near_misses:
     graphs one step off, per pattern. onnx: ONNX's node tests. Which checks are made at which level is
     decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool
+    together: bool
     max_examples: int
     ways: int | None
     near_misses: int
@@ -26,9 +28,11 @@ class Level:
 LEVELS = {
     level.name: level
     for level in (
-        Level("smoke", all_cases=False, max_examples=1, ways=1, near_misses=1, onnx=False),
-        Level("standard", all_cases=True, max_examples=8, ways=None, near_misses=10, onnx=True),
-        Level("full", all_cases=True, max_examples=60, ways=None, near_misses=40, onnx=True),
+        Level("smoke", all_cases=False, together=True, max_examples=1, ways=1, near_misses=1, onnx=False),
+        Level(
+            "standard", all_cases=True, together=True, max_examples=8, ways=None, near_misses=10, onnx=True
+        ),
+        Level("full", all_cases=True, together=False, max_examples=60, ways=None, near_misses=40, onnx=True),
     )
 }
 STANDARD = "standard"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import onnx_nodes
+from . import onnx_nodes, together
 from .checks import selection
 from .claims import Claim
 from .examine import Examiner
@@ -17,6 +17,7 @@ from .generation.reduce import reduce
 from .generation.structures import Vocabulary, vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
+from .levels import STANDARD
 from .operators import OPERATORS
 from .outcome import ConformanceFailure, Verdict
 from .precision import in_words
@@ -24,9 +25,11 @@ from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
 from .report.words import IR_TITLES, printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
+from .together import Group
 
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
+
 
 class TargetSession:
     """One target. `check` is what conformance tests and a vendor's own tests call."""
@@ -55,6 +58,11 @@ class TargetSession:
         #: Of each operator the first systematic case that the target takes.
         self._first_of: dict[str, str] = {}
         self._counted: set[tuple[str, Graph]] = set()
+        #: Ids of the systematic cases that are to be run; None: not known.
+        self.selected: frozenset[str] | None = None
+        self._groups: dict[str, Group] | None = None
+        #: Verdicts on modules that fail though no graph in them does, by the first graph.
+        self._together: dict[Graph, Verdict] = {}
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
     @property
@@ -79,9 +87,7 @@ class TargetSession:
         """The verdict on a graph, counted. Raises nothing for a failing target.
 
         chosen: whether the graph is one of the few on which all checks are made."""
-        # What is replayed may have failed any check.
-        level = "standard" if self.settings.replay else self.settings.level.name
-        verdict = self.examiner.examine(graph, selection.made(chosen, level))
+        verdict = self.examiner.examine(graph, self._checks(chosen))
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)
@@ -105,8 +111,7 @@ class TargetSession:
         """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
         if self._claimed is None:
             self._claimed = {}
-            level = self.settings.level
-            found = [c for c in cases(self.settings.operators, self.ir) if level.all_cases or c.smoke]
+            found = self._cases()
             for case, claim in zip(found, self.examiner.claims.survey(c.graph for c in found)):
                 if _takes(claim):
                     self._first_of.setdefault(case.operator, case.id)
@@ -115,6 +120,11 @@ class TargetSession:
                     if dtype not in dtypes:
                         dtypes.append(dtype)
         return self._claimed
+
+    def _cases(self) -> list[Case]:
+        """The systematic cases of the level."""
+        level = self.settings.level
+        return [c for c in cases(self.settings.operators, self.ir) if level.all_cases or c.smoke]
 
     def in_region(self, operator: str) -> Graph | None:
         """A graph in which the target takes the operator in one region with others: the largest found, of
@@ -136,8 +146,60 @@ class TargetSession:
     def check_case(self, case: Case) -> Verdict:
         """`check` of a systematic case. What the target takes of all of them is found out first:
         that costs milliseconds a graph, and those it takes nothing of need no more."""
+        chosen = self._chosen(case)
+        group = self._group(case)
+        if group is not None and not self.examiner.knows(case.graph, self._checks(chosen)):
+            self.ahead(group.graphs)
+        verdict = self.check(case.graph, case.id, chosen=chosen)
+        if group is not None and group.graphs[0] == case.graph and case.graph in self._together:
+            module = self._together[case.graph]
+            if self.holds_against(module, case.id):
+                self.fail(module, case.id)
+        return verdict
+
+    def holds_against(self, module: Verdict, case: str) -> bool:
+        """Counts the verdict on a module that `ahead` returned; False where it is excused."""
+        self.record.add(module, case)
+        self.listener(module)
+        return not self.excused(module, case)
+
+    def ahead(self, graphs: Sequence[Graph]) -> Verdict | None:
+        """Examines graphs, of which each is going to be asked about, together in one module where the level
+        allows. Returns the verdict on a module that fails though no graph in it does: a failure too."""
+        found: Verdict | None = None
+        if self.settings.level.together and not self.settings.replay:
+            for group in together.groups(graphs):
+                verdict = together.examine(self.examiner, group.graphs, self._checks(False))
+                if verdict is not None:
+                    self._together[group.graphs[0]] = verdict
+                found = found or verdict
+        return found
+
+    def _checks(self, chosen: bool) -> tuple[str, ...]:
+        # What is replayed may have failed any check.
+        return selection.made(chosen, STANDARD if self.settings.replay else self.settings.level.name)
+
+    def _chosen(self, case: Case) -> bool:
         self.claimed()
-        return self.check(case.graph, case.id, chosen=self._first_of.get(case.operator) == case.id)
+        return self._first_of.get(case.operator) == case.id
+
+    def _group(self, case: Case) -> Group | None:
+        """The cases that one is examined together with: always the same ones of those that are selected, so
+        that verdicts don't hang on the order of tests, nor on who runs them."""
+        if self.selected is None or not self.settings.level.together:
+            return None
+        if self._groups is None:
+            self._groups = {}
+            by_operator: dict[str, list[Case]] = {}
+            for other in self._cases():
+                if other.id in self.selected and self._checks(self._chosen(other)) == self._checks(False):
+                    by_operator.setdefault(other.operator, []).append(other)
+            for several in by_operator.values():
+                claims = self.examiner.claims.survey(c.graph for c in several)
+                taken = [c for c, claim in zip(several, claims) if claim is not None and claim.regions]
+                for group in together.groups([c.graph for c in taken]):
+                    self._groups.update((taken[i].id, group) for i in group.positions)
+        return self._groups.get(case.id)
 
     # --- the target's patterns ---------------------------------------------------------------
 
@@ -197,6 +259,7 @@ class TargetSession:
     def fail(self, verdict: Verdict, case: str, shrink: bool = True) -> None:
         """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
         original = verdict
+        beside = any(verdict is module for module in self._together.values())
         if shrink:
             identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
@@ -227,6 +290,8 @@ class TargetSession:
             folder = Path(failure.graph).parent
             text = self.describe(verdict, original, case, failure.command, folder)
             text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
+        if beside:
+            text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
         raise ConformanceFailure(text, verdict)
 
     def _folder(self, failure: Failure) -> Path:

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ..graph import Graph
+from .compiling import Compiler
 from .server import Reporter, describe_exception
 
 Arrays = Mapping[str, np.ndarray]
@@ -113,6 +114,7 @@ class TargetRun(_Run):
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
+        self._compiler: Optional[Compiler] = None
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -219,7 +221,8 @@ class TargetRun(_Run):
         """Path of the shared library."""
         self.stage("export")
         path = os.path.join(self._folder, name)
-        executable.export(path, self.target.export_options)
+        self._compiler = self._compiler or Compiler(self._folder)
+        executable.export(path, self._compiler.options(path, self.target.export_options))
         return path
 
 

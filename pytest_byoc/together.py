@@ -1,0 +1,92 @@
+"""Graphs examined side by side in one module.
+
+Most of what a small graph costs is not its own: forks, the fixed part of TVM's builds, compilers and linkers
+that are started. A module of several graphs pays that once. Where it passes, each graph in it has passed: its
+outputs are inside its own bounds, and what the target takes of it is what it takes of it alone. In any other
+case each graph is examined by itself, and the module decides nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .claims import Claim
+from .evidence import Evidence, share_judged
+from .examine import JUDGED_SHARE, Examiner
+from .generation.union import union
+from .graph import Graph
+from .outcome import PASS, Verdict
+
+#: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing.
+GRAPHS, NODES, ELEMENTS = 8, 64, 1 << 18
+
+
+@dataclass(frozen=True)
+class Group:
+    """Graphs that are examined together, as long as none of them fails: positions in what was grouped."""
+
+    positions: tuple[int, ...]
+    graphs: tuple[Graph, ...]
+
+
+def elements(graph: Graph) -> int:
+    """Elements of all values of a graph."""
+    return sum(s.type.size for s in graph.sources()) + sum(t.size for n in graph.nodes for t in n.types)
+
+
+def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
+    """Neighbours, as many as fit into one module; what fits with none is in no group."""
+    found: list[int] = []
+    nodes = size = 0
+    for i, graph in enumerate([*graphs, None]):
+        fits = graph is not None and len(found) < GRAPHS
+        if graph is not None:
+            nodes, size = nodes + len(graph.nodes), size + elements(graph)
+            fits = fits and nodes <= NODES and size <= ELEMENTS
+        if not fits:
+            if len(found) > 1:
+                yield Group(tuple(found), tuple(graphs[k] for k in found))
+            found = []
+            if graph is not None:
+                nodes, size = len(graph.nodes), elements(graph)
+        if graph is not None:
+            found.append(i)
+
+
+def examine(examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str]) -> Verdict | None:
+    """Examines graphs in one module, and afterwards those by themselves of which that says nothing: the
+    examiner knows the verdicts then. Returns the module's verdict where that fails though no graph in it
+    does: it is a counterexample of its own."""
+    unknown = [g for g in graphs if not examiner.knows(g, checks)]
+    claims = examiner.claims.survey(unknown)
+    taken = [(g, c) for g, c in zip(unknown, claims) if c is not None and c.regions]
+    if len(taken) < 2 or not examiner.exact:
+        return None
+    verdict = examiner.examine_anew(union([g for g, _ in taken]), checks)
+    if verdict.outcome == PASS:
+        for graph, part in zip([g for g, _ in taken], parts(verdict, taken)):
+            if part is not None:
+                examiner.learn(graph, checks, part)
+        return None
+    alone = [examiner.examine(g, checks) for g, _ in taken]
+    return verdict if verdict.failed and not any(v.failed for v in alone) else None
+
+
+def parts(verdict: Verdict, taken: Sequence[tuple[Graph, Claim]]) -> Iterator[Verdict | None]:
+    """Of a module that has passed, the verdict on each graph in it; None where it says nothing: another part
+    of the graph is offloaded than if it is alone, or too little of it can be judged."""
+    evidence = verdict.evidence
+    assert isinstance(evidence, Evidence)
+    node = output = 0
+    for graph, claim in taken:
+        offloaded = verdict.offloaded[node : node + len(graph.nodes)]
+        expected = evidence.expected[0][output : output + len(graph.outputs)]
+        node, output = node + len(graph.nodes), output + len(graph.outputs)
+        if offloaded != claim.offloaded or share_judged(expected) < JUDGED_SHARE:
+            yield None
+        else:
+            yield Verdict(
+                graph, PASS, (), offloaded, claim.regions, (), None, claim.placement, claim.boundary_bytes,
+                verdict.not_checked,
+            )
