@@ -64,10 +64,10 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             fragments=byoc_target.fragments(),
             dtypes=claimed[byoc_operator],
         )
-        together = byoc_target.ahead(graphs)
+        module = byoc_target.ahead(graphs)
         passed.extend(v for v in map(examine, graphs) if v.outcome == "pass")
-        if together is not None and byoc_target.holds_against(together, case):
-            raise _Found(together)
+        if module is not None and byoc_target.holds_against(module, case):
+            raise _Found(module)
 
     start, share = time.monotonic(), byoc_target.share_of_time()
     try:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Level:
     """all_cases: every systematic case, or only the few that hold each dtype and each class of each
-    parameter. together: graphs are examined several in one module, where that can tell. max_examples: random
-    graphs per operator. ways: of a pattern (None: every one). near_misses:
-    graphs one step off, per pattern. onnx: ONNX's node tests. Which checks are made at which level is
+    parameter. side_by_side: graphs are examined several in one module, where that can tell.
+    max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs
+    one step off, per pattern. onnx: ONNX's node tests. Which checks are made at which level is
     decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool
-    together: bool
+    side_by_side: bool
     max_examples: int
     ways: int | None
     near_misses: int
@@ -28,11 +28,16 @@ class Level:
 LEVELS = {
     level.name: level
     for level in (
-        Level("smoke", all_cases=False, together=True, max_examples=1, ways=1, near_misses=1, onnx=False),
         Level(
-            "standard", all_cases=True, together=True, max_examples=8, ways=None, near_misses=10, onnx=True
+            "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1, onnx=False
         ),
-        Level("full", all_cases=True, together=False, max_examples=60, ways=None, near_misses=40, onnx=True),
+        Level(
+            "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
+            onnx=True,
+        ),
+        Level(
+            "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40, onnx=True
+        ),
     )
 }
 STANDARD = "standard"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import onnx_nodes, together
+from . import onnx_nodes, side_by_side
 from .checks import selection
 from .claims import Claim
 from .examine import Examiner
@@ -25,7 +25,7 @@ from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
 from .report.words import IR_TITLES, printed_lines, vendor_frame
 from .settings import Settings, TargetDeclaration, cache_folder
-from .together import Group
+from .side_by_side import Group
 
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
@@ -62,7 +62,7 @@ class TargetSession:
         self.selected: frozenset[str] | None = None
         self._groups: dict[str, Group] | None = None
         #: Verdicts on modules that fail though no graph in them does, by the first graph.
-        self._together: dict[Graph, Verdict] = {}
+        self._side_by_side: dict[Graph, Verdict] = {}
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
     @property
@@ -151,8 +151,8 @@ class TargetSession:
         if group is not None and not self.examiner.knows(case.graph, self._checks(chosen)):
             self.ahead(group.graphs)
         verdict = self.check(case.graph, case.id, chosen=chosen)
-        if group is not None and group.graphs[0] == case.graph and case.graph in self._together:
-            module = self._together[case.graph]
+        if group is not None and group.graphs[0] == case.graph and case.graph in self._side_by_side:
+            module = self._side_by_side[case.graph]
             if self.holds_against(module, case.id):
                 self.fail(module, case.id)
         return verdict
@@ -167,11 +167,11 @@ class TargetSession:
         """Examines graphs, of which each is going to be asked about, together in one module where the level
         allows. Returns the verdict on a module that fails though no graph in it does: a failure too."""
         found: Verdict | None = None
-        if self.settings.level.together and not self.settings.replay:
-            for group in together.groups(graphs):
-                verdict = together.examine(self.examiner, group.graphs, self._checks(False))
+        if self.settings.level.side_by_side and not self.settings.replay:
+            for group in side_by_side.groups(graphs):
+                verdict = side_by_side.examine(self.examiner, group.graphs, self._checks(False))
                 if verdict is not None:
-                    self._together[group.graphs[0]] = verdict
+                    self._side_by_side[group.graphs[0]] = verdict
                 found = found or verdict
         return found
 
@@ -186,7 +186,7 @@ class TargetSession:
     def _group(self, case: Case) -> Group | None:
         """The cases that one is examined together with: always the same ones of those that are selected, so
         that verdicts don't hang on the order of tests, nor on who runs them."""
-        if self.selected is None or not self.settings.level.together:
+        if self.selected is None or not self.settings.level.side_by_side:
             return None
         if self._groups is None:
             self._groups = {}
@@ -197,7 +197,7 @@ class TargetSession:
             for several in by_operator.values():
                 claims = self.examiner.claims.survey(c.graph for c in several)
                 taken = [c for c, claim in zip(several, claims) if claim is not None and claim.regions]
-                for group in together.groups([c.graph for c in taken]):
+                for group in side_by_side.groups([c.graph for c in taken]):
                     self._groups.update((taken[i].id, group) for i in group.positions)
         return self._groups.get(case.id)
 
@@ -259,7 +259,7 @@ class TargetSession:
     def fail(self, verdict: Verdict, case: str, shrink: bool = True) -> None:
         """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
         original = verdict
-        beside = any(verdict is module for module in self._together.values())
+        beside = any(verdict is module for module in self._side_by_side.values())
         if shrink:
             identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
