@@ -14,6 +14,7 @@ from reference_kernels import FULL, Bounded, Precision
 from . import oracle
 from .checks import CHECKS, Finding, selection
 from .claims import Claims
+from .declarations import TargetDeclaration
 from .evidence import Evidence, JobReport, compare
 from .generation import data
 from .generation.systematic import default_case
@@ -30,7 +31,7 @@ from .outcome import (
     WRONG_RESULT,
     Verdict,
 )
-from .settings import Settings, TargetDeclaration
+from .settings import Settings
 from .worker.client import Worker, WorkerError
 
 #: A graph of which less than this share of output elements can be judged is inconclusive.

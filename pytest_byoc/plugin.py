@@ -85,12 +85,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not targets:
         return
     from .active import ActivePlugin
+    from .collection import SUITE
 
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
     # The installed suite runs where the command line names a target and no path.
     if given and config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = active.suite()
+        config.args = [str(SUITE)]
 
 
 def _active(request: pytest.FixtureRequest) -> Any:

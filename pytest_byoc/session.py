@@ -10,6 +10,7 @@ from pathlib import Path
 from . import onnx_nodes
 from .checks import selection
 from .claims import Claim
+from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.neighbours import between
 from .generation.patterns import Found, Pattern, made_of, search
@@ -23,7 +24,7 @@ from .precision import in_words
 from .recorder import Excused, Failure, TargetRecord
 from .report import bundle
 from .report.words import IR_TITLES, printed_lines, vendor_frame
-from .settings import Settings, TargetDeclaration, cache_folder
+from .settings import Settings, cache_folder
 
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}

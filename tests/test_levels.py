@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.declarations import SettingsError
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.settings import SettingsError, _seconds
+from pytest_byoc.settings import _seconds
 
 from .conftest import PYTHON
 
