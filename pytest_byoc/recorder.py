@@ -200,7 +200,13 @@ class TargetRecord:
             "subgraphs": self.regions,
             "offloaded_share": round(self.offload_share(), 4),
             "cells": [
-                {"operator": op, "dtype": dtype, **counts, "failed_by": self.failed_by.get((op, dtype), {})}
+                # A Counter is more than pytest-xdist passes on.
+                {
+                    "operator": op,
+                    "dtype": dtype,
+                    **counts,
+                    "failed_by": dict(self.failed_by.get((op, dtype), {})),
+                }
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values()],
