@@ -14,10 +14,10 @@ from typing import Any
 import hypothesis
 import pytest
 
+from . import corpus
 from .checks import CHECKS
 from .checks.selection import made as made_checks
 from .collection import Collection, is_ours, is_random
-from .corpus import find_graphs, read_graph
 from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
@@ -40,16 +40,16 @@ class ActivePlugin:
         self._config = config
         try:
             self.settings = resolve(config, targets)
-            self.replay = find_graphs(list(self.settings.replay))
-            for path in self.replay:
-                read_graph(path)
             s = self.settings
+            self.corpus = self._corpus()
+            for entry in self.corpus if s.replay else ():
+                corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
             self.baseline = baseline.read(s.baseline) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
-        self._collection = Collection(self.settings, self.sessions, self.replay)
+        self._collection = Collection(self.settings, self.sessions, self.corpus)
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []
         self._excused: list[Excused] = []
@@ -70,6 +70,16 @@ class ActivePlugin:
         self._controller = self._controller and not hasattr(config, "workerinput")
         config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
 
+    def _corpus(self) -> list[corpus.Entry]:
+        """The saved graphs that are collected. Raises SettingsError."""
+        given = getattr(self._config, "workerinput", {}).get("byoc_entries")
+        if given is not None:
+            return [corpus.Entry(name, Path(path), automatic) for name, path, automatic in given]
+        s = self.settings
+        if s.replay:
+            return corpus.find(s.replay, self._config.rootpath)
+        return corpus.all_of(s.failures if s.remembers else None, s.corpus, self._config.rootpath)
+
     # --- session -----------------------------------------------------------------------------
 
     def pytest_report_header(self) -> str:
@@ -77,6 +87,8 @@ class ActivePlugin:
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
+        if self.corpus and not s.replay:
+            parts.append(f"{len(self.corpus)} saved graphs first")
         if s.time_budget is not None:
             parts.append(f"no test begins after {s.time_budget:g} s")
         return "byoc: " + "; ".join(parts)
@@ -110,7 +122,7 @@ class ActivePlugin:
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
             target.share_of_time = self._share_of_time
-            if not self.settings.level.onnx and not self.replay:
+            if not self.settings.level.onnx and not self.settings.replay:
                 made = made_checks(chosen=True, level=self.settings.level.name)
                 dear = ", ".join(c.id for c in CHECKS if c.id not in made)
                 what = f"ONNX's node tests, most systematic cases, most near misses, the checks {dear}"
@@ -167,7 +179,8 @@ class ActivePlugin:
             page = html.path_beside(s.report)
             self._write("page", session, lambda path: html.write(path, report), page)
         if s.bundle is not None:
-            folder, files = s.failures.parent, archive.inputs(s, self.replay)
+            theirs = [e.path for e in self.corpus if not e.automatic]
+            folder, files = s.failures.parent, archive.inputs(s, theirs)
             self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
     def _judge(self, session: pytest.Session) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import conformance
 
+from .corpus import Entry
 from .gate.selection import Selection
 from .generation.structures import STRUCTURES
 from .generation.systematic import Case, cases
@@ -21,7 +22,7 @@ from .settings import Settings
 SUITE = Path(conformance.__file__).parent
 #: The phases of the suite in their order: what is the same every time decides before what is random.
 _PHASES = (
-    "test_replay.py",
+    "test_corpus.py",
     "test_operators.py",
     "test_patterns.py",
     "test_regions.py",
@@ -35,20 +36,39 @@ class Collection:
     """Registered beside the active plugin. `selections`: of each session, what was collected of the suite."""
 
     def __init__(
-        self, settings: Settings, sessions: Sequence[TargetSession], replay: Sequence[Path]
+        self, settings: Settings, sessions: Sequence[TargetSession], entries: Sequence[Entry]
     ) -> None:
         self.settings = settings
-        self.replay = replay
+        self.entries = entries
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """With --byoc-replay only the replay is run, without it everything else that the level asks for."""
+        """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
+        None leaves the choice to others: to --ignore, say."""
         if collection_path.parent == SUITE and collection_path.suffix == ".py":
-            if collection_path.name == "test_onnx.py" and not self.settings.level.onnx:
+            if collection_path.name == "test_corpus.py":
+                return None if any(map(self._entries_for, self.sessions)) else True
+            if self.settings.replay or (
+                collection_path.name == "test_onnx.py" and not self.settings.level.onnx
+            ):
                 return True
-            return (collection_path.name == "test_replay.py") != bool(self.replay)
         return None
+
+    def _entries_for(self, target: TargetSession) -> list[Entry]:
+        return [e for e in self.entries if e.is_for(target.record.target, target.ir)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """The corpus is planned also where it is empty, and its file not collected."""
+        for selection, target in zip(self.selections, self.sessions):
+            selection.plan("byoc_entry", self._entries_for(target))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Under pytest-xdist each process collects what the controller found, whenever it starts."""
+        entries = [(e.id, str(e.path), e.automatic) for e in self.entries]
+        node.workerinput["byoc_entries"] = entries
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """The suite's files, also where the project's own `python_files` would leave them out."""
@@ -72,7 +92,7 @@ class Collection:
                 o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
             ],
             "byoc_pattern": lambda t: t.patterns(),
-            "byoc_replay": lambda t: self.replay,
+            "byoc_entry": self._entries_for,
             "byoc_onnx": lambda t: t.onnx_candidates(),
         }
         several = len(self.sessions) > 1
@@ -122,6 +142,4 @@ def is_random(item: pytest.Item) -> bool:
 
 
 def _id(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return value.name if isinstance(value, Path) else str(value.id)
+    return value if isinstance(value, str) else str(value.id)

@@ -53,6 +53,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="check a saved graph, or those in a folder, and nothing else (repeatable)",
     )
+    text = "graphs that are checked in every session: a saved one, or a folder of them (repeatable)"
+    group.addoption("--byoc-corpus", action="append", metavar="PATH", help=text)
+    parser.addini("byoc_corpus", text, "linelist")
+    text = "fail the session for files of the corpus that can't be used"
+    group.addoption("--byoc-strict-corpus", action="store_true", help=text)
+    parser.addini("byoc_strict_corpus", text, "bool", default=False)
     group.addoption(
         "--byoc-explore",
         nargs="?",

@@ -100,6 +100,9 @@ class TargetRecord:
     #: Id of a case to the checks that failed in it.
     failed_checks: dict[str, list[str]] = field(default_factory=dict)
     excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
+    #: Id of a graph of the corpus to its outcome; behind a colon, that it was removed, or why it can't be
+    #: used ("unusable") or has no place in this IR ("left out").
+    corpus: dict[str, str] = field(default_factory=dict)
     #: Name of a pattern to why it was never matched; "" if it was.
     patterns: dict[str, str] = field(default_factory=dict)
     #: Number of subgraphs to the number of graphs that were cut into so many.
@@ -221,6 +224,7 @@ class TargetRecord:
                 "split": self.split,
                 "boundary_bytes": self.boundary_bytes,
             },
+            "corpus": self.corpus,
             "onnx": self.onnx,
         }
 
@@ -248,6 +252,7 @@ class TargetRecord:
             self._case(case, outcome, other["failed_checks"].get(case, []))
         for outcome, notes in other["notes"].items():
             self.notes.setdefault(outcome, []).extend(notes)
+        self.corpus.update(other["corpus"])
         self.onnx.update(other["onnx"])
         self.patterns.update(other["patterns"])
         fragmentation = other["fragmentation"]

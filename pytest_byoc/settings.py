@@ -51,6 +51,12 @@ class Settings:
     explore: int | None = None
     #: Seconds after which no further test of the suite begins.
     time_budget: float | None = None
+    #: Files and folders of graphs that are checked in every session.
+    corpus: tuple[Path, ...] = ()
+    #: Whether a file of the corpus that can't be used fails the session.
+    strict_corpus: bool = False
+    #: Whether what failed in earlier sessions is checked first.
+    remembers: bool = False
 
 
 def _positive(name: str, value: str, kind: type) -> Any:
@@ -146,7 +152,19 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         narrowed=tuple(_narrowed(config)),
         explore=_explore(config.option.byoc_explore),
         time_budget=_seconds(option(config, "time-budget")),
+        corpus=_corpus(config),
+        strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
+        # A list of waivers is for what every machine finds.
+        remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
+
+
+def _corpus(config: pytest.Config) -> tuple[Path, ...]:
+    """Paths from the command line, or else from the ini file, whose paths start at the project's root."""
+    given, root = config.option.byoc_corpus, config.invocation_params.dir
+    if given is None:
+        given, root = config.getini("byoc_corpus"), config.rootpath
+    return tuple(root / Path(p).expanduser() for p in given)
 
 
 def _path(config: pytest.Config, name: str) -> Path | None:
