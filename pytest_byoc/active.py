@@ -32,6 +32,9 @@ from .session import TargetSession
 from .settings import as_mapping, resolve
 from .worker.client import WorkerError
 
+#: Attribute of a test's report that holds what was recorded in it.
+_RECORDED = "byoc_recorded"
+
 
 class ActivePlugin:
     """Registered in `pytest_configure` when there is a target."""
@@ -125,7 +128,11 @@ class ActivePlugin:
             if not self.settings.level.onnx and not self.settings.replay:
                 made = made_checks(chosen=True, level=self.settings.level.name)
                 dear = ", ".join(c.id for c in CHECKS if c.id not in made)
-                what = f"ONNX's node tests, most systematic cases, most near misses, the checks {dear}"
+                what = (
+                    "ONNX's node tests, most systematic cases, most ways and near misses of patterns, most "
+                    "random graphs and batches, executors but one for each graph, LLVM's build of what "
+                    f"passes, the checks {dear}"
+                )
                 target.record.not_checked.append(f"{what}: left to level standard")
 
     def _refuse(self, message: str) -> None:
@@ -146,7 +153,7 @@ class ActivePlugin:
         for target, selection in zip(self.sessions, self._collection.selections):
             selection.leave_out(self.settings.left_out, target.left_out_patterns)
         if hasattr(self._config, "workeroutput"):
-            self._config.workeroutput["byoc"] = [t.record.as_dict() for t in self.sessions]
+            self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             return
@@ -211,12 +218,21 @@ class ActivePlugin:
         output = getattr(node, "workeroutput", {})
         if "byoc_unusable" in output:
             raise pytest.UsageError(output["byoc_unusable"])
-        for target, other in zip(self.sessions, output.get("byoc", [])):
-            target.record.target, target.record.ir = other["target"], other["ir"]
-            target.record.merge(other)
+        self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Under pytest-xdist the controller has what a test recorded from its report: a worker process that
+        dies, or a session that is interrupted, loses none of it."""
+        if self._controller:
+            self._merge(vars(report).pop(_RECORDED, []))
+
+    def _merge(self, others: Sequence[dict[str, Any]]) -> None:
+        for target, other in zip(self.sessions, others):
+            target.record.target, target.record.ir = other["target"], other["ir"]
+            target.record.merge(other)
 
     def _close(self) -> None:
         for target in self.sessions:
@@ -278,6 +294,8 @@ class ActivePlugin:
             properties = junit.properties(verdicts, self._excused)
             item.user_properties += properties
             report.user_properties += properties
+        if hasattr(self._config, "workeroutput"):
+            setattr(report, _RECORDED, [t.record.take() for t in self.sessions])
 
     def _finished(self, item: pytest.Item) -> None:
         selection, params = self._collection.selection_of(item), getattr(item, "callspec", None)

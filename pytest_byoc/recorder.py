@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .graph import Graph
@@ -212,7 +212,7 @@ class TargetRecord:
                 }
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
-            "failures": [f.as_dict() for f in self.failures.values()],
+            "failures": [f.as_dict() for f in self.failures.values() if f.count],
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
@@ -227,6 +227,15 @@ class TargetRecord:
             "corpus": self.corpus,
             "onnx": self.onnx,
         }
+
+    def take(self) -> dict[str, Any]:
+        """What was recorded since the last call, as `as_dict`. It is forgotten, but for which failures there
+        were: those are still not new."""
+        taken = self.as_dict()
+        known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
+        empty = TargetRecord(self.target, self.ir, self.versions, precision=self.precision, failures=known)
+        vars(self).update(vars(empty))
+        return taken
 
     def merge(self, other: dict[str, Any]) -> None:
         """Adds what another process recorded (its `as_dict`)."""

@@ -85,7 +85,8 @@ class TargetSession:
         the corpus."""
         # What was saved may have failed any check.
         level = "standard" if saved else self.settings.level.name
-        verdict = self.examiner.examine(graph, selection.made(chosen, level))
+        quick = self.settings.level.quick and not saved
+        verdict = self.examiner.examine(graph, selection.made(chosen, level), quick)
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)
