@@ -90,8 +90,6 @@ class ActivePlugin:
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
-        if self.corpus and not s.replay:
-            parts.append(f"{len(self.corpus)} saved graphs first")
         if s.time_budget is not None:
             parts.append(f"no test begins after {s.time_budget:g} s")
         return "byoc: " + "; ".join(parts)
@@ -223,6 +221,7 @@ class ActivePlugin:
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Under pytest-xdist the controller has what a test recorded from its report: a worker process that
         dies, or a session that is interrupted, loses none of it."""
