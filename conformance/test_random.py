@@ -14,8 +14,8 @@ from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import Verdict
 from pytest_byoc.session import TargetSession
 
-#: How much larger the batches are for which a graph is examined again: the double, and no multiple.
-_LARGER = (lambda batch: 2 * batch, lambda batch: 2 * batch + 5)
+#: How much larger the batches are for which a graph is examined again: no multiple, and the double.
+_LARGER = (lambda batch: 2 * batch + 5, lambda batch: 2 * batch)
 
 
 class _Found(Exception):
@@ -25,10 +25,11 @@ class _Found(Exception):
         self.verdict = verdict
 
 
-def other_batches(candidates: Sequence[Graph]) -> list[Graph]:
-    """The first graph that has a batch, for larger ones."""
+def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
+    """The first graph that has a batch, for so many larger ones."""
     for graph in candidates:
-        found = [at_batch(graph, larger(batch_size(graph))) for larger in _LARGER if batch_size(graph)]
+        chosen = _LARGER[:number] if batch_size(graph) else ()
+        found = [at_batch(graph, larger(batch_size(graph))) for larger in chosen]
         if found and None not in found:
             return [g for g in found if g is not None]
     return []
@@ -78,7 +79,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
                 break
             search(round_)
         # One of them for larger batches: what is cached by less than the whole shape is found out.
-        for larger in other_batches([v.graph for v in passed]):
+        for larger in other_batches([v.graph for v in passed], options.level.batches):
             examine(larger)
     except _Found as found:
         failing = found.verdict

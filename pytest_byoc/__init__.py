@@ -18,9 +18,12 @@ _API = {
     "TensorType": "pytest_byoc.graph",
     "Target": "pytest_byoc.target",
     "ConformanceFailure": "pytest_byoc.outcome",
+    "CorpusWarning": "pytest_byoc.corpus",
 }
 
-__all__ = ["ConformanceFailure", "Graph", "Node", "Target", "TensorType", "__version__", "graphs"]
+__all__ = [
+    "ConformanceFailure", "CorpusWarning", "Graph", "Node", "Target", "TensorType", "__version__", "graphs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The plugin's part that is only there with a target: sessions, parametrisation, reports."""
+"""The plugin's part that is only there with a target: sessions, the gate, reports."""
 
 from __future__ import annotations
 
@@ -8,45 +8,32 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
-import conformance
-
+from . import corpus
 from .checks import CHECKS
 from .checks.selection import made as made_checks
-from .corpus import find_graphs, read_graph
+from .collection import Collection, is_ours, is_random
+from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
 from .gate.problems import Gate
-from .gate.selection import PARAMETERS, Selection, case_of
-from .generation.structures import STRUCTURES
-from .generation.systematic import Case, cases
+from .gate.selection import PARAMETERS, case_of
 from .graph import GraphFormatError
-from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
 from .report.words import vendor_frame
 from .session import TargetSession
-from .settings import SettingsError, as_mapping, resolve
+from .settings import as_mapping, resolve
 from .worker.client import WorkerError
 
-_SUITE = Path(conformance.__file__).parent
-#: The phases of the suite in their order: what is the same every time decides before what is random.
-_PHASES = (
-    "test_replay.py",
-    "test_operators.py",
-    "test_patterns.py",
-    "test_regions.py",
-    "test_structures.py",
-    "test_onnx.py",
-    "test_random.py",
-)
+#: Attribute of a test's report that holds what was recorded in it.
+_RECORDED = "byoc_recorded"
 
 
 class ActivePlugin:
@@ -56,16 +43,17 @@ class ActivePlugin:
         self._config = config
         try:
             self.settings = resolve(config, targets)
-            self.replay = find_graphs(list(self.settings.replay))
-            for path in self.replay:
-                read_graph(path)
             s = self.settings
+            self.corpus = self._corpus()
+            for entry in self.corpus if s.replay else ():
+                corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
             self.baseline = baseline.read(s.baseline) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
-        self._selections = [Selection() for _ in self.sessions]
+        self._collection = Collection(self.settings, self.sessions, self.corpus)
+        config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []
         self._excused: list[Excused] = []
         self._gate = Gate()
@@ -85,25 +73,15 @@ class ActivePlugin:
         self._controller = self._controller and not hasattr(config, "workerinput")
         config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
 
-    def suite(self) -> list[str]:
-        """What is collected in place of a path: the installed suite."""
-        return [str(_SUITE)]
-
-    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """With --byoc-replay only the replay is run, without it everything else that the level asks for."""
-        if collection_path.parent == _SUITE and collection_path.suffix == ".py":
-            if collection_path.name == "test_onnx.py" and not self.settings.level.onnx:
-                return True
-            return (collection_path.name == "test_replay.py") != bool(self.replay)
-        return None
-
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        """The suite's files, also where the project's own `python_files` would leave them out."""
-        if file_path.parent == _SUITE and file_path.name.startswith("test_"):
-            patterns = parent.config.getini("python_files")
-            if not any(fnmatch(file_path.name, p) for p in patterns):
-                return pytest.Module.from_parent(parent, path=file_path)
-        return None
+    def _corpus(self) -> list[corpus.Entry]:
+        """The saved graphs that are collected. Raises SettingsError."""
+        given = getattr(self._config, "workerinput", {}).get("byoc_entries")
+        if given is not None:
+            return [corpus.Entry(name, Path(path), automatic) for name, path, automatic in given]
+        s = self.settings
+        if s.replay:
+            return corpus.find(s.replay, self._config.rootpath)
+        return corpus.all_of(s.failures if s.remembers else None, s.corpus, self._config.rootpath)
 
     # --- session -----------------------------------------------------------------------------
 
@@ -145,10 +123,14 @@ class ActivePlugin:
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
             target.share_of_time = self._share_of_time
-            if not self.settings.level.onnx and not self.replay:
+            if not self.settings.level.onnx and not self.settings.replay:
                 made = made_checks(chosen=True, level=self.settings.level.name)
                 dear = ", ".join(c.id for c in CHECKS if c.id not in made)
-                what = f"ONNX's node tests, most systematic cases, most near misses, the checks {dear}"
+                what = (
+                    "ONNX's node tests, most systematic cases, most ways and near misses of patterns, most "
+                    "random graphs and batches, executors but one for each graph, LLVM's build of what "
+                    f"passes, the checks {dear}"
+                )
                 target.record.not_checked.append(f"{what}: left to level standard")
 
     def _refuse(self, message: str) -> None:
@@ -166,11 +148,11 @@ class ActivePlugin:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._close()
-        for target, selection in zip(self.sessions, self._selections):
+        for target, selection in zip(self.sessions, self._collection.selections):
             selection.leave_out(self.settings.left_out, target.left_out_patterns)
         if hasattr(self._config, "workeroutput"):
-            self._config.workeroutput["byoc"] = [t.record.as_dict() for t in self.sessions]
-            self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._selections]
+            self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
+            self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             return
         if self._out_of_time:
@@ -202,12 +184,13 @@ class ActivePlugin:
             page = html.path_beside(s.report)
             self._write("page", session, lambda path: html.write(path, report), page)
         if s.bundle is not None:
-            folder, files = s.failures.parent, archive.inputs(s, self.replay)
+            theirs = [e.path for e in self.corpus if not e.automatic]
+            folder, files = s.failures.parent, archive.inputs(s, theirs)
             self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
     def _judge(self, session: pytest.Session) -> None:
         self._gate, needed = judge.judge(
-            self.settings, self._records(), self._selections, self.waivers, self.baseline
+            self.settings, self._records(), self._collection.selections, self.waivers, self.baseline
         )
         if self._out_of_time and not any(record.graphs for record in self._records()):
             self._gate.fail("the time budget was used up before anything was examined")
@@ -233,12 +216,22 @@ class ActivePlugin:
         output = getattr(node, "workeroutput", {})
         if "byoc_unusable" in output:
             raise pytest.UsageError(output["byoc_unusable"])
-        for target, other in zip(self.sessions, output.get("byoc", [])):
+        self._merge(output.get("byoc", []))
+        self._out_of_time += output.get("byoc_out_of_time", 0)
+        for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
+            selection.merge(other)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Under pytest-xdist the controller has what a test recorded from its report: a worker process that
+        dies, or a session that is interrupted, loses none of it."""
+        if self._controller:
+            self._merge(vars(report).pop(_RECORDED, []))
+
+    def _merge(self, others: Sequence[dict[str, Any]]) -> None:
+        for target, other in zip(self.sessions, others):
             target.record.target, target.record.ir = other["target"], other["ir"]
             target.record.merge(other)
-        self._out_of_time += output.get("byoc_out_of_time", 0)
-        for selection, other in zip(self._selections, output.get("byoc_selection", [])):
-            selection.merge(other)
 
     def _close(self) -> None:
         for target in self.sessions:
@@ -247,71 +240,17 @@ class ActivePlugin:
     def _records(self) -> list[TargetRecord]:
         return [t.record for t in self.sessions]
 
-    # --- tests -------------------------------------------------------------------------------
-
-    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        names = metafunc.fixturenames
-        if "byoc_target" not in names:
-            return
-        ours = _is_ours(metafunc.definition)
-        if ours and "structure" in names:
-            for selection in self._selections:
-                selection.plan("structure", STRUCTURES)
-        own = {
-            "byoc_case": lambda t: cases(self.settings.operators, t.ir),
-            "byoc_operator": lambda t: [
-                o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
-            ],
-            "byoc_pattern": lambda t: t.patterns(),
-            "byoc_replay": lambda t: self.replay,
-            "byoc_onnx": lambda t: t.onnx_candidates(),
-        }
-        several = len(self.sessions) > 1
-        for name, values in own.items():
-            if name in names:
-                rows = []
-                for i, t in enumerate(self.sessions):
-                    found = values(t)
-                    rows += [
-                        pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
-                        for v in found
-                        if self.settings.level.all_cases or not isinstance(v, Case) or v.smoke
-                    ]
-                    if ours:
-                        self._selections[i].plan(name, found, metafunc.definition.path.stem)
-                metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
-                return
-        if several:
-            metafunc.parametrize(
-                "byoc_target",
-                range(len(self.sessions)),
-                indirect=True,
-                ids=[t.record.target for t in self.sessions],
-                scope="session",
-            )
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order."""
-        for item in items:
-            if not _is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
-                self._selection_of(item).planned.add(item.nodeid)
-        items.sort(key=lambda item: _PHASES.index(item.path.name) if _is_ours(item) else -1)
-
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._random_left = sum(map(_is_random, session.items))
+        self._random_left = sum(map(is_random, session.items))
         drawn = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
         for i, target in enumerate(self.sessions):
-            cases = (p["byoc_case"] for p in drawn if "byoc_case" in p and p["byoc_target"] == i)
-            target.selected = frozenset(c.id for c in cases if isinstance(c, Case))
-
-    def _selection_of(self, item: pytest.Item) -> Selection:
-        callspec = getattr(item, "callspec", None)
-        return self._selections[callspec.params.get("byoc_target", 0) if callspec else 0]
+            target.selected = frozenset(
+                p["byoc_case"].id for p in drawn if "byoc_case" in p and p["byoc_target"] == i
+            )
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         budget = self.settings.time_budget
-        if budget is not None and _is_ours(item) and time.monotonic() - self._start > budget:
+        if budget is not None and is_ours(item) and time.monotonic() - self._start > budget:
             self._out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
         self._verdicts.clear()
@@ -320,7 +259,7 @@ class ActivePlugin:
             target.test = item.nodeid
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        self._random_left -= _is_random(item)
+        self._random_left -= is_random(item)
 
     def _share_of_time(self) -> float:
         """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
@@ -359,10 +298,12 @@ class ActivePlugin:
             properties = junit.properties(verdicts, self._excused)
             item.user_properties += properties
             report.user_properties += properties
+        if hasattr(self._config, "workeroutput"):
+            setattr(report, _RECORDED, [t.record.take() for t in self.sessions])
 
     def _finished(self, item: pytest.Item) -> None:
-        selection, params = self._selection_of(item), getattr(item, "callspec", None)
-        if not _is_ours(item):
+        selection, params = self._collection.selection_of(item), getattr(item, "callspec", None)
+        if not is_ours(item):
             selection.finished.add(item.nodeid)
         elif params is not None:
             selection.finished |= {
@@ -392,15 +333,6 @@ class ActivePlugin:
             terminalreporter.write_line(f"bundle: {self.settings.bundle}")
 
 
-def _is_ours(node: Any) -> bool:
-    """Whether a test is one of the installed suite."""
-    return bool(node.path.parent == _SUITE)
-
-
-def _is_random(item: pytest.Item) -> bool:
-    return _is_ours(item) and item.path.name == "test_random.py"
-
-
 def _set_profile(config: pytest.Config) -> None:
     """Hypothesis's settings for a user's own tests of a target, unless they name a profile themselves:
     building a graph takes longer than Hypothesis lets an example take, and is to be the same each time."""
@@ -411,12 +343,6 @@ def _set_profile(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
     )
     hypothesis.settings.load_profile("byoc")
-
-
-def _id(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return value.name if isinstance(value, Path) else str(value.id)
 
 
 def _in_words(name: str, error: WorkerError) -> str:

@@ -1,62 +1,179 @@
-"""Saved graphs: reading them back for a replay."""
+"""Saved graphs: those that failed in earlier sessions, a vendor's own, and those to be replayed.
+
+A graph is a file in the format of `graph.Graph.to_json`. Of a failure it is the file graph.json in its folder
+under byoc-failures, with one more field, `found_in`: the case it was found in.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from . import files
+from .declarations import SettingsError
 from .generation.data import array
 from .graph import Graph, GraphFormatError
 from .operators import OPERATORS
 from .operators.record import TypeRuleError
 
+#: How the names of folders end: with a graph that is still being shrunk; with one of ONNX's node tests, which
+#: is no graph to be built.
+UNSHRUNK = "-unshrunk"
+ONNX = "-onnx"
 
-def read_graph(path: Path) -> Graph:
-    """A graph from a file. Raises GraphFormatError, naming the file and what was expected."""
+
+class CorpusWarning(pytest.PytestWarning):
+    """A file of the corpus can't be used. `-W error::pytest_byoc.CorpusWarning` makes that a failure."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One graph of the corpus. id: stable, fit for -k. automatic: whether it was saved by a session, and is
+    removed by one in which it passes."""
+
+    id: str
+    path: Path
+    automatic: bool = False
+
+    @property
+    def case(self) -> str:
+        """What waivers call it."""
+        return f"corpus[{self.id}]"
+
+    @property
+    def unshrunk(self) -> bool:
+        return self.automatic and self.path.parent.name.endswith(UNSHRUNK)
+
+    def is_for(self, target: str, ir: str) -> bool:
+        """Whether a session's target is the one it was found with; a vendor's graphs are for every one."""
+        if not self.automatic:
+            return True
+        pattern = f"{re.escape(folder_name(target, ir))}-[0-9a-f]{{10}}({UNSHRUNK})?"
+        return re.fullmatch(pattern, self.path.parent.name) is not None
+
+
+def folder_name(target: str, ir: str) -> str:
+    """What the names of a target's folders of failures start with."""
+    return f"{''.join(c if c.isalnum() or c in '-_' else '-' for c in target)}-{ir}"
+
+
+# --- finding -------------------------------------------------------------------------------------
+
+
+def failed_before(failures: Path) -> list[Entry]:
+    """The graphs that failed in earlier sessions of any target and have not passed since."""
+    found = sorted(failures.glob("*/graph.json"))
+    return [Entry(f"{failures.name}/{p.parent.name}", p, True) for p in found]
+
+
+def find(paths: Iterable[Path], root: Path) -> list[Entry]:
+    """The graphs in files and folders that were named, in a fixed order; a folder without any is an entry
+    itself, which can't be read. Ids are paths from `root`, or else from the folder's parent.
+
+    Raises SettingsError for a path that does not exist."""
+    found: dict[Path, Entry] = {}
+    for path in paths:
+        if not path.exists():
+            raise SettingsError(f"{path}: there is no such file or folder of graphs")
+        for file in (list(_graphs_in(path)) or [path]) if path.is_dir() else [path]:
+            entry = Entry(_id(file, path, root), file)
+            same = next((e for e in found.values() if e.id == entry.id), None)
+            if found.setdefault(file.resolve(), entry) is entry and same is not None:
+                raise SettingsError(f"{same.path} and {file} have the same id {entry.id}: rename one of them")
+    return list(found.values())
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and those in folders that are named."""
+    for path in paths:
+        yield from _graphs_in(path) if path.is_dir() else [path]
+
+
+def _graphs_in(folder: Path) -> Iterator[Path]:
+    found = sorted(folder.rglob("*.json"))
+    return (p for p in found if p.name != "report.json" and not p.parent.name.endswith(ONNX))
+
+
+def _id(file: Path, given: Path, root: Path) -> str:
+    base = root.resolve()
+    if not file.resolve().is_relative_to(base):
+        base = given.resolve().parent
+    name = file.resolve().relative_to(base).as_posix()
+    # The folder of a failure may be copied as it is.
+    return name.removesuffix("/graph.json").removesuffix(".json")
+
+
+def all_of(failures: Path | None, named: Sequence[Path], root: Path) -> list[Entry]:
+    """First what failed before, then what is named; what is both is a vendor's, and never removed."""
+    own = find(named, root)
+    theirs = {e.path.resolve() for e in own}
+    before = failed_before(failures) if failures is not None else []
+    return [*(e for e in before if e.path.resolve() not in theirs), *own]
+
+
+# --- reading and writing -------------------------------------------------------------------------
+
+
+def read(path: Path) -> tuple[Graph, str]:
+    """A graph from a file, and the case it was found in (empty: not known).
+
+    Raises GraphFormatError, naming the file and what was expected."""
     try:
-        graph = Graph.from_json(path.read_text())
+        if path.is_dir():
+            raise GraphFormatError("there is no graph (*.json) in this folder")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        graph = Graph.from_dict(content)
+        _check_types(graph)
     except OSError as e:
         raise GraphFormatError(f"{path}: {e.strerror}") from None
     except UnicodeDecodeError:
         raise GraphFormatError(f"{path}: expected JSON, found bytes that are not text") from None
     except GraphFormatError as e:
         raise GraphFormatError(f"{path}: {e}") from None
+    except (ValueError, RecursionError) as e:
+        raise GraphFormatError(f"{path}: expected JSON ({e})") from None
+    return graph, str(content.get("found_in", ""))
+
+
+def _check_types(graph: Graph) -> None:
     for source in graph.sources():
         try:
             array(source)
         except (ValueError, TypeError, OverflowError) as e:
             what = f"the elements of {source.name} are not a {source.type}: {e}"
-            raise GraphFormatError(f"{path}: {what}") from None
+            raise GraphFormatError(what) from None
     for node in graph.nodes:
+        if node.op.startswith("onnx."):
+            raise GraphFormatError("this stands for one of ONNX's node tests: its failure.txt repeats it")
         if node.op not in OPERATORS:
-            raise GraphFormatError(f"{path}: this version has no operator {node.op!r}")
+            raise GraphFormatError(f"this version has no operator {node.op!r}")
         known = {p.name for p in OPERATORS[node.op].parameters if p.attribute}
         if set(node.attrs) != known:
             odd = ", ".join(sorted(set(node.attrs) ^ known))
-            raise GraphFormatError(f"{path}: {node.op} with an attribute too many or too few: {odd}")
+            raise GraphFormatError(f"{node.op} with an attribute too many or too few: {odd}")
         try:
             types = OPERATORS[node.op].infer([graph.type_of(i) for i in node.inputs], node.attrs)
         except (TypeRuleError, KeyError, TypeError, ValueError, IndexError) as e:
-            raise GraphFormatError(f"{path}: {node.op} does not take these operands: {e}") from None
+            raise GraphFormatError(f"{node.op} does not take these operands: {e}") from None
         if types != node.types:
             wanted, found = ", ".join(map(str, types)), ", ".join(map(str, node.types))
-            raise GraphFormatError(f"{path}: {node.op} makes {wanted}; the file says {found}")
-    return graph
+            raise GraphFormatError(f"{node.op} makes {wanted}; the file says {found}")
 
 
-def find_graphs(paths: list[Path]) -> list[Path]:
-    """Graph files among the paths given; of a folder every graph.json and *.json in it.
+def save(folder: Path, graph: Graph, found_in: str) -> Path:
+    """Writes a failure's graph.json whole or not at all; its path. Raises OSError."""
+    path = folder / "graph.json"
+    text = json.dumps({**graph.to_dict(), "found_in": found_in}, indent=1)
+    files.replace(path, text.encode())
+    return path
 
-    Raises GraphFormatError for a path that does not exist or a folder without graphs.
-    """
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(p for p in path.rglob("*.json") if p.name != "report.json")
-            if not inside:
-                raise GraphFormatError(f"{path}: there is no graph (*.json) in this folder")
-            found += inside
-        elif path.exists():
-            found.append(path)
-        else:
-            raise GraphFormatError(f"{path}: there is no such file")
-    return found
+
+def remove(path: Path) -> None:
+    """Removes a failure's graph.json with the folder it is in."""
+    shutil.rmtree(path.parent, ignore_errors=True)

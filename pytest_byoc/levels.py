@@ -1,6 +1,6 @@
 """How much is examined: `--byoc-level`.
 
-The levels differ in how many graphs there are, never in how one is judged.
+The levels differ in how many graphs there are and which checks are made on them; what fails is judged alike.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 class Level:
     """all_cases: every systematic case, or only the few that hold each dtype and each class of each
     parameter. side_by_side: graphs are examined several in one module, where that can tell.
-    max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs
-    one step off, per pattern. onnx: ONNX's node tests. Which checks are made at which level is
-    decided in `checks/selection.py`."""
+    max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs one
+    step off, per pattern. batches: larger ones for which a random graph is examined again. onnx: ONNX's node
+    tests. quick: a graph is built for one executor, each in turn, and for all of them and by LLVM only if it
+    fails; that TVM is wrong is not found out where the target is right. Which checks are made at which level
+    is decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool
@@ -22,21 +24,25 @@ class Level:
     max_examples: int
     ways: int | None
     near_misses: int
+    batches: int
     onnx: bool
+    quick: bool
 
 
 LEVELS = {
     level.name: level
     for level in (
         Level(
-            "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1, onnx=False
+            "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1, batches=1,
+            onnx=False, quick=True,
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            onnx=True,
+            batches=2, onnx=True, quick=False,
         ),
         Level(
-            "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40, onnx=True
+            "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
+            batches=2, onnx=True, quick=False,
         ),
     )
 }

@@ -53,6 +53,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="check a saved graph, or those in a folder, and nothing else (repeatable)",
     )
+    text = "graphs that are checked in every session: a saved one, or a folder of them (repeatable)"
+    group.addoption("--byoc-corpus", action="append", metavar="PATH", help=text)
+    parser.addini("byoc_corpus", text, "linelist")
+    text = "fail the session for files of the corpus that can't be used"
+    group.addoption("--byoc-strict-corpus", action="store_true", help=text)
+    parser.addini("byoc_strict_corpus", text, "bool", default=False)
     group.addoption(
         "--byoc-explore",
         nargs="?",
@@ -85,12 +91,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if not targets:
         return
     from .active import ActivePlugin
+    from .collection import SUITE
 
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
     # The installed suite runs where the command line names a target and no path.
     if given and config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = active.suite()
+        config.args = [str(SUITE)]
 
 
 def _active(request: pytest.FixtureRequest) -> Any:

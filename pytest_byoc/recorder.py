@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .graph import Graph
@@ -100,6 +100,9 @@ class TargetRecord:
     #: Id of a case to the checks that failed in it.
     failed_checks: dict[str, list[str]] = field(default_factory=dict)
     excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
+    #: Id of a graph of the corpus to its outcome; behind a colon, that it was removed, or why it can't be
+    #: used ("unusable") or has no place in this IR ("left out").
+    corpus: dict[str, str] = field(default_factory=dict)
     #: Name of a pattern to why it was never matched; "" if it was.
     patterns: dict[str, str] = field(default_factory=dict)
     #: Number of subgraphs to the number of graphs that were cut into so many.
@@ -200,13 +203,14 @@ class TargetRecord:
             "subgraphs": self.regions,
             "offloaded_share": round(self.offload_share(), 4),
             "cells": [
+                # A Counter is more than pytest-xdist passes on.
                 {
                     "operator": op, "dtype": dtype, **counts,
                     "failed_by": dict(self.failed_by.get((op, dtype), {})),
                 }
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
-            "failures": [f.as_dict() for f in self.failures.values()],
+            "failures": [f.as_dict() for f in self.failures.values() if f.count],
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
@@ -218,8 +222,18 @@ class TargetRecord:
                 "split": self.split,
                 "boundary_bytes": self.boundary_bytes,
             },
+            "corpus": self.corpus,
             "onnx": self.onnx,
         }
+
+    def take(self) -> dict[str, Any]:
+        """What was recorded since the last call, as `as_dict`. It is forgotten, but for which failures there
+        were: those are still not new."""
+        taken = self.as_dict()
+        known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
+        empty = TargetRecord(self.target, self.ir, self.versions, precision=self.precision, failures=known)
+        vars(self).update(vars(empty))
+        return taken
 
     def merge(self, other: dict[str, Any]) -> None:
         """Adds what another process recorded (its `as_dict`)."""
@@ -245,6 +259,7 @@ class TargetRecord:
             self._case(case, outcome, other["failed_checks"].get(case, []))
         for outcome, notes in other["notes"].items():
             self.notes.setdefault(outcome, []).extend(notes)
+        self.corpus.update(other["corpus"])
         self.onnx.update(other["onnx"])
         self.patterns.update(other["patterns"])
         fragmentation = other["fragmentation"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from . import onnx_nodes, side_by_side
+from . import corpus, onnx_nodes, side_by_side
 from .checks import selection
 from .claims import Claim
+from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.neighbours import between
 from .generation.patterns import Found, Pattern, made_of, search
@@ -19,12 +20,12 @@ from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
 from .levels import STANDARD
 from .operators import OPERATORS
-from .outcome import ConformanceFailure, Verdict
+from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
-from .recorder import Excused, Failure, TargetRecord
+from .recorder import Excused, TargetRecord, failure_id
 from .report import bundle
 from .report.words import IR_TITLES, printed_lines, vendor_frame
-from .settings import Settings, TargetDeclaration, cache_folder
+from .settings import Settings, cache_folder
 from .side_by_side import Group
 
 #: Of patterns that no graph is taken for, in words.
@@ -83,11 +84,15 @@ class TargetSession:
 
     # --- checking ----------------------------------------------------------------------------
 
-    def examine(self, graph: Graph, case: str, chosen: bool = False) -> Verdict:
+    def examine(
+        self, graph: Graph, case: str, chosen: bool = False, saved: bool = False
+    ) -> Verdict:
         """The verdict on a graph, counted. Raises nothing for a failing target.
 
-        chosen: whether the graph is one of the few on which all checks are made."""
-        verdict = self.examiner.examine(graph, self._checks(chosen))
+        chosen: whether the graph is one of the few on which all checks are made. saved: whether it is one of
+        the corpus."""
+        quick = self.settings.level.quick and not saved
+        verdict = self.examiner.examine(graph, self._checks(chosen, saved), quick)
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)
@@ -148,7 +153,7 @@ class TargetSession:
         that costs milliseconds a graph, and those it takes nothing of need no more."""
         chosen = self._chosen(case)
         group = self._group(case)
-        if group is not None and not self.examiner.knows(case.graph, self._checks(chosen)):
+        if group is not None:
             self.ahead(group.graphs)
         verdict = self.check(case.graph, case.id, chosen=chosen)
         if group is not None and group.graphs[0] == case.graph and case.graph in self._side_by_side:
@@ -167,17 +172,19 @@ class TargetSession:
         """Examines graphs, of which each is going to be asked about, together in one module where the level
         allows. Returns the verdict on a module that fails though no graph in it does: a failure too."""
         found: Verdict | None = None
-        if self.settings.level.side_by_side and not self.settings.replay:
+        if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs):
-                verdict = side_by_side.examine(self.examiner, group.graphs, self._checks(False))
+                verdict = side_by_side.examine(
+                    self.examiner, group.graphs, self._checks(False), self.settings.level.quick
+                )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
                 found = found or verdict
         return found
 
-    def _checks(self, chosen: bool) -> tuple[str, ...]:
-        # What is replayed may have failed any check.
-        return selection.made(chosen, STANDARD if self.settings.replay else self.settings.level.name)
+    def _checks(self, chosen: bool, saved: bool = False) -> tuple[str, ...]:
+        # What was saved may have failed any check.
+        return selection.made(chosen, STANDARD if saved else self.settings.level.name)
 
     def _chosen(self, case: Case) -> bool:
         self.claimed()
@@ -245,9 +252,38 @@ class TargetSession:
             self.fail(verdict, case, shrink)
         return verdict
 
-    def excused(self, verdict: Verdict, case: str) -> bool:
-        """Whether a failing verdict is waived or known from the baseline; if so, that is recorded."""
+    def absent(self, graph: Graph) -> list[str]:
+        """Operators of a graph that the IR does not have."""
+        return [op for op in graph.operators if self.ir not in OPERATORS[op].irs()]
+
+    def leave_out(self, entry: corpus.Entry, kind: str, reason: str) -> None:
+        """Records that a graph of the corpus is not checked. kind: "unusable" or "left out"."""
+        self.record.corpus[entry.id] = f"{kind}: {reason}"
+        self.record.not_checked.append(f"{entry.case}: {reason}")
+
+    def check_entry(self, entry: corpus.Entry, graph: Graph, found_in: str) -> Verdict:
+        """`check` of a graph of the corpus. One that a session saved is removed once it passes.
+
+        found_in: the case it was found in."""
+        verdict = self.examine(graph, entry.case, chosen=True, saved=True)
+        self.record.corpus[entry.id] = verdict.outcome
+        # What is known of the case it was found in is known of the graph; a vendor's own is judged alone.
+        origin = found_in if entry.automatic else ""
+        if verdict.failed and not self.excused(verdict, entry.case, origin):
+            self.fail(verdict, entry.case, shrink=entry.unshrunk, entry=entry, found_in=found_in)
+        if entry.automatic and verdict.outcome == PASS:
+            self.record.corpus[entry.id] = f"{PASS}: removed"
+            corpus.remove(entry.path)
+        return verdict
+
+    def excused(self, verdict: Verdict, case: str, origin: str = "") -> bool:
+        """Whether a failing verdict is waived or known from the baseline; if so, that is recorded.
+
+        origin: another case by which it may be."""
         excuse = self.excuse(verdict, case)
+        if excuse is None and origin:
+            excuse = self.excuse(verdict, origin)
+            excuse = replace(excuse, case=case) if excuse is not None else None
         if excuse is None:
             return False
         if (case, verdict.graph) not in self._excused:
@@ -256,11 +292,24 @@ class TargetSession:
         self.on_excuse(excuse)
         return True
 
-    def fail(self, verdict: Verdict, case: str, shrink: bool = True) -> None:
-        """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure."""
+    def fail(
+        self,
+        verdict: Verdict,
+        case: str,
+        shrink: bool = True,
+        entry: corpus.Entry | None = None,
+        found_in: str = "",
+    ) -> None:
+        """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure.
+
+        entry: the graph of the corpus it is about. found_in: the case that it was found in at first."""
         original = verdict
         beside = any(verdict is module for module in self._side_by_side.values())
+        saved = [entry.path] if entry is not None and entry.automatic else []
         if shrink:
+            # Shrinking takes time, and may be what a session dies of.
+            first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
+            saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case))
             identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:
@@ -271,11 +320,12 @@ class TargetSession:
             # What fails by chance may not fail again.
             verdict = shrunk if shrunk.failed else verdict
         failure, new = self.record.fail(verdict, case, original.graph)
+        where = f"{case}, found in {found_in}" if found_in else case
         if new:
-            folder = self._folder(failure)
+            folder = self._folder(failure.id)
             failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
-            text = self.describe(verdict, original, case, failure.command, folder)
+            text = self.describe(verdict, original, where, failure.command, folder)
             bundle.write(
                 folder, verdict, text,
                 declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
@@ -285,19 +335,22 @@ class TargetSession:
                 timeout=self.settings.timeout,
                 versions=self.examiner.versions,
                 command=failure.command,
+                found_in=found_in or case,
             )
         else:
             folder = Path(failure.graph).parent
-            text = self.describe(verdict, original, case, failure.command, folder)
+            text = self.describe(verdict, original, where, failure.command, folder)
             text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
         if beside:
             text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
+        for path in saved:
+            if path.parent != folder:
+                corpus.remove(path)
         raise ConformanceFailure(text, verdict)
 
-    def _folder(self, failure: Failure) -> Path:
-        """Where a failure's bundle goes."""
-        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.record.target)
-        return self.settings.failures / f"{name}-{self.ir}-{failure.id}"
+    def _folder(self, name: str) -> Path:
+        """Where the bundle of a failure goes, by its id."""
+        return self.settings.failures / f"{corpus.folder_name(self.record.target, self.ir)}-{name}"
 
     def _bundle(self, folder: Path) -> str:
         """The folder as seen from report.json."""
@@ -333,7 +386,7 @@ class TargetSession:
         if verdict.failed and not self.excused(verdict, name):
             failure, new = self.record.fail(verdict, name)
             if new:
-                folder = self._folder(failure)
+                folder = self._folder(failure.id + corpus.ONNX)
                 failure.command = self.command("-k", shlex.quote(f"test_onnx[{name}]"))
             text = onnx_nodes.describe(verdict, self.record.target, failure.command)
             if new:

@@ -5,60 +5,20 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .declarations import IRS, SettingsError, TargetDeclaration, declare
 from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
-from .target import EXAMPLES
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-IRS = ("relay", "relax")
 #: Address space an example may take beyond what its worker has after importing TVM.
 MEMORY_BYTES = 4 << 30
-
-
-class SettingsError(ValueError):
-    """Raised for a setting that can't be used; the message names the remedy."""
-
-
-@dataclass(frozen=True)
-class TargetDeclaration:
-    """A target as the host knows it: a name, a reference only the worker resolves, its options."""
-
-    given: str
-    name: str
-    reference: str | None
-    ir: str | None
-    python: str
-    python_given: str | None = None
-    libraries: list[str] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    sys_path: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    #: Whether it is a table of pyproject.toml.
-    table: bool = False
-
-    def for_worker(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "reference": self.reference,
-            "options": self.options,
-            "names": self.names,
-            "table": self.table,
-        }
 
 
 @dataclass(frozen=True)
@@ -91,6 +51,12 @@ class Settings:
     explore: int | None = None
     #: Seconds after which no further test of the suite begins.
     time_budget: float | None = None
+    #: Files and folders of graphs that are checked in every session.
+    corpus: tuple[Path, ...] = ()
+    #: Whether a file of the corpus that can't be used fails the session.
+    strict_corpus: bool = False
+    #: Whether what failed in earlier sessions is checked first.
+    remembers: bool = False
 
 
 def _positive(name: str, value: str, kind: type) -> Any:
@@ -112,128 +78,6 @@ def select_operators(given: Iterable[str]) -> tuple[str, ...]:
             f"unknown operator {', '.join(unknown)}; known are: {', '.join(sorted(OPERATORS))}"
         )
     return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
-
-
-def read_tables(root: Path) -> dict[str, dict[str, Any]]:
-    """The tables [tool.pytest-byoc.targets.NAME] of the project's pyproject.toml."""
-    path = root / "pyproject.toml"
-    if not path.is_file():
-        return {}
-    try:
-        tables: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise SettingsError(f"{path} is not valid TOML: {e}") from None
-    for key in ("tool", "pytest-byoc", "targets"):
-        tables = tables.get(key, {})
-        if not isinstance(tables, dict):
-            raise SettingsError(f"{path}: {key} must be a table, as in [tool.pytest-byoc.targets.NAME]")
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise SettingsError(f"{path}: [tool.pytest-byoc.targets] must hold one table per target")
-        _check_table(table, f"{path}: [tool.pytest-byoc.targets.{name}]")
-    return tables
-
-
-#: Keys of a target's table: what their values are, in words and as types.
-_TEXT = ("a string", (str,))
-_TEXTS = ("a string or a list of strings", (str, list))
-_KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "partition": _TEXT,
-    "python": _TEXT,
-    "patterns": _TEXT,
-    "ir": _TEXTS,
-    "libraries": _TEXTS,
-    "runtime-libraries": _TEXTS,
-    "export-options": ("a table", (dict,)),
-    "opt-level": ("an integer", (int,)),
-    "deterministic": ("true or false", (bool,)),
-    "trivial-regions": _TEXTS,
-    # What these hold is checked where the target is resolved: it may declare them itself.
-    "accumulate-dtype": ("a string or a table", (str, dict)),
-    "contraction-dtype": _TEXT,
-    "flush-subnormals": ("true or false", (bool,)),
-    "function-ulps": ("a table", (dict,)),
-}
-
-
-def _check_table(table: Mapping[str, Any], where: str) -> None:
-    """Raises SettingsError for a key that is not known or a value of the wrong kind."""
-    for given, value in table.items():
-        key = given.replace("_", "-")
-        if key not in _KEYS:
-            raise SettingsError(f"{where}: unknown setting {given}; known are {', '.join(sorted(_KEYS))}")
-        words, kinds = _KEYS[key]
-        fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-        if not fits or (isinstance(value, list) and not all(isinstance(v, str) for v in value)):
-            raise SettingsError(f"{where}: {given} must be {words}, found {value!r}")
-
-
-def entry_points() -> dict[str, str]:
-    """Targets other packages offer: name to module:attribute."""
-    return {e.name: e.value for e in metadata.entry_points(group="pytest_byoc.targets")}
-
-
-def known_names(root: Path) -> dict[str, str]:
-    """Every target name the host knows, with where it comes from."""
-    names = dict.fromkeys(EXAMPLES, "installed with pytest-byoc")
-    names.update({n: f"entry point {v}" for n, v in entry_points().items()})
-    names.update(dict.fromkeys(read_tables(root), "pyproject.toml"))
-    return names
-
-
-def find_python(given: str | None, root: Path) -> str:
-    """The workers' interpreter: a path (relative ones to the project's root) or a command's name."""
-    if not given:
-        return sys.executable
-    path = Path(given).expanduser()
-    if os.sep in given:
-        path = path if path.is_absolute() else root / path
-        if not (path.is_file() and os.access(path, os.X_OK)):
-            raise SettingsError(f"--byoc-python: {path} is not an executable file")
-        return str(path)
-    found = shutil.which(given)
-    if found is None:
-        raise SettingsError(f"--byoc-python: there is no command {given!r}")
-    return found
-
-
-def declare(
-    given: str, root: Path, ir: str | None, python: str | None, invocation: Path
-) -> TargetDeclaration:
-    """The declaration of a target given by name, module:attribute or path/to/file.py:attribute."""
-    tables = read_tables(root)
-    table: dict[str, Any] = dict(tables.get(given, {}))
-    table = {k.replace("-", "_"): v for k, v in table.items()}
-    names = [f"{n} ({where})" for n, where in known_names(root).items()]
-    sys_path = [str(invocation)] + ([str(root)] if root != invocation else [])
-    python_given = python
-    python = find_python(python or table.get("python"), root)
-    table.pop("python", None)
-    reference = table.pop("partition", None)
-    libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
-    table["runtime_libraries"] = [_library(p, root) for p in _list(table.pop("runtime_libraries", []))]
-    if not table["runtime_libraries"]:
-        del table["runtime_libraries"]
-    if libraries:
-        table["libraries"] = libraries
-    if ir is None and isinstance(table.get("ir"), str):
-        ir = table["ir"]
-    if ir is not None and ir not in IRS:
-        raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
-    if given not in tables:
-        points = entry_points()
-        if given in points:
-            reference = points[given]
-        elif given in EXAMPLES:
-            reference = EXAMPLES[given]
-        elif ":" in given:
-            reference = _absolute(given, invocation)
-    elif reference is not None:
-        reference = _absolute(reference, root)
-    name = f"{Path(given.rpartition(':')[0]).stem}:{given.rpartition(':')[2]}" if ":" in given else given
-    return TargetDeclaration(
-        given, name, reference, ir, python, python_given, libraries, table, sys_path, names, given in tables
-    )
 
 
 def cache_folder(name: str) -> Path:
@@ -308,7 +152,19 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         narrowed=tuple(_narrowed(config)),
         explore=_explore(config.option.byoc_explore),
         time_budget=_seconds(option(config, "time-budget")),
+        corpus=_corpus(config),
+        strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
+        # A list of waivers is for what every machine finds.
+        remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
+
+
+def _corpus(config: pytest.Config) -> tuple[Path, ...]:
+    """Paths from the command line, or else from the ini file, whose paths start at the project's root."""
+    given, root = config.option.byoc_corpus, config.invocation_params.dir
+    if given is None:
+        given, root = config.getini("byoc_corpus"), config.rootpath
+    return tuple(root / Path(p).expanduser() for p in given)
 
 
 def _path(config: pytest.Config, name: str) -> Path | None:
@@ -386,22 +242,6 @@ def _check_writable(path: Path, name: str = "--byoc-report") -> None:
             pass
     except OSError as e:
         raise SettingsError(f"{name}: {path} cannot be written: {e}") from None
-
-
-def _list(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _library(path: str, root: Path) -> str:
-    """Library paths are relative to the project's root; a bare name is left to the dynamic loader."""
-    return str(root / path) if os.sep in path else path
-
-
-def _absolute(reference: str, folder: Path) -> str:
-    where, _, attribute = reference.rpartition(":")
-    if where.endswith(".py") or os.sep in where:
-        return f"{(folder / Path(where).expanduser()).resolve()}:{attribute}"
-    return reference
 
 
 def as_mapping(settings: Settings) -> Mapping[str, Any]:

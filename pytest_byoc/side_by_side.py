@@ -54,22 +54,26 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
             found.append(i)
 
 
-def examine(examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str]) -> Verdict | None:
+def examine(
+    examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str], quick: bool = False
+) -> Verdict | None:
     """Examines graphs in one module, and afterwards those by themselves of which that says nothing: the
     examiner knows the verdicts then. Returns the module's verdict where that fails though no graph in it
-    does: it is a counterexample of its own."""
-    unknown = [g for g in graphs if not examiner.knows(g, checks)]
+    does: it is a counterexample of its own.
+
+    quick: as in `Examiner.examine`."""
+    unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
     claims = examiner.claims.survey(unknown)
     taken = [(g, c) for g, c in zip(unknown, claims) if c is not None and c.regions]
     if len(taken) < 2 or not examiner.exact:
         return None
-    verdict = examiner.examine_anew(union([g for g, _ in taken]), checks)
+    verdict = examiner.examine_anew(union([g for g, _ in taken]), checks, quick)
     if verdict.outcome == PASS:
         for graph, part in zip([g for g, _ in taken], parts(verdict, taken)):
             if part is not None:
-                examiner.learn(graph, checks, part)
+                examiner.learn(graph, checks, part, quick)
         return None
-    alone = [examiner.examine(g, checks) for g, _ in taken]
+    alone = [examiner.examine(g, checks, quick) for g, _ in taken]
     return verdict if verdict.failed and not any(v.failed for v in alone) else None
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import onnx
 import pytest
 
+from pytest_byoc.declarations import TargetDeclaration, declare
 from pytest_byoc.levels import LEVELS
-from pytest_byoc.settings import MEMORY_BYTES, Settings, TargetDeclaration, declare
+from pytest_byoc.settings import MEMORY_BYTES, Settings
 from pytest_byoc.worker.client import Worker
 
 pytest_plugins = ["pytester"]

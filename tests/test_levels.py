@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_byoc.generation.systematic import cases
+from pytest_byoc.claims import Claims
+from pytest_byoc.declarations import SettingsError
+from pytest_byoc.examine import Examiner
+from pytest_byoc.generation.systematic import cases, default_case
+from pytest_byoc.graph import Graph
 from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.settings import SettingsError, _seconds
+from pytest_byoc.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, WRONG_RESULT, Verdict
+from pytest_byoc.settings import _seconds
 
-from .conftest import PYTHON
+from .conftest import PYTHON, declaration, make_settings
 
 
 def test_the_few_cases_of_smoke_hold_every_dtype_and_are_few() -> None:
@@ -119,3 +126,40 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
     result = pytester.runpytest_subprocess("--byoc-target=example_c", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{message}*"])
+
+
+@pytest.mark.parametrize(
+    ("quickly", "in_full", "outcome", "examined"),
+    [
+        (PASS, PASS, PASS, ["graph"]),
+        (NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["graph"]),
+        (WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["graph", None]),
+        # TVM's own fault, found out only now.
+        (WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["graph", None]),
+        # What fails by chance has failed.
+        (CRASH, PASS, CRASH, ["graph", None]),
+    ],
+)
+def test_what_fails_quickly_is_examined_in_full(
+    tmp_path: Path, quickly: str, in_full: str, outcome: str, examined: list[str | None]
+) -> None:
+    """Under one executor first; then, with None, under all and by LLVM too."""
+    graph = default_case("nn.relu", "float32").graph
+    asked: list[str | None] = []
+
+    class Canned(Examiner):
+        def _examine(
+            self, graph: Graph, checks: Sequence[str], executor: str | None = None
+        ) -> Verdict:
+            asked.append(executor)
+            return Verdict(graph, quickly if executor else in_full)
+
+    examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
+    examiner.executors, examiner.claims = ["graph"], Claims(None)  # type: ignore[arg-type]
+    try:
+        assert examiner.examine(graph, quick=True).outcome == outcome
+        assert asked == examined
+        asked.clear()
+        assert examiner.examine(graph).outcome == in_full and asked == [None]
+    finally:
+        examiner.close()

@@ -10,7 +10,7 @@ from .base import EVERY
 
 def made(chosen: bool, level: str = "standard") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
-    simplest case of each operator, each structure, the first match of each pattern, what is replayed.
+    simplest case of each operator, each structure, the first match of each pattern, what is saved.
     level: at smoke the dear ones are made on no graph, at full on every one."""
     everything = level == "full" or (chosen and level == "standard")
     return tuple(c.id for c in CHECKS if everything or c.made == EVERY)

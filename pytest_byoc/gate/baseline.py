@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..declarations import SettingsError
 from ..outcome import OUTCOMES
 from ..recorder import SCHEMA, is_claimed
-from ..settings import SettingsError
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ def judge(
     """What fails the session, and the waivers it would need instead of those it has."""
     gate = Gate()
     for record, selection in zip(records, selections):
+        if settings.strict_corpus:
+            strict_corpus(gate, record)
         if not record.graphs:
             continue
         if not record.outcomes[PASS]:
@@ -38,6 +40,13 @@ def judge(
     if waivers is None:
         return gate, []
     return gate, waiver_rules.judge(gate, waivers, settings, records, selections)
+
+
+def strict_corpus(gate: Gate, record: TargetRecord) -> None:
+    """--byoc-strict-corpus: what could not be used fails the session."""
+    unusable = [f"{name}: {text}" for name, text in record.corpus.items() if text.startswith("unusable")]
+    if unusable:
+        gate.fail(f"{record.target}: {len(unusable)} graphs of the corpus can't be used", unusable)
 
 
 def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:

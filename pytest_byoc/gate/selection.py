@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests, by which their cases are told.
-PARAMETERS = ("byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
+PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
 
 
 def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
@@ -22,11 +21,13 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
     test's file, where several have the parameter."""
     if parameter == "byoc_case":
         return str(value.id)
+    if parameter == "byoc_entry":
+        return str(value.case)
     if parameter == "byoc_operator":
         return f"{'region' if file == 'test_regions' else 'random'}[{value}]"
     if parameter == "byoc_pattern":
         return f"{value}["
-    return value.name if isinstance(value, Path) else str(value)
+    return str(value)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from typing import Any
 
 from .. import files
 from ..checks import CHECKS
-from ..settings import SettingsError
+from ..declarations import SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib

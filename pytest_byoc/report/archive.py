@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from .. import corpus
 from ..graph import Graph, GraphFormatError
 from ..settings import Settings
 from . import html, schema
@@ -28,15 +29,23 @@ MANIFEST = "MANIFEST.json"
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def inputs(settings: Settings, replayed: Sequence[Path]) -> dict[str, Path]:
-    """Files the session was given, by their name in the bundle."""
+def inputs(settings: Settings, graphs: Sequence[Path]) -> dict[str, Path]:
+    """Files the session was given, by their name in the bundle. Of the graphs, those it could read."""
     found = {}
     named = [("waivers", settings.waivers), ("baseline", settings.baseline)]
-    named += [(f"corpus/{i}", path) for i, path in enumerate(replayed)]
+    named += [(f"corpus/{i}", path) for i, path in enumerate(graphs) if _is_graph(path)]
     for what, path in named:
         if path is not None and path.is_file():
             found[f"inputs/{what}/{path.name}"] = path
     return found
+
+
+def _is_graph(path: Path) -> bool:
+    try:
+        corpus.read(path)
+    except GraphFormatError:
+        return False
+    return True
 
 
 def write(path: Path, report: Mapping[str, Any], folder: Path, files: Mapping[str, Path]) -> None:

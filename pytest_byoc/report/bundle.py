@@ -1,6 +1,6 @@
 """The folder written for each failure: all that somebody without pytest-byoc needs to work on it.
 
-graph.json     the graph, in the format of `graph.Graph.to_json`
+graph.json     the graph, in the format of `graph.Graph.to_json`, and the case it was found in
 failure.txt    the failure in words, and why a file below is missing
 data.npz       arrays, none of them pickled; see `arrays` for their names
 graph.onnx     the graph as an ONNX model, where ONNX can express it; constants are initializers
@@ -21,6 +21,7 @@ import numpy as np
 
 from reference_kernels import Bounded
 
+from .. import corpus
 from ..evidence import Evidence, compare
 from ..graph import Graph, TensorType
 from ..outcome import Verdict
@@ -54,17 +55,19 @@ def write(
     timeout: float,
     versions: Mapping[str, str],
     command: str = "",
+    found_in: str = "",
 ) -> list[str]:
     """Writes the bundle; names of the files written.
 
     declaration: {"name", "reference" (module:attribute, path/to/file.py:attribute, or None for a
     name TVM knows), "python", "libraries", "sys_path", "options"}. command: repeats the failure with
-    pytest, for checks that reproduce.py does not make. Why a file is missing is said in
+    pytest, for checks that reproduce.py does not make. found_in: the case. Why a file is missing is said in
     failure.txt; only a folder that can't be written to raises (OSError).
     """
     folder.mkdir(parents=True, exist_ok=True)
     graph = verdict.graph
-    (folder / "graph.json").write_text(graph.to_json(indent=1), encoding="utf-8")
+    # First of all: whatever happens then, the failure can be repeated.
+    corpus.save(folder, graph, found_in)
     _write_text(folder / "failure.txt", text)
     written = ["graph.json", "failure.txt"]
     notes: list[str] = []

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ..declarations import IRS, SettingsError, find_python, known_names
 from ..operators import FAMILIES, OPERATORS, measured
 from ..operators.record import Operator
-from ..settings import IRS, SettingsError, find_python, known_names, option, select_operators
+from ..settings import option, select_operators
 from ..worker.client import Worker, WorkerError
 
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
+from .. import __version__, corpus
 from ..settings import Settings
 
 #: Packages whose version may change what is generated or how it is judged.
@@ -68,7 +68,8 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
         runtime = target.options.get("runtime_libraries", [])
         named += [(f"{target.name}: runtime library", p) for p in runtime]
     named += [("waivers", settings.waivers), ("baseline", settings.baseline)]
-    named += [("replayed graph", p) for p in settings.replay]
+    named += [("replayed graph", p) for p in corpus.files_of(settings.replay)]
+    named += [("corpus graph", p) for p in corpus.files_of(settings.corpus)]
     for what, given in named:
         path = Path(given or "")
         try:

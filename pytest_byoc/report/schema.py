@@ -13,10 +13,11 @@ _TARGET = {
     "target": str, "ir": str, "versions": dict, "outcomes": dict, "graphs": int, "subgraphs": int,
     "offloaded_share": (int, float), "cells": list, "failures": list, "excused": list, "cases": dict,
     "failed_checks": dict, "notes": dict, "not_checked": list, "patterns": dict, "fragmentation": dict,
-    "onnx": dict,
+    "corpus": dict, "onnx": dict,
 }
 _MAPPINGS = {
-    "outcomes": int, "versions": str, "patterns": str, "onnx": str, "notes": list, "failed_checks": list,
+    "outcomes": int, "versions": str, "patterns": str, "corpus": str, "onnx": str, "notes": list,
+    "failed_checks": list,
 }
 _CELL = {
     "operator": str, "dtype": str, "generated": int, "offloaded": int, "passed": int, "failed": int,

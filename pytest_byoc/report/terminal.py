@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "not checked:", plain
         for text in record.not_checked:
             yield f"  {text}", plain
+    yield from _corpus(record)
     if record.failures:
         yield "", plain
         yield f"{len(record.failures)} failures, each listed once:", {"red": True, "bold": True}
@@ -153,6 +155,20 @@ def _wrapped(words: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     text = ", ".join(word.replace(" ", "\0") for word in words)
     for line in textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
         yield line.replace("\0", " "), {}
+
+
+def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Outcomes of the corpus; what no longer fails, and what can't be used, by name."""
+    if not record.corpus:
+        return
+    counts = Counter(text.split(":")[0] for text in record.corpus.values())
+    yield "", {}
+    words = ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts.items()))
+    yield f"corpus: {words}", {}
+    fixed = [name for name, text in record.corpus.items() if text.endswith(": removed")]
+    if fixed:
+        yield "these failed before and pass now, so they were removed:", {"green": True}
+        yield from _wrapped(fixed)
 
 
 def _onnx(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,145 @@
+"""What is collected: the installed suite, its tests for each target, in the order of their phases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conformance
+
+from .corpus import Entry
+from .gate.selection import Selection
+from .generation.structures import STRUCTURES
+from .generation.systematic import Case, cases
+from .operators import OPERATORS
+from .session import TargetSession
+from .settings import Settings
+
+SUITE = Path(conformance.__file__).parent
+#: The phases of the suite in their order: what is the same every time decides before what is random.
+_PHASES = (
+    "test_corpus.py",
+    "test_operators.py",
+    "test_patterns.py",
+    "test_regions.py",
+    "test_structures.py",
+    "test_onnx.py",
+    "test_random.py",
+)
+
+
+class Collection:
+    """Registered beside the active plugin. `selections`: of each session, what was collected of the suite."""
+
+    def __init__(
+        self, settings: Settings, sessions: Sequence[TargetSession], entries: Sequence[Entry]
+    ) -> None:
+        self.settings = settings
+        self.entries = entries
+        self.sessions = sessions
+        self.selections = [Selection() for _ in sessions]
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
+        None leaves the choice to others: to --ignore, say."""
+        if collection_path.parent == SUITE and collection_path.suffix == ".py":
+            if collection_path.name == "test_corpus.py":
+                return None if any(map(self._entries_for, self.sessions)) else True
+            if self.settings.replay or (
+                collection_path.name == "test_onnx.py" and not self.settings.level.onnx
+            ):
+                return True
+        return None
+
+    def _entries_for(self, target: TargetSession) -> list[Entry]:
+        return [e for e in self.entries if e.is_for(target.record.target, target.ir)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """The corpus is planned also where it is empty, and its file not collected."""
+        for selection, target in zip(self.selections, self.sessions):
+            selection.plan("byoc_entry", self._entries_for(target))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Under pytest-xdist each process collects what the controller found, whenever it starts."""
+        entries = [(e.id, str(e.path), e.automatic) for e in self.entries]
+        node.workerinput["byoc_entries"] = entries
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+        """The suite's files, also where the project's own `python_files` would leave them out."""
+        if file_path.parent == SUITE and file_path.name.startswith("test_"):
+            patterns = parent.config.getini("python_files")
+            if not any(fnmatch(file_path.name, p) for p in patterns):
+                return pytest.Module.from_parent(parent, path=file_path)
+        return None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        names = metafunc.fixturenames
+        if "byoc_target" not in names:
+            return
+        ours = is_ours(metafunc.definition)
+        if ours and "structure" in names:
+            for selection in self.selections:
+                selection.plan("structure", STRUCTURES)
+        own = {
+            "byoc_case": lambda t: cases(self.settings.operators, t.ir),
+            "byoc_operator": lambda t: [
+                o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
+            ],
+            "byoc_pattern": lambda t: t.patterns(),
+            "byoc_entry": self._entries_for,
+            "byoc_onnx": lambda t: t.onnx_candidates(),
+        }
+        several = len(self.sessions) > 1
+        for name, values in own.items():
+            if name in names:
+                rows = []
+                for i, t in enumerate(self.sessions):
+                    found = values(t)
+                    rows += [
+                        pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
+                        for v in found
+                        if self.settings.level.all_cases or not isinstance(v, Case) or v.smoke
+                    ]
+                    if ours:
+                        self.selections[i].plan(name, found, metafunc.definition.path.stem)
+                metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
+                return
+        if several:
+            metafunc.parametrize(
+                "byoc_target",
+                range(len(self.sessions)),
+                indirect=True,
+                ids=[t.record.target for t in self.sessions],
+                scope="session",
+            )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order."""
+        for item in items:
+            if not is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
+                self.selection_of(item).planned.add(item.nodeid)
+        items.sort(key=lambda item: _PHASES.index(item.path.name) if is_ours(item) else -1)
+
+    def selection_of(self, item: pytest.Item) -> Selection:
+        callspec = getattr(item, "callspec", None)
+        return self.selections[callspec.params.get("byoc_target", 0) if callspec else 0]
+
+
+def is_ours(node: Any) -> bool:
+    """Whether a test is one of the installed suite."""
+    return bool(node.path.parent == SUITE)
+
+
+def is_random(item: pytest.Item) -> bool:
+    return is_ours(item) and item.path.name == "test_random.py"
+
+
+def _id(value: Any) -> str:
+    return value if isinstance(value, str) else str(value.id)

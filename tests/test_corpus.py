@@ -1,0 +1,337 @@
+"""Saved graphs: what failed is checked first next time, what a vendor committed every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_byoc import corpus
+from pytest_byoc.corpus import Entry
+from pytest_byoc.declarations import SettingsError
+from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.graph import Graph, Node
+
+from .conftest import FIXTURES, PYTHON
+
+#: example_c, but graphs with exp fail while the environment has CHANGING=raises.
+CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
+#: Two cases of exp, of which every graph is the smallest already, two of nn.relu, and the corpus.
+FEW = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus or (test_operator and (scalar or float32]))")
+
+
+def common(ir: str) -> list[str]:
+    return [f"--byoc-target={CHANGING}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}"]
+
+
+def run(pytester: pytest.Pytester, ir: str, *args: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess(*common(ir), *args, timeout=300)
+
+
+def report(pytester: pytest.Pytester, folder: str = "out") -> Any:
+    return json.loads(pytester.path.joinpath(folder, "report.json").read_text())
+
+
+def names_of(result: pytest.RunResult) -> list[str]:
+    """Names of the tests in the order in which -v lists them."""
+    return [line.split("::")[1].split(" ")[0] for line in result.outlines if ".py::" in line and "%]" in line]
+
+
+def relu_then_exp() -> Graph:
+    first, second = default_case("nn.relu", "float32").graph, default_case("exp", "float32").graph
+    (source,), (node,), (other,) = first.inputs, first.nodes, second.nodes
+    type_ = node.types[0]
+    last = Node("exp", node.outputs, other.attrs, ("y",), (type_,))
+    return Graph((source,), (), (node, last), ("y",))
+
+
+# --- what failed before --------------------------------------------------------------------------
+
+
+def test_what_failed_is_checked_first_until_it_passes(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    saved = pytester.path / "byoc-failures"
+    first = run(pytester, ir, *FEW)
+    first.assert_outcomes(passed=2, failed=2)
+    (folder,) = saved.iterdir()
+    assert corpus.read(folder / "graph.json")[1] == "exp[float32]"
+    # A session that died while it shrank has left this; it is of the same failure.
+    unshrunk = corpus.save(saved / f"{folder.name}{corpus.UNSHRUNK}", relu_then_exp(), "random[exp]")
+    # What another target failed is left alone.
+    other = corpus.save(saved / f"other-{ir}-0123456789", relu_then_exp(), "random[exp]")
+
+    again = run(pytester, ir, *FEW, "-v")
+    again.assert_outcomes(passed=2, failed=4)
+    ids = [f"test_corpus[byoc-failures/{name}]" for name in (folder.name, unshrunk.parent.name)]
+    assert names_of(again)[:2] == ids
+    again.stdout.fnmatch_lines(
+        [f"case:     corpus[[]byoc-failures/{folder.name}], found in exp[[]float32]"]
+    )
+    assert set(saved.iterdir()) == {folder, other.parent}
+    assert corpus.read(folder / "graph.json")[1] == "exp[float32]"
+
+    # What is known of the case it was found in is known of it.
+    pytester.path.joinpath("w.toml").write_text(
+        '[[waiver]]\ncheck = "offload"\ncase = "exp[*"\nreason = "known"\n'
+    )
+    waived = run(pytester, ir, *FEW, "--byoc-waivers=w.toml", "-n", "2")
+    assert waived.ret == 0
+    waived.assert_outcomes(passed=2, xfailed=3)
+    # A list of waivers holds nothing that only this machine has.
+    update = run(pytester, ir, *FEW, "--byoc-waivers=new.toml", "--byoc-update-waivers")
+    assert update.ret == 0 and "corpus" not in pytester.path.joinpath("new.toml").read_text()
+
+    monkeypatch.delenv("CHANGING")
+    fixed = run(pytester, ir, *FEW, "--byoc-report=byoc-failures/../report.json")
+    assert fixed.ret == 0
+    fixed.assert_outcomes(passed=5)
+    fixed.stdout.fnmatch_lines(["these failed before*removed:", f"  byoc-failures/{folder.name}"])
+    found = json.loads(pytester.path.joinpath("report.json").read_text())
+    assert found["corpus"] == {f"byoc-failures/{folder.name}": "pass: removed"}
+    assert list(saved.iterdir()) == [other.parent]
+    assert "test_corpus" not in run(pytester, ir, *FEW, "-v").stdout.str()
+
+
+def test_nothing_is_remembered_without_a_cache(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    for _ in range(2):
+        run(pytester, ir, *FEW, "-p", "no:cacheprovider").assert_outcomes(passed=2, failed=2)
+
+
+# --- a vendor's graphs ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graphs(pytester: pytest.Pytester, ir: str) -> Path:
+    """One graph that holds, one that fails with CHANGING=raises, and what is of no use."""
+    folder = pytester.path / "regressions"
+    relu = default_case("nn.relu", "float32").graph
+    corpus.save(folder / "copied", relu, "random[nn.relu]")
+    text = relu.to_json()
+    absent = {"relay": "nn.gelu", "relax": "nn.lrn"}[ir]
+    wrong_type = relu.to_dict()
+    wrong_type["nodes"][0]["outputs"][0]["shape"] = [9]
+    for name, content in {
+        "deep/exp": default_case("exp", "float32").graph.to_json(),
+        "truncated": text[:100],
+        "version": text.replace('"version": 1', '"version": 2'),
+        "operator": text.replace("nn.relu", "frobnicate"),
+        "types": json.dumps(wrong_type),
+        "other": "[]",
+        "absent": default_case(absent, "float32").graph.to_json(),
+    }.items():
+        path = folder / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    pytester.path.joinpath("empty").mkdir()
+    pytester.makeini("[pytest]\nbyoc_corpus =\n    regressions\n    empty\n")
+    return folder
+
+
+UNUSABLE = {
+    "regressions/truncated": "expected JSON",
+    "regressions/version": "expected version 1 of the graph format, found 2",
+    "regressions/operator": "this version has no operator 'frobnicate'",
+    "regressions/types": "nn.relu makes float32",
+    "regressions/other": 'expected an object with "format"',
+    "empty": "there is no graph (*.json) in this folder",
+}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_vendors_graphs_are_checked_every_time(
+    pytester: pytest.Pytester, ir: str, graphs: Path, workers: tuple[str, ...]
+) -> None:
+    before = sorted(graphs.rglob("*"))
+    args = ("--byoc-level=smoke", "--byoc-report=out", "--byoc-bundle=all.zip", "-k", "test_corpus")
+    result = run(pytester, ir, *args, *workers)
+    assert result.ret == 0
+    result.assert_outcomes(passed=2, skipped=7, warnings=6)
+    result.stdout.fnmatch_lines(["*CorpusWarning: not checked: *truncated.json: expected JSON*"])
+    found = report(pytester)
+    assert found["corpus"]["regressions/copied"] == found["corpus"]["regressions/deep/exp"] == "pass"
+    assert found["corpus"]["regressions/absent"].startswith("left out: there is no ")
+    for name, words in UNUSABLE.items():
+        assert found["corpus"][name].startswith("unusable: ") and words in found["corpus"][name]
+        assert any(t.startswith(f"corpus[{name}]: ") and words in t for t in found["not_checked"])
+    result.stdout.fnmatch_lines(["corpus: 1 left out, 2 pass, 6 unusable"])
+    verified = pytester.run(sys.executable, "-m", "pytest_byoc", "verify", "all.zip")
+    assert verified.ret == 0
+    assert sorted(graphs.rglob("*")) == before
+
+
+def test_what_cannot_be_used_may_fail_the_session(pytester: pytest.Pytester, ir: str, graphs: Path) -> None:
+    result = run(pytester, ir, "-k", "test_corpus", "--byoc-strict-corpus", "-n", "2")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, skipped=7, warnings=6)
+    result.stdout.fnmatch_lines(
+        ["changing: 6 graphs of the corpus can't be used", "  regressions/other: unusable: *"]
+    )
+    result = run(pytester, ir, "-k", "test_corpus", "-W", "error::pytest_byoc.CorpusWarning")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, skipped=1, failed=6)
+
+
+def test_a_vendors_graph_that_fails(
+    pytester: pytest.Pytester, ir: str, graphs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is waived by its own id alone, and stays where it is."""
+    monkeypatch.setenv("CHANGING", "raises")
+    one = ("--byoc-corpus=regressions/deep", "-k", "test_corpus")
+    result = run(pytester, ir, *one, "-v")
+    result.assert_outcomes(failed=1)
+    assert names_of(result) == ["test_corpus[regressions/deep/exp]"]
+    pytester.path.joinpath("w.toml").write_text(
+        '[[waiver]]\ncheck = "offload"\ncase = "corpus[regressions/deep/exp]"\nreason = "known"\n'
+    )
+    result = run(pytester, ir, *one, "--byoc-waivers=w.toml", "-p", "no:cacheprovider")
+    result.assert_outcomes(xfailed=1)
+
+
+def test_a_corpus_that_is_not_there(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-corpus=nowhere")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*nowhere: there is no such file or folder of graphs"])
+
+
+def test_ids_are_paths(tmp_path: Path) -> None:
+    for name in ("root/a/x", "root/a/b/graph", "root/a/report", "away/c/x", "root/a-onnx/y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.json").write_text("{}")
+    root = tmp_path / "root"
+    found = corpus.find([root / "a", tmp_path / "away" / "c", root / "a" / "x.json"], root)
+    assert [e.id for e in found] == ["a/b", "a/x", "c/x"]
+    assert corpus.find([root / "a-onnx"], root)[0].path == root / "a-onnx"
+    (tmp_path / "other" / "c").mkdir(parents=True)
+    (tmp_path / "other" / "c" / "x.json").write_text("{}")
+    with pytest.raises(SettingsError, match="have the same id c/x: rename one of them"):
+        corpus.find([tmp_path / "away" / "c", tmp_path / "other" / "c"], root)
+    # What a vendor names is the vendor's, also where a session has saved it.
+    failures = root / "byoc-failures"
+    corpus.save(failures / "mine-relay-0123456789", default_case("exp", "float32").graph, "")
+    assert [e.automatic for e in corpus.all_of(failures, [], root)] == [True]
+    assert [e.automatic for e in corpus.all_of(failures, [failures], root)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("my-target-relay-0123456789", True),
+        ("my-target-relay-0123456789-unshrunk", True),
+        ("my-target-relay-0123456789-onnx", False),
+        ("my-target-relax-0123456789", False),
+        ("my-target-relay-x-relay-0123456789", False),
+    ],
+)
+def test_whose_failure_it_is(name: str, fits: bool) -> None:
+    entry = Entry(f"byoc-failures/{name}", Path("byoc-failures", name, "graph.json"), True)
+    assert entry.is_for("my:target", "relay") == fits
+    assert entry.unshrunk == name.endswith("-unshrunk")
+
+
+# --- sessions that are divided, or cut short -----------------------------------------------------
+
+
+def test_divided_sessions_find_the_same(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code, counts, cells, cases and failures, with graphs that fail, pass and can't be used."""
+    monkeypatch.setenv("CHANGING", "raises")
+    graph = default_case("exp", "float32").graph
+    for folder in ("alone", "both"):
+        corpus.save(
+            pytester.path / folder / "byoc-failures" / f"changing-{ir}-0123456789", graph, "random[exp]"
+        )
+    pytester.path.joinpath("bad.json").write_text("{")
+    args = (
+        *FEW[:-1], "not onnx and not 16", "--byoc-max-examples=2", "--byoc-level=smoke",
+        "--byoc-corpus=bad.json", "--byoc-fail-under=99",
+    )
+    one = run(pytester, ir, *args, "--byoc-report=alone")
+    two = run(pytester, ir, *args, "--byoc-report=both", "-n", "2")
+    assert one.ret == two.ret == pytest.ExitCode.TESTS_FAILED
+    counts = [{**r.parseoutcomes(), "deselected": 0} for r in (one, two)]  # which pytest-xdist does not count
+    assert counts[0] == counts[1]
+    a, b = report(pytester, "alone"), report(pytester, "both")
+    assert a["failures"] and a["graphs"] > 10
+    same = (
+        "schema", "seed", "settings", "target", "ir", "versions", "outcomes", "graphs", "subgraphs", "cells",
+        "cases", "failed_checks", "patterns", "fragmentation", "corpus", "onnx", "gate", "excused",
+    )
+    for key in same:
+        assert a[key] == b[key], key
+    assert {f["id"]: (f["check"], f["count"]) for f in a["failures"]} == {
+        f["id"]: (f["check"], f["count"]) for f in b["failures"]
+    }
+    assert sorted(a["not_checked"]) == sorted(b["not_checked"])
+    alone, both = (pytester.path / f / "byoc-failures" for f in ("alone", "both"))
+    folders = [sorted(p.name for p in found.iterdir()) for found in (alone, both)]
+    assert folders[0] == folders[1] == [f"changing-{ir}-{f['id']}" for f in a["failures"]]
+
+
+def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", *common(ir), "--byoc-operators=exp,nn.relu", "-v", *args]
+    return subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True)
+
+
+def until_failed(process: subprocess.Popen[str], number: int) -> str:
+    """What was printed until so many tests had failed."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if sum("FAILED" in seen for seen in lines) >= number:
+            break
+    return "".join(lines)
+
+
+def test_a_killed_session_leaves_what_it_found(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    process = start(pytester, ir, "-k", "test_operator")
+    until_failed(process, 1)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    (folder,) = (pytester.path / "byoc-failures").iterdir()
+    words = (folder / "failure.txt").read_text()
+    command = next(line for line in words.splitlines() if line.startswith("repeat: ")).split(None, 1)[1]
+    repeated = pytester.run(sys.executable, "-m", *shlex.split(command))
+    repeated.assert_outcomes(failed=1)
+    again = run(pytester, ir, *FEW, "-v", "-x")
+    assert names_of(again) == [f"test_corpus[byoc-failures/{folder.name}]"]
+    assert again.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_an_interrupted_session_reports_what_it_did(
+    pytester: pytest.Pytester, ir: str, workers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    args = ("-k", "test_operator", "--byoc-report=out", "--byoc-waivers=w.toml")
+    waiver = '[[waiver]]\ncheck = "offload"\ncase = "none"\nreason = "fits nothing"\n'
+    pytester.path.joinpath("w.toml").write_text(waiver)
+    process = start(pytester, ir, *args, *workers)
+    seen = until_failed(process, 2)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=120)[0]
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, seen + rest
+    found = report(pytester)
+    assert found["gate"] == {"exit": 2, "problems": [], "notes": []}
+    assert found["outcomes"]["error"] >= 2
+    (failure,) = found["failures"]
+    assert failure["count"] >= 2 and Path(failure["graph"]).is_file()
