@@ -196,16 +196,11 @@ class TargetSession:
         if self.selected is None or not self.settings.level.side_by_side:
             return None
         if self._groups is None:
-            self._groups = {}
-            by_operator: dict[str, list[Case]] = {}
-            for other in self._cases():
-                if other.id in self.selected and self._checks(self._chosen(other)) == self._checks(False):
-                    by_operator.setdefault(other.operator, []).append(other)
-            for several in by_operator.values():
-                claims = self.examiner.claims.survey(c.graph for c in several)
-                taken = [c for c, claim in zip(several, claims) if claim is not None and claim.regions]
-                for group in side_by_side.groups([c.graph for c in taken]):
-                    self._groups.update((taken[i].id, group) for i in group.positions)
+            alike = [
+                c for c in self._cases()
+                if c.id in self.selected and self._checks(self._chosen(c)) == self._checks(False)
+            ]
+            self._groups = side_by_side.of_cases(alike, self.examiner.claims)
         return self._groups.get(case.id)
 
     # --- the target's patterns ---------------------------------------------------------------

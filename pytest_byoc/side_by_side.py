@@ -8,12 +8,13 @@ case each graph is examined by itself, and the module decides nothing about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .claims import Claim
+from .claims import Claim, Claims
 from .evidence import Evidence, share_judged
 from .examine import JUDGED_SHARE, Examiner
+from .generation.systematic import Case
 from .generation.union import union
 from .graph import Graph
 from .outcome import PASS, Verdict
@@ -52,6 +53,20 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
                 nodes, size = len(graph.nodes), elements(graph)
         if graph is not None:
             found.append(i)
+
+
+def of_cases(cases: Iterable[Case], claims: Claims) -> dict[str, Group]:
+    """By the id of a case the group it is in: cases of one operator of which the target takes something."""
+    by_operator: dict[str, list[Case]] = {}
+    for case in cases:
+        by_operator.setdefault(case.operator, []).append(case)
+    found: dict[str, Group] = {}
+    for several in by_operator.values():
+        known = claims.survey(c.graph for c in several)
+        taken = [c for c, claim in zip(several, known) if claim is not None and claim.regions]
+        for group in groups([c.graph for c in taken]):
+            found.update((taken[i].id, group) for i in group.positions)
+    return found
 
 
 def examine(
