@@ -35,6 +35,13 @@ class JobReport:
             if "not_checked" in m:
                 yield m["not_checked"]["check"], m["not_checked"]["reason"]
 
+    def handed(self) -> dict[str, dict[str, Any]]:
+        """What checks have left for their halves in the loader, by check and executor."""
+        found: dict[str, dict[str, Any]] = {}
+        for executor, value in self.facts("handed"):
+            found.setdefault(value["check"], {})[executor] = value["value"]
+        return found
+
     @property
     def turn(self) -> str:
         """The check whose turn it was when the report ended."""

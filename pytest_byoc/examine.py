@@ -212,7 +212,7 @@ class Examiner:
             if evidence.host_runs_some:
                 checks = selection.beside_host(checks)
             asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts}
-            loader.submit(asked, self._limit())
+            loader.submit({**asked, "handed": evidence.target.handed()}, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
         self._confirm(evidence, job)

@@ -10,6 +10,7 @@ from typing import Tuple
 
 from . import (
     aliasing,
+    archive,
     bystanders,
     exit,
     idempotent,
@@ -23,6 +24,7 @@ from . import (
     offload,
     opt_levels,
     outputs_written,
+    params,
     regions,
     rerun,
     roundtrip,
@@ -50,6 +52,8 @@ CHECKS: Tuple[Check, ...] = (
     aliasing.CHECK,
     threads.CHECK,
     memory.CHECK,
+    archive.CHECK,
+    params.CHECK,
     exit.CHECK,
 )
 

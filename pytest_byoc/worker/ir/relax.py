@@ -14,6 +14,7 @@ from ...operators import OPERATORS
 from .. import dlpack
 from ..server import Failure, NotAModule
 from . import relax_modules as modules
+from .relay_modules import headers_in
 
 NAME = "relax"
 REMEDY = (
@@ -307,6 +308,17 @@ def load(path: str, executor: str) -> Executable:
     return Executable(tvm.runtime.load_module(path))
 
 
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    import tvm
+    import tvm_ffi
+
+    ffi = tvm_ffi.libinfo
+    folders = [tvm.libinfo.find_include_path(), ffi.find_include_path(), ffi.find_dlpack_include_path()]
+    with headers_in([f for found in folders for f in ([found] if isinstance(found, str) else found)]):
+        return load(path, executor)
+
+
 def _holds_source(module: Any) -> bool:
     return module.kind in ("c", "cc", "cpp") or any(_holds_source(m) for m in module.imports)
 
@@ -316,6 +328,8 @@ class Executable:
 
     #: Whether it reads an input where it lies, and does not copy it first.
     takes_views = True
+    #: Constants are in the library.
+    has_parts = False
 
     def __init__(self, executable: Any) -> None:
         self._executable = executable

@@ -324,11 +324,35 @@ def load(path: str, executor: str) -> Executable:
     return GraphExecutable(library) if executor == "graph" else VMExecutable(library)
 
 
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    from tvm._ffi.libinfo import find_include_path
+
+    with modules.headers_in(find_include_path()):
+        return load(path, executor)
+
+
+def load_parts(parts: Mapping[str, str]) -> Executable:
+    """What `GraphExecutable.export_parts` wrote."""
+    import tvm
+    from tvm.contrib import graph_executor
+
+    with open(parts["graph"]) as f:
+        module = graph_executor.create(f.read(), tvm.runtime.load_module(parts["library"]), tvm.cpu())
+    with open(parts["params"], "rb") as f:
+        module.load_params(f.read())
+    executable = GraphExecutable(None)
+    executable._module = module
+    return executable
+
+
 class Executable:
     """A compiled module."""
 
     #: Whether it reads an input where it lies, and does not copy it first.
     takes_views = True
+    #: Whether it can be saved as three files too: library, graph and parameters.
+    has_parts = False
 
     def fresh(self) -> Executable:
         """Another executor of the same library."""
@@ -378,6 +402,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 class GraphExecutable(Executable):
     takes_views = False
+    has_parts = True
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -424,6 +449,20 @@ class GraphExecutable(Executable):
         self._library.export_library(
             path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
         )
+
+    def export_parts(self, path: str, options: Mapping[str, Any]) -> Dict[str, str]:
+        """Writes three files whose names begin with `path`; their paths, for `load_parts`."""
+        import tvm
+
+        parts = {"library": path + ".so", "graph": path + ".json", "params": path + ".params"}
+        with open(parts["graph"], "w") as f:
+            f.write(self._library.get_graph_json())
+        with open(parts["params"], "wb") as f:
+            f.write(tvm.runtime.save_param_dict(self._library.get_params()))
+        self._library.get_lib().export_library(
+            parts["library"], **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )
+        return parts
 
 
 class VMExecutable(Executable):

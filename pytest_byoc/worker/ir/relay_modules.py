@@ -6,7 +6,9 @@ through_json(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import os
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 #: A function that is no target's business, and a region of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
@@ -15,6 +17,20 @@ BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
 def _attr(function: Any, key: str) -> str:
     attrs = function.attrs
     return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
+
+
+@contextmanager
+def headers_in(folders: Sequence[str]) -> Iterator[None]:
+    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
+    before = os.environ.get("CPATH")
+    os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CPATH"]
+        else:
+            os.environ["CPATH"] = before
 
 
 def inline_back(module: Any) -> Any:
