@@ -35,6 +35,11 @@ class JobReport:
             if "not_checked" in m:
                 yield m["not_checked"]["check"], m["not_checked"]["reason"]
 
+    def withdraw(self, keys: Iterable[str], check: str, reason: str) -> None:
+        """Takes facts back; the check that recorded them counts as not made."""
+        self.messages = [m for m in self.messages if m.get("fact") not in keys]
+        self.messages.append({"not_checked": {"check": check, "reason": reason}})
+
     def handed(self) -> dict[str, dict[str, Any]]:
         """What checks have left for their halves in the loader, by check and executor."""
         found: dict[str, dict[str, Any]] = {}
@@ -129,6 +134,12 @@ class Evidence:
     #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
     suspicions: list[str] = field(default_factory=list)
+    #: The graph for a larger batch, and with other constants (see `companions`).
+    larger: Evidence | None = None
+    twin: Evidence | None = None
+    #: Of compiling the graph once more elsewhere, and of loading it without the target's libraries.
+    again: JobReport = field(default_factory=JobReport)
+    bare: JobReport = field(default_factory=JobReport)
 
     @property
     def regions(self) -> list[dict[str, Any]]:
@@ -148,7 +159,7 @@ class Evidence:
 
     def not_checked(self) -> tuple[str, ...]:
         """Checks that could not be made, each once, with the reason."""
-        found = [*self.target.not_checked(), *self.loader.not_checked()]
+        found = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
 
     def placement(self) -> tuple[int | None, ...]:

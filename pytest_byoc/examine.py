@@ -14,6 +14,7 @@ from reference_kernels import FULL, Bounded, Precision
 from . import oracle
 from .checks import CHECKS, Finding, selection
 from .claims import Claims
+from .companions import Companions
 from .evidence import Evidence, JobReport, compare
 from .generation import data
 from .generation.systematic import default_case
@@ -57,6 +58,7 @@ class Examiner:
         self.opt_level = 0
         self.precision: Precision = FULL
         self._workers: dict[str, Worker] = {}
+        self._companions: Companions | None = None
         self._verdicts: dict[tuple[str, tuple[str, ...]], Verdict] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
@@ -68,15 +70,16 @@ class Examiner:
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
         common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
-        target = self._worker(
-            {
-                **common,
-                "role": "target",
-                "target": self.declaration.for_worker(),
-                "libraries": self.declaration.libraries,
-                "sys_path": self.declaration.sys_path,
-            }
-        )
+        target_config = {
+            **common,
+            "role": "target",
+            "target": self.declaration.for_worker(),
+            "libraries": self.declaration.libraries,
+            "sys_path": self.declaration.sys_path,
+            # The same verdict every time; the check `reproducible` has another one.
+            "env": {"PYTHONHASHSEED": "0"},
+        }
+        target = self._worker(target_config)
         if common["ir"] is None:
             # Which IR the target is for is known once it has been imported.
             common["ir"] = target.ready()["ir"]
@@ -99,6 +102,11 @@ class Examiner:
             loader.stop()
             loader = self._loader(common, said["runtime_libraries"])
         self._workers["loader"] = loader
+        self._companions = Companions(
+            lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
+            (lambda: self._loader(common, [])) if said["runtime_libraries"] else None,
+            self.opt_level, self.precision,
+        )
         self._try_partition()
         runtime_only = loader.ready()["runtime_only"]
         if not runtime_only:
@@ -125,6 +133,8 @@ class Examiner:
         for worker in self._workers.values():
             worker.stop()
         self._workers = {}
+        if self._companions is not None:
+            self._companions.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask_reference(self, job: dict[str, Any]) -> JobReport:
@@ -189,10 +199,14 @@ class Examiner:
         job.setdefault("checks", list(selection.made(chosen=False)))
         job = {**job, "kind": "examine", "graph": graph.to_dict()}
         target, reference = self._workers["target"], self._workers["reference"]
-        target.submit({**job, "folder": str(folder), "executors": self.executors}, self._limit())
+        companions = self._companions
+        assert companions is not None
+        job = {**job, "folder": str(folder), "executors": self.executors}
+        larger = companions.prepare(job, graph)
+        target.submit(job, self._limit())
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], target.wait_for("regions"), JobReport(),
-            deterministic=self.deterministic,
+            deterministic=self.deterministic, larger=larger,
         )
         if evidence.nothing_offloaded:
             # Nothing to judge: the reference would be built for nothing.
@@ -200,21 +214,30 @@ class Examiner:
         else:
             reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
             try:
+                companions.submit(job, folder, self._limit())
                 evidence.expected = expected(evidence)
+                if larger is not None:
+                    companions.expect(larger, evidence)
             finally:
                 target.collect()
                 evidence.reference = reference.collect()
+                evidence.again = companions.collect(job)
         self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
+            handed = evidence.target.handed()
+            if evidence.target.died is None:
+                companions.compile_twin(target, job, evidence, folder, self._limit())
+                handed["together"] = companions.hand_twin(evidence)
+                evidence.bare = companions.without_libraries(job, artifacts, self._limit())
             loader = self._workers["loader"]
-            checks = job["checks"]
-            if evidence.host_runs_some:
-                checks = selection.beside_host(checks)
-            asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts}
-            loader.submit({**asked, "handed": evidence.target.handed()}, self._limit())
+            checks = selection.loaded(job["checks"], evidence.host_runs_some)
+            asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+            loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
+        if not evidence.nothing_offloaded:
+            companions.settle(reference, job, evidence)
         self._confirm(evidence, job)
         if evidence.loader.died or any(evidence.loader.raised()):
             evidence.deployed = self._deploy_reference(evidence, job, folder / "reference.so")
@@ -269,7 +292,8 @@ def decide(evidence: Evidence) -> Verdict:
     findings += _process_findings(evidence)
     for check in CHECKS:
         findings += check.judge(evidence)
-    findings.sort(key=_rank)
+    # Of several runs each may be wrong alike.
+    findings = sorted({(f.identity, f.message): f for f in findings}.values(), key=_rank)
     offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
@@ -297,7 +321,7 @@ def _rank(finding: Finding) -> tuple[int, int]:
     """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
     the build; a crash, not what it left undone; what the later checks find, after all of these."""
     own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
-    if finding.stage in ("lower", "partition") or (finding.outcome in (CRASH, HANG) and not own):
+    if (finding.stage in ("lower", "partition") and finding.check not in selection.ANEW) or (finding.outcome in (CRASH, HANG) and not own):
         return 0, own
     return (2, own) if own else (1, 0)
 

@@ -38,6 +38,13 @@ FIRST_SEEN_BY = {
     "memory": ("workspace_leaked", "test_structure", "long_chain"),
     "archive": ("header_beside_compiler", "test_structure", "diamond"),
     "params": ("blob_required", "test_structure", "diamond"),
+    "aot": ("rank_asked", "test_structure", "diamond"),
+    "unbound": ("bias_input_dropped", "test_structure", "dense_bias_relu"),
+    "size": ("constants_twice", "test_structure", "large_weight"),
+    "batches": ("cache_keyed_without_batch", "test_structure", "diamond"),
+    "together": ("constants_registered", "test_structure", "constant_first"),
+    "reproducible": ("sum_order_by_hash", "test_structure", "equal_dense"),
+    "missing-library": ("runtime_not_linked", "test_structure", "diamond"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }
 #: Where the IRs have not one such fault between them.

@@ -10,7 +10,9 @@ from typing import Tuple
 
 from . import (
     aliasing,
+    aot,
     archive,
+    batches,
     bystanders,
     exit,
     idempotent,
@@ -19,6 +21,7 @@ from . import (
     instances,
     ir_json,
     memory,
+    missing_library,
     moved,
     numerics,
     offload,
@@ -26,9 +29,13 @@ from . import (
     outputs_written,
     params,
     regions,
+    reproducible,
     rerun,
     roundtrip,
+    size,
     threads,
+    together,
+    unbound,
     views,
 )
 from .base import Check, Finding
@@ -46,6 +53,9 @@ CHECKS: Tuple[Check, ...] = (
     idempotent.CHECK,
     inline_back.CHECK,
     opt_levels.CHECK,
+    aot.CHECK,
+    unbound.CHECK,
+    size.CHECK,
     instances.CHECK,
     moved.CHECK,
     views.CHECK,
@@ -54,6 +64,10 @@ CHECKS: Tuple[Check, ...] = (
     memory.CHECK,
     archive.CHECK,
     params.CHECK,
+    batches.CHECK,
+    together.CHECK,
+    reproducible.CHECK,
+    missing_library.CHECK,
     exit.CHECK,
 )
 

@@ -24,7 +24,10 @@ def observe(run: TargetRun) -> None:
 
 
 def reload(run: LoaderRun) -> None:
-    for executor, path in run.handed().items():
+    for executor in run.loadable:
+        path = run.handed(executor)
+        if path is None:
+            continue
         with run.using(executor):
             run.stage("load")
             executable = run.ir.load_archive(path, executor)

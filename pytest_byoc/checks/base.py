@@ -48,6 +48,7 @@ class Check:
     made: EVERY or CHOSEN. owns: what raises or dies while it is the check's turn is the check's
     finding, and not that of the stage: what it needs of build and run has succeeded before.
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
+    apart: its `reload` is made by a loader of its own, see `companions`.
     """
 
     id: str
@@ -59,3 +60,4 @@ class Check:
     made: str = EVERY
     owns: bool = False
     target_alone: bool = False
+    apart: bool = False

@@ -23,7 +23,10 @@ def observe(run: TargetRun) -> None:
 
 
 def reload(run: LoaderRun) -> None:
-    for executor, parts in run.handed().items():
+    for executor in run.loadable:
+        parts = run.handed(executor)
+        if parts is None:
+            continue
         with run.using(executor):
             run.stage("load")
             executable = run.ir.load_parts(parts)

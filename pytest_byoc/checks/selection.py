@@ -21,12 +21,15 @@ def again(check: str) -> Tuple[str, ...]:
     return tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check)
 
 
-def beside_host(checks: Iterable[str]) -> List[str]:
-    """Those of the checks that can be made where TVM runs a part of the graph itself."""
-    alone = {c.id for c in CHECKS if c.target_alone}
-    return [check for check in checks if check not in alone]
+def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
+    """Those of the checks that the loader makes. host_runs_some: whether TVM runs a part of the graph itself,
+    beside which some can't be made."""
+    left_out = {c.id for c in CHECKS if c.apart or (host_runs_some and c.target_alone)}
+    return [check for check in checks if check not in left_out]
 
 
+#: Those that partition a graph once more, or another one: what fails there is no cause of anything.
+ANEW = frozenset(("unbound", "batches", "together", "reproducible"))
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
 #: Those of them that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from ..graph import Graph
 from .server import Reporter, describe_exception
 
 Arrays = Mapping[str, np.ndarray]
+
+
+class Larger(NamedTuple):
+    """The graph for a larger batch, its constants, a set of inputs."""
+
+    graph: Graph
+    constants: Arrays
+    inputs: Arrays
 
 
 class _Run:
@@ -117,6 +125,11 @@ class TargetRun(_Run):
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
+        given = job.get("larger")
+        #: None where the graph has no batch.
+        self.larger = (
+            Larger(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
+        )
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -168,6 +181,20 @@ class TargetRun(_Run):
         """What the vendor's partition function makes of a module."""
         self.stage("partition")
         return self.ir.check_partitioned(self.target.partition(module))
+
+    def unbound(self) -> Any:
+        """What the vendor's partition function makes of the graph with its constants as inputs; None, the
+        check being recorded as not made, where TVM has no such graph."""
+
+        def make() -> Any:
+            try:
+                module = self.ir.lower(self.graph.unbound(), {})[0]
+            except Exception as e:
+                self.not_checked("TVM takes these constants as constants only (%s)" % type(e).__name__)
+                return None
+            return self.partition(module)
+
+        return self._once(("unbound",), make)
 
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
@@ -284,11 +311,9 @@ class LoaderRun(_Run):
         """Executors whose artifact has been loaded and run."""
         return list(self._first)
 
-    def handed(self) -> Dict[str, Any]:
-        """By executor whose artifact has been loaded and run, what the check's half in the target worker has
-        left for this one (`hand`)."""
-        found = self._handed.get(self._check, {})
-        return {executor: found[executor] for executor in self.loadable if executor in found}
+    def handed(self, executor: str) -> Any:
+        """What the check's half in the target worker has left for this one (`hand`), or None."""
+        return self._handed.get(self._check, {}).get(executor)
 
     def first(self, executor: str) -> List[np.ndarray]:
         """What the artifact returned for the first inputs."""

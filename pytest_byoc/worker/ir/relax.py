@@ -53,6 +53,11 @@ def executors() -> Tuple[List[str], List[str]]:
     return ["vm"], []
 
 
+def lacks_aot() -> Optional[str]:
+    """None: Relax has no AOT executor."""
+    return None
+
+
 # --- names TVM knows -------------------------------------------------------------------------
 
 

@@ -64,6 +64,19 @@ def executors() -> Tuple[List[str], List[str]]:
     return names, missing
 
 
+def lacks_aot() -> Optional[str]:
+    """Why this TVM has no AOT executor of its own runtime, in words; "" where it has one."""
+    import tvm
+
+    try:
+        from tvm.relay.backend import Executor, Runtime  # noqa: F401
+        from tvm.runtime.executor import AotModule  # noqa: F401
+    except ImportError as e:
+        return "this TVM has no AOT executor (%s)" % e
+    name = "tvm.aot_executor_factory.create"
+    return "" if tvm.get_global_func(name, True) else "this TVM's library has no " + name
+
+
 def host_target() -> str:
     """The LLVM target of this machine. A vendor's TVM may default to another."""
     return "llvm -mtriple=%s-linux-gnu" % platform.machine()
@@ -311,9 +324,20 @@ def build(module: Any, executor: str, opt_level: int) -> Executable:
     # cannot plan the memory of one that it fuses with nothing.
     required = ["FoldConstant"] if _quantized(module) else []
     with tvm.transform.PassContext(opt_level=opt_level, required_pass=required):
+        if executor == "aot":
+            return _build_aot(module)
         if executor == "graph":
             return GraphExecutable(relay.build(module, target=host_target()))
         return VMExecutable(relay.vm.compile(module, target=host_target()))
+
+
+def _build_aot(module: Any) -> Executable:
+    from tvm import relay
+    from tvm.relay.backend import Executor, Runtime
+
+    options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
+    executor, runtime = Executor("aot", options), Runtime("cpp")
+    return AotExecutable(relay.build(module, target=host_target(), executor=executor, runtime=runtime))
 
 
 def load(path: str, executor: str) -> Executable:
@@ -321,7 +345,7 @@ def load(path: str, executor: str) -> Executable:
     import tvm
 
     library = tvm.runtime.load_module(path)
-    return GraphExecutable(library) if executor == "graph" else VMExecutable(library)
+    return {"graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable}[executor](library)
 
 
 def load_archive(path: str, executor: str) -> Executable:
@@ -409,7 +433,13 @@ class GraphExecutable(Executable):
         self._module: Any = None
 
     def fresh(self) -> Executable:
-        return GraphExecutable(self._library)
+        return type(self)(self._library)
+
+    def _create(self) -> Any:
+        import tvm
+        from tvm.contrib import graph_executor
+
+        return graph_executor.GraphModule(self._library["default"](tvm.cpu()))
 
     def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
         self.run(inputs)
@@ -418,11 +448,8 @@ class GraphExecutable(Executable):
         return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        import tvm
-        from tvm.contrib import graph_executor
-
         if self._module is None:
-            self._module = graph_executor.GraphModule(self._library["default"](tvm.cpu()))
+            self._module = self._create()
         g = self._module
         # Output buffers first: an output may be an input.
         for i in range(g.get_num_outputs()):
@@ -463,6 +490,18 @@ class GraphExecutable(Executable):
             parts["library"], **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
         )
         return parts
+
+
+class AotExecutable(GraphExecutable):
+    """Its module has the functions that the graph executor's has."""
+
+    has_parts = False
+
+    def _create(self) -> Any:
+        import tvm
+        from tvm.runtime.executor import AotModule
+
+        return AotModule(self._library["default"](tvm.cpu()))
 
 
 class VMExecutable(Executable):

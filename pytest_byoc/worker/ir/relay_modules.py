@@ -163,6 +163,22 @@ def ill_formed(module: Any) -> str:
     return ""
 
 
+def outline(module: Any) -> List[str]:
+    """The module as text, function by function in the order of their names, without the constants' elements."""
+    import tvm
+    from tvm import relay
+
+    lines: List[str] = []
+    for var, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        lines.append(str(var.name_hint))
+        if isinstance(function, relay.Function):
+            text = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext(False)
+            lines += text.splitlines()
+            attrs = function.attrs or {}
+            lines += ["%s = %s" % (k, attrs[k]) for k in sorted(attrs.keys())]
+    return lines
+
+
 def through_json(module: Any) -> Tuple[Any, bool]:
     """The module saved as JSON and read back, and whether it is structurally the same."""
     import tvm
