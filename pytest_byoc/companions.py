@@ -132,7 +132,7 @@ class Companions:
                         report.withdraw(_FACTS[check.id], check.id, _SHARED)
 
     def expect(self, companion: Evidence, evidence: Evidence) -> None:
-        """Values and bounds of a companion's outputs. What the target takes of it is what it takes of the graph."""
+        """Values and bounds of a companion's outputs. Of both the target takes the same."""
         values = {**companion.constants, **companion.inputs[0]}
         taken = evidence.may_be_offloaded()
         companion.expected = [oracle.evaluate(companion.graph, values, self._precision, taken)]

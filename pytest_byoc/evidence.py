@@ -35,7 +35,7 @@ class JobReport:
             if "not_checked" in m:
                 yield m["not_checked"]["check"], m["not_checked"]["reason"]
 
-    def withdraw(self, keys: Iterable[str], check: str, reason: str) -> None:
+    def withdraw(self, keys: Sequence[str | None], check: str, reason: str) -> None:
         """Takes facts back; the check that recorded them counts as not made."""
         self.messages = [m for m in self.messages if m.get("fact") not in keys]
         self.messages.append({"not_checked": {"check": check, "reason": reason}})

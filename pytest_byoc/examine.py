@@ -321,7 +321,8 @@ def _rank(finding: Finding) -> tuple[int, int]:
     """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
     the build; a crash, not what it left undone; what the later checks find, after all of these."""
     own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
-    if (finding.stage in ("lower", "partition") and finding.check not in selection.ANEW) or (finding.outcome in (CRASH, HANG) and not own):
+    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.ANEW
+    if partitioning or (finding.outcome in (CRASH, HANG) and not own):
         return 0, own
     return (2, own) if own else (1, 0)
 

@@ -64,8 +64,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="aot",
-    rule="Built by Relay's AOT executor (packed interface, TVM's C++ runtime, linked parameters): two sets of "
-    "inputs are inside their bound, and the artifact loaded in another process repeats the first bit by bit.",
+    rule="Built by Relay's AOT executor (packed interface, TVM's C++ runtime, linked parameters): two sets "
+    "of inputs are inside their bound, and the artifact loaded in another process repeats the first bit by "
+    "bit.",
     why="What only one executor passes: shapes, type codes, several outputs (bug classes 25, 39).",
     observe=observe,
     reload=reload,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding
@@ -20,7 +21,7 @@ def observe(run: TargetRun) -> None:
             run.first_run(executor)
             larger, constants = run.larger.graph, run.larger.constants
             path = run.unless_tvm_fails(
-                lambda module, executor=executor: run.write(module, executor),
+                partial(run.write, executor=executor),
                 run.partitioned_other(larger, constants), larger, constants,
                 "for a larger batch, %s executor" % executor,
             )

@@ -48,16 +48,16 @@ def _difference(first: List[Any], second: List[Any]) -> Finding:
     )
     return Finding(
         "reproducible", "error", "partition", "structure",
-        "partitioned once more in another process, with another PYTHONHASHSEED, the module is another one. The "
-        "first difference is in line %d: %r, and then %r." % (at + 1, str(a)[:200], str(b)[:200]),
+        "partitioned once more in another process, with another PYTHONHASHSEED, the module is another one. "
+        "The first difference is in line %d: %r, and then %r." % (at + 1, str(a)[:200], str(b)[:200]),
         {"line": at + 1},
     )
 
 
 CHECK = Check(
     id="reproducible",
-    rule="Compiled in another process, with another PYTHONHASHSEED: the same functions, calls and symbols in the "
-    "partitioned module, and the same results bit by bit.",
+    rule="Compiled in another process, with another PYTHONHASHSEED: the same functions, calls and symbols in "
+    "the partitioned module, and the same results bit by bit.",
     why="What depends on the order of a set or on an address (bug class 56).",
     observe=observe,
     judge=judge,

@@ -35,10 +35,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
             {"exception": message["raised"], "executor": message.get("executor")},
         )
-    died = evidence.twin.target.died
-    if died is not None:
+    died, end = evidence.twin.target.died, evidence.twin.target.end
+    if died is not None and end is not None:
         yield Finding(
-            "together", "hang" if died == "hung" else "crash", str(evidence.twin.target.end["stage"]), died,
+            "together", "hang" if died == "hung" else "crash", str(end["stage"]), died,
             "the same graph with other constants, or for another batch: the process died (%s)." % died,
         )
     for executor, arrays in evidence.loader.facts("together_other"):
@@ -56,9 +56,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="together",
     rule="The artifact and that of the same graph with other constants (without any: for another batch), "
-    "compiled by another process, loaded in one and run in turn: each inside its bound, the first as before "
-    "bit by bit.",
-    why="Symbols and registrations that clash between models, state that is the process's (bug classes 7, 26).",
+    "compiled by another process, loaded in one and run in turn: each inside its bound, the first as "
+    "before bit by bit.",
+    why="Symbols and registrations that clash between models, state of the process (bug classes 7, 26).",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding
@@ -23,9 +24,7 @@ def observe(run: TargetRun) -> None:
         with run.using(executor):
             run.first_run(executor)
             arrays = run.unless_tvm_fails(
-                lambda module, executor=executor: run.run_at(
-                    module, executor, run.target.opt_level, inputs
-                ),
+                partial(run.run_at, executor=executor, level=run.target.opt_level, inputs=inputs),
                 partitioned, run.graph.unbound(), {}, "with constants as inputs, %s executor" % executor,
             )
             if arrays is not None:
@@ -35,14 +34,15 @@ def observe(run: TargetRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, arrays in evidence.target.facts("unbound"):
         yield from evidence.compare(
-            "unbound", "wrong-value", 0, arrays, "with its constants as inputs of main (%s executor)" % executor
+            "unbound", "wrong-value", 0, arrays,
+            "with its constants as inputs of main (%s executor)" % executor,
         )
 
 
 CHECK = Check(
     id="unbound",
     rule="The same graph with its constants as inputs of main: what the target takes of it builds and runs, "
-    "and is inside the same bound. It need not take any of it.",
+    "inside the same bound. It need not take any of it.",
     why="Weights that are read when they are compiled, constants expected in a place (bug class 5).",
     observe=observe,
     judge=judge,

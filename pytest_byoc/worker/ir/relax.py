@@ -17,6 +17,8 @@ from . import relax_modules as modules
 from .relay_modules import headers_in
 
 NAME = "relax"
+#: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
+CONSTANTS_KEPT = 1
 REMEDY = (
     "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
     "or point --byoc-python at an interpreter that has such a TVM"

@@ -161,7 +161,7 @@ def ill_formed(module: Any) -> str:
 
 
 def outline(module: Any) -> List[str]:
-    """The module as text, function by function in the order of their names, without the constants' elements."""
+    """The module as text, function by function in the order of their names, without constants' elements."""
     from tvm import relax
 
     lines: List[str] = []

@@ -1,8 +1,8 @@
 """Relay: TVM 0.9 to 0.19.
 
-An IR file offers: NAME, modules, versions(), check_available(), executors(), known_targets(),
+An IR file offers: NAME, CONSTANTS_KEPT, modules, versions(), check_available(), executors(), known_targets(),
 known_partition(name), pattern_table(name), match_alone(), arguments(), lower(), partition_facts(),
-build(), load(), and Executable objects with run(), export().
+build(), load(), load_archive(), lacks_aot(), and Executable objects with run(), export().
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ..server import Failure, NotAModule
 from . import relay_modules as modules
 
 NAME = "relay"
+#: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
+CONSTANTS_KEPT = 0
 REMEDY = (
     "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
     "or point --byoc-python at an interpreter that has such a TVM"
