@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reference_kernels import Precision
 
 from . import oracle
-from .checks import CHECKS
+from .checks import CHECKS, selection
 from .evidence import Evidence, JobReport, compare
 from .generation import companions, data
 from .graph import Graph
 from .outcome import WRONG_RESULT
-from .worker.client import Worker
+from .worker.client import Worker, WorkerError
 
 #: Checks made for compiling a graph once more, elsewhere.
 _ANEW = ("offload", "numerics", "reproducible")
 #: Of checks whose graph or build is not the one that the reference is made of: what they record.
-_FACTS = {"aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",)}
+_FACTS = {
+    "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",), "together": ("together_other",),
+}
 _SHARED = "TVM's own build is outside the bound there too"
 
 
@@ -41,14 +44,21 @@ class Companions:
             worker.stop()
         self._workers = {}
 
-    def _worker(self, name: str) -> Worker | None:
+    def _worker(self, name: str, check: str, evidence: Evidence) -> Worker | None:
+        """The worker, started if need be; None, the check being recorded as not made, where it can't be had:
+        a device, say, that one process has to itself."""
         start = self._start[name]
         if name not in self._workers and start is not None:
-            self._workers[name] = start()
-            self._workers[name].ready()
+            worker = start()
+            try:
+                worker.ready()
+            except WorkerError as e:
+                evidence.target.withdraw((), check, "there is no second worker: %s" % str(e).splitlines()[0])
+                return None
+            self._workers[name] = worker
         return self._workers.get(name)
 
-    # --- before, while and after the target is at work -------------------------------------------
+    # --- before and after the target is at work ---------------------------------------------------
 
     def prepare(self, job: dict[str, Any], graph: Graph) -> Evidence | None:
         """Adds to a job the graph for a larger batch that `batches` needs; that graph's evidence."""
@@ -59,36 +69,35 @@ class Companions:
         job["larger"] = {"graph": larger.to_dict(), "inputs": inputs, "constants": constants}
         return Evidence(larger, [inputs], constants, [], JobReport(), JobReport())
 
-    def submit(self, job: Mapping[str, Any], folder: Path, limit: float) -> None:
-        """Has the graph compiled once more, by another process, if `reproducible` is to be made."""
-        worker = self._worker("anew") if "reproducible" in job["checks"] else None
-        if worker is not None:
-            (folder / "anew").mkdir()
-            checks = [c for c in _ANEW if c in job["checks"]]
-            worker.submit({**job, "checks": checks, "folder": str(folder / "anew")}, limit)
-
-    def collect(self, job: Mapping[str, Any]) -> JobReport:
-        """The report on what `submit` has asked for."""
-        return self._workers["anew"].collect() if "reproducible" in job["checks"] else JobReport()
-
-    def compile_twin(
-        self, target: Worker, job: Mapping[str, Any], evidence: Evidence, folder: Path, limit: float
+    def compile(
+        self,
+        target: Worker,
+        reference: Worker,
+        job: Mapping[str, Any],
+        evidence: Evidence,
+        folder: Path,
+        limit: float,
     ) -> None:
-        """Has the graph that `together` needs compiled, in a process of its own."""
-        graph = companions.twin(evidence.graph) if "together" in job["checks"] else None
-        if graph is None:
+        """Has the graph compiled once more by another worker, for `reproducible`, and its twin, for
+        `together`. One after the other: a device may serve one process at a time."""
+        if "reproducible" in job["checks"]:
+            worker = self._worker("anew", "reproducible", evidence)
+            if worker is not None:
+                evidence.again = _compiled(worker, job, folder / "anew", limit, checks=_ANEW)
+        twin = companions.twin(evidence.graph) if "together" in job["checks"] else None
+        if twin is None:
             return
-        inputs, constants = data.inputs(graph, 0), data.constants(graph)
-        (folder / "twin").mkdir()
-        asked = {
-            **job, "graph": graph.to_dict(), "inputs": [inputs], "constants": constants,
-            "checks": ["offload", "roundtrip"], "folder": str(folder / "twin"),
-        }
-        asked.pop("larger", None)
-        target.submit(asked, limit)
-        evidence.twin = Evidence(graph, [inputs], constants, [], JobReport(), JobReport())
+        inputs, constants = data.inputs(twin, 0), data.constants(twin)
+        asked = {"graph": twin.to_dict(), "inputs": [inputs], "constants": constants}
+        report = _compiled(target, job, folder / "twin", limit, checks=("offload", "roundtrip"), **asked)
+        if report.died or any(report.raised()):
+            reference.submit({**job, **asked, "executor": job["executors"][0], "opt_level": self._opt_level})
+            said = reference.collect()
+            if said.died or any(said.raised()):
+                evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
+                return
+        evidence.twin = Evidence(twin, [inputs], constants, [], report, JobReport())
         self.expect(evidence.twin, evidence)
-        evidence.twin.target = target.collect()
 
     def hand_twin(self, evidence: Evidence) -> dict[str, Any]:
         """What the loader's half of `together` needs, by executor."""
@@ -96,26 +105,44 @@ class Companions:
         found = dict(twin.target.facts("artifact")) if twin is not None else {}
         return {e: {"path": p, "inputs": twin.inputs[0]} for e, p in found.items() if twin is not None}
 
-    def without_libraries(
-        self, job: Mapping[str, Any], artifacts: Mapping[str, str], limit: float
-    ) -> JobReport:
-        """What comes of loading the artifacts where the target's libraries are missing."""
-        worker = self._worker("bare") if "missing-library" in job["checks"] else None
-        if worker is None:
-            return JobReport()
-        asked = {"inputs": job["inputs"], "checks": ["missing-library"], "artifacts": artifacts}
-        worker.submit(asked, limit)
-        return worker.collect()
+    def load_without_libraries(
+        self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
+    ) -> None:
+        """Has the artifacts loaded where the target's libraries are missing, for `missing-library`."""
+        if "missing-library" in job["checks"]:
+            worker = self._worker("bare", "missing-library", evidence)
+            if worker is not None:
+                asked = {"inputs": job["inputs"], "checks": ["missing-library"], "artifacts": artifacts}
+                worker.submit(asked, limit)
+                evidence.bare = worker.collect()
+
+    def time(
+        self, reference: Worker, loader: Worker, job: Mapping[str, Any], evidence: Evidence, path: Path
+    ) -> None:
+        """Measures how long a run of the target's artifact takes, and of LLVM's of the same opt_level."""
+        executor = job["executors"][0]
+        target = dict(evidence.target.facts("artifact")).get(executor)
+        if selection.SPEED not in job["checks"] or target is None or evidence.loader.died:
+            return
+        asked = {"executor": executor, "opt_level": self._opt_level, "export": str(path)}
+        reference.submit({**job, **asked, "inputs": job["inputs"][:1]})
+        reference.collect()
+        if not path.exists():
+            return
+        artifacts = {"target": target, "llvm": str(path)}
+        loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
+        for _, seconds in loader.collect().facts("seconds"):
+            evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
 
     def settle(self, reference: Worker, job: Mapping[str, Any], evidence: Evidence) -> None:
         """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too."""
         unbound = evidence.graph.unbound()
         given = {**evidence.inputs[0], **evidence.constants}
         variants: dict[str, tuple[dict[str, Any], Evidence | None]] = {
-            "aot": ({"executor": "aot", "opt_level": self._opt_level}, evidence),
+            "aot": ({"executor": "aot"}, evidence),
             "unbound": ({"graph": unbound.to_dict(), "inputs": [given], "constants": {}}, evidence),
-            "batches": (dict(job.get("larger", {}), inputs=[job.get("larger", {}).get("inputs")]),
-                        evidence.larger),
+            "batches": _asked(evidence.larger),
+            "together": _asked(evidence.twin),
         }
         for check in CHECKS:
             changes, judged = variants.get(check.id, ({}, None))
@@ -136,3 +163,21 @@ class Companions:
         values = {**companion.constants, **companion.inputs[0]}
         taken = evidence.may_be_offloaded()
         companion.expected = [oracle.evaluate(companion.graph, values, self._precision, taken)]
+
+
+def _asked(companion: Evidence | None) -> tuple[dict[str, Any], Evidence | None]:
+    """A job for another graph, and what that is judged by."""
+    if companion is None:
+        return {}, None
+    graph, constants = companion.graph.to_dict(), companion.constants
+    return {"graph": graph, "inputs": companion.inputs, "constants": constants}, companion
+
+
+def _compiled(
+    worker: Worker, job: Mapping[str, Any], folder: Path, limit: float, checks: Sequence[str], **more: Any
+) -> JobReport:
+    """The worker's report on a job like another one, in a folder of its own and with fewer checks."""
+    folder.mkdir()
+    asked = {k: v for k, v in job.items() if k != "larger"}
+    worker.submit({**asked, "folder": str(folder), "checks": list(checks), **more}, limit)
+    return worker.collect()

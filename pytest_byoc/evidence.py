@@ -13,6 +13,7 @@ import numpy as np
 from reference_kernels import Bounded
 
 from .checks.base import Finding
+from .fragmentation import smallest
 from .graph import Graph
 
 
@@ -140,6 +141,8 @@ class Evidence:
     #: Of compiling the graph once more elsewhere, and of loading it without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
     bare: JobReport = field(default_factory=JobReport)
+    #: Median seconds of a run, of "target" and "llvm".
+    speed: dict[str, float] = field(default_factory=dict)
 
     @property
     def regions(self) -> list[dict[str, Any]]:
@@ -151,6 +154,18 @@ class Evidence:
     def nothing_offloaded(self) -> bool:
         """The partitioned module is known, and has no region."""
         return any(not value["regions"] for _, value in self.target.facts("regions"))
+
+    @property
+    def merges(self) -> bool:
+        """Whether one of the regions holds several patterns, or several operators that are of none."""
+        units = [len(r["composites"]) or len(r["calls"]) for r in self.regions]
+        return max(units, default=0) > 1
+
+    def smallest(self) -> int:
+        """The least number of regions that would do. Where it can't be told which of equal nodes are
+        offloaded, the number there is."""
+        taken, found = self.offloaded(), len(self.regions)
+        return smallest(self.graph, taken, found) if taken == self.may_be_offloaded() else found
 
     @property
     def host_runs_some(self) -> bool:

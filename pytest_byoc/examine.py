@@ -214,28 +214,27 @@ class Examiner:
         else:
             reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
             try:
-                companions.submit(job, folder, self._limit())
                 evidence.expected = expected(evidence)
                 if larger is not None:
                     companions.expect(larger, evidence)
             finally:
                 target.collect()
                 evidence.reference = reference.collect()
-                evidence.again = companions.collect(job)
         self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             handed = evidence.target.handed()
             if evidence.target.died is None:
-                companions.compile_twin(target, job, evidence, folder, self._limit())
+                companions.compile(target, reference, job, evidence, folder, self._limit())
                 handed["together"] = companions.hand_twin(evidence)
-                evidence.bare = companions.without_libraries(job, artifacts, self._limit())
+                companions.load_without_libraries(job, artifacts, evidence, self._limit())
             loader = self._workers["loader"]
             checks = selection.loaded(job["checks"], evidence.host_runs_some)
             asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
             loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
+            companions.time(reference, loader, job, evidence, folder / "timed.so")
         if not evidence.nothing_offloaded:
             companions.settle(reference, job, evidence)
         self._confirm(evidence, job)
@@ -302,7 +301,8 @@ def decide(evidence: Evidence) -> Verdict:
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
-        placement, evidence.boundary_bytes(), evidence.not_checked(),
+        placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
+        evidence.speed,
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)

@@ -13,9 +13,9 @@ _STEPS = 4000
 def smallest(graph: Graph, taken: Sequence[bool], found: int) -> int:
     """The least number of regions that hold the nodes taken, at most `found`, the number there is.
 
-    A region is connected by the values its nodes pass to each other, as TVM's passes merge them, and no region
-    depends on itself by way of others or of the host's nodes. Whatever is returned can be had; of graphs too
-    large to be searched it may not be the least.
+    A region is connected by the values its nodes pass to each other, as TVM's passes merge them, and no
+    region depends on itself by way of others or of the host's nodes. Whatever is returned can be had; of
+    graphs too large to be searched it may not be the least.
     """
     search = _Search(graph, taken)
     for regions in range(max(search.components(), 1), found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Iterator
 
-from .base import CHOSEN, Check, Finding
+from .base import FEW, Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -71,6 +71,6 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made=FEW,
     owns=True,
 )

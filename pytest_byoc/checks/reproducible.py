@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Iterator, List
 
-from .base import CHOSEN, Check, Finding
+from .base import FEW, Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -61,6 +61,6 @@ CHECK = Check(
     why="What depends on the order of a set or on an address (bug class 56).",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made=FEW,
     owns=True,
 )

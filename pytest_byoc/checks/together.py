@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from .base import FEW, Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -61,6 +61,6 @@ CHECK = Check(
     why="Symbols and registrations that clash between models, state of the process (bug classes 7, 26).",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made=FEW,
     owns=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from .base import FEW, Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -46,6 +46,6 @@ CHECK = Check(
     why="Weights that are read when they are compiled, constants expected in a place (bug class 5).",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made=FEW,
     owns=True,
 )

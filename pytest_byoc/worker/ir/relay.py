@@ -392,6 +392,10 @@ class Executable:
         """Outputs, and the names of inputs that are no longer what they were."""
         raise NotImplementedError
 
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
+        raise NotImplementedError
+
     def needs_export(self) -> bool:
         """Whether it holds C source, which runs only once it is compiled into a library."""
         raise NotImplementedError
@@ -470,6 +474,14 @@ class GraphExecutable(Executable):
                 modified.append(name)
         return outputs, modified
 
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        import tvm
+
+        if self._module is None:
+            self.run(inputs)
+        evaluator = self._module.module.time_evaluator("run", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator().mean)
+
     def needs_export(self) -> bool:
         return _holds_source(self._library.module if hasattr(self._library, "module") else self._library)
 
@@ -532,6 +544,15 @@ class VMExecutable(Executable):
         outputs = [_array(f) for f in fields]
         modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
         return outputs, modified
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        import tvm
+
+        if self._vm is None:
+            self.run(inputs)
+        self._vm.set_input("main", *[_tensor(a) for a in inputs.values()])
+        evaluator = self._vm.module.time_evaluator("invoke", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator("main").mean)
 
     def needs_export(self) -> bool:
         return _holds_source(self._executable.mod)
