@@ -35,6 +35,7 @@ from . import (
     size,
     threads,
     together,
+    truncated,
     unbound,
     views,
 )
@@ -68,6 +69,7 @@ CHECKS: Tuple[Check, ...] = (
     together.CHECK,
     reproducible.CHECK,
     missing_library.CHECK,
+    truncated.CHECK,
     exit.CHECK,
 )
 
