@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from typing import TYPE_CHECKING, Iterable, Optional
+from typing import TYPE_CHECKING, Iterable, Optional, Union
 
 from .base import CHOSEN, Check, Finding
 
@@ -41,7 +41,7 @@ def reload(run: LoaderRun) -> None:
                         run.record("truncated", type(e).__name__)
 
 
-def saved_at(data: bytes) -> Optional[int]:
+def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
     """Position in an ELF file of 64 bits (little-endian) at which the length of what TVM's modules have saved
     stands; None for other files."""
     if data[:6] != b"\x7fELF\x02\x01":

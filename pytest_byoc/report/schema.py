@@ -13,7 +13,7 @@ _TARGET = {
     "target": str, "ir": str, "versions": dict, "outcomes": dict, "graphs": int, "subgraphs": int,
     "offloaded_share": (int, float), "cells": list, "failures": list, "excused": list, "cases": dict,
     "failed_checks": dict, "notes": dict, "not_checked": list, "patterns": dict, "fragmentation": dict,
-    "onnx": dict, "speed": list,
+    "onnx": dict,
 }
 _SPEED = {"case": str, "operators": list, "target_us": (int, float), "llvm_us": (int, float)}
 _MAPPINGS = {
@@ -59,16 +59,14 @@ def _target(target: Any, where: str) -> Iterator[str]:
     if missing:
         return
     for name, shape in (("cells", _CELL), ("failures", _FAILURE), ("excused", _EXCUSED), ("speed", _SPEED)):
-        for i, item in enumerate(target[name]):
+        # Of a report of an earlier version some are missing.
+        for i, item in enumerate(target.get(name, [])):
             yield from _fields(item, shape, f"{where}{name}[{i}].")
     for name, kind in _MAPPINGS.items():
         yield from _values(target[name], kind, f"{where}{name}")
     for outcome in (set(target["outcomes"]) | set(map(str, target["cases"].values()))) - set(OUTCOMES):
         yield f"{where}outcomes: there is no outcome {outcome!r}"
-    fragmentation = {
-        "graphs_by_subgraphs": dict, "split": int, "boundary_bytes": int, "above_smallest": int,
-        "worst": dict,
-    }
+    fragmentation = {"graphs_by_subgraphs": dict, "split": int, "boundary_bytes": int}
     yield from _fields(target["fragmentation"], fragmentation, f"{where}fragmentation.")
     for i, failure in enumerate(target["failures"]):
         shown = failure.get("shown") if isinstance(failure, dict) else None

@@ -181,7 +181,7 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
             s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is " for n in unmatched))
         ],
         "fragmentation": _fragmentation(t),
-        "speed": _speed(t["speed"]),
+        "speed": _speed(t.get("speed", [])),
         "notes": [
             {"text": text, "items": notes[:_LISTED], "more": max(len(notes) - _LISTED, 0)}
             for text, notes in ((text, t["notes"].get(o, [])) for o, text in _NOTES.items())
@@ -351,7 +351,8 @@ def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
         "graphs": graphs, "subgraphs": t["subgraphs"], "per_graph": t["subgraphs"] / graphs,
         "operators": operators / t["subgraphs"] if t["subgraphs"] else 0.0,
         "split": found["split"],
-        "merges": found["merges"], "above": found["above_smallest"], "worst": found["worst"],
+        "merges": found.get("merges", True), "above": found.get("above_smallest", 0),
+        "worst": found.get("worst"),
         "bytes": found["boundary_bytes"], "bytes_per_graph": found["boundary_bytes"] / graphs,
         "bars": [{"subgraphs": k, "graphs": n, "share": 100 * n / most} for k, n in sorted(by.items())],
     }
