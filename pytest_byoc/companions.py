@@ -125,14 +125,16 @@ class Companions:
         if selection.SPEED not in job["checks"] or target is None or evidence.loader.died:
             return
         asked = {"executor": executor, "opt_level": self._opt_level, "export": str(path)}
-        reference.submit({**job, **asked, "inputs": job["inputs"][:1]})
+        reference.submit({**job, **asked, "inputs": job["inputs"][:1], "checks": []})
         reference.collect()
-        if not path.exists():
-            return
-        artifacts = {"target": target, "llvm": str(path)}
-        loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
-        for _, seconds in loader.collect().facts("seconds"):
-            evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
+        if path.exists():
+            artifacts = {"target": target, "llvm": str(path)}
+            loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
+            for _, seconds in loader.collect().facts("seconds"):
+                evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
+        if not evidence.speed:
+            reason = "LLVM's artifact is not built" if not path.exists() else "the measurement ended early"
+            evidence.loader.withdraw((), selection.SPEED, reason)
 
     def settle(self, reference: Worker, job: Mapping[str, Any], evidence: Evidence) -> None:
         """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too."""

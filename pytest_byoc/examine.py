@@ -260,14 +260,15 @@ class Examiner:
         """What the loader makes of LLVM's own artifact: parts of TVM are not in its runtime library."""
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")]
         executor = failed[0] if failed else self.executors[0]
-        self.ask_reference(
+        said = self.ask_reference(
             {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
         )
         if not path.exists():
             return JobReport()
         loader = self._workers["loader"]
-        asked = {"inputs": job["inputs"], "checks": job["checks"], "artifacts": {executor: str(path)}}
-        loader.submit(asked, self._limit())
+        checks = selection.loaded(job["checks"], host_runs_some=True)
+        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": {executor: str(path)}}
+        loader.submit({**asked, "handed": said.handed()}, self._limit())
         return loader.collect()
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:

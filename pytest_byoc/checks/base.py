@@ -37,6 +37,11 @@ class Finding:
         return "/".join((self.check, self.outcome, self.stage, self.kind))
 
 
+def outcome_of(died: str) -> str:
+    """The outcome of a process that has died, by how it did (`JobReport.died`)."""
+    return "hang" if died == "hung" else "crash"
+
+
 #: On which graphs a check is made (see `selection`): on all; on a chosen few, since it costs more; of these
 #: on those of several operators.
 EVERY = "every graph"

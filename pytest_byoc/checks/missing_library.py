@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from .base import CHOSEN, Check, Finding, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -29,7 +29,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         return
     stage = str(evidence.bare.end["stage"])
     yield Finding(
-        "missing-library", "hang" if died == "hung" else "crash", stage, died,
+        "missing-library", outcome_of(died), stage, died,
         "without the target's libraries the process ends in the stage %s (%s), where an error is expected. "
         "Undefined functions are looked for when they are first called, and the process ends if there are "
         "none: link the artifact with its libraries, or with -Wl,-z,now." % (stage, died),

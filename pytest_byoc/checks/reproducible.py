@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Iterator, List
 
-from .base import FEW, Check, Finding
+from .base import FEW, Check, Finding, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -28,7 +28,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             )
     if again.died and not evidence.target.died and again.end is not None:
         yield Finding(
-            "reproducible", "hang" if again.died == "hung" else "crash", str(again.end["stage"]), again.died,
+            "reproducible", outcome_of(again.died), str(again.end["stage"]), again.died,
             "compiled once more, the process died (%s); the first time it did not." % again.died,
         )
     lines = [list(value) for _, value in evidence.target.facts("outline")]

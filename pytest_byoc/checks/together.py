@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from .base import FEW, Check, Finding
+from .base import FEW, Check, Finding, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -38,7 +38,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     died, end = evidence.twin.target.died, evidence.twin.target.end
     if died is not None and end is not None:
         yield Finding(
-            "together", "hang" if died == "hung" else "crash", str(end["stage"]), died,
+            "together", outcome_of(died), str(end["stage"]), died,
             "the same graph with other constants, or for another batch: the process died (%s)." % died,
         )
     for executor, arrays in evidence.loader.facts("together_other"):
