@@ -146,8 +146,8 @@ class TargetRecord:
             self.above_smallest += 1
             split = {"case": case, "subgraphs": verdict.regions, "smallest": verdict.smallest}
             self.worst_split = _worse(self.worst_split, split)
-        if verdict.speed and verdict.outcome == PASS:
-            us = {f"{name}_us": round(seconds * 1e6, 3) for name, seconds in verdict.speed.items()}
+        if verdict.outcome == PASS and verdict.speed and min(verdict.speed.values()) > 0:
+            us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
             self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
         for text in verdict.not_checked:
