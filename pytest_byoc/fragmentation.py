@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .graph import Graph
 
 #: Steps of the search after which what has been found counts.
-_STEPS = 4000
+_STEPS = 1000
 
 
 def smallest(graph: Graph, taken: Sequence[bool], found: int) -> int:
