@@ -158,7 +158,7 @@ class Evidence:
     @property
     def merges(self) -> bool:
         """Whether one of the regions holds several patterns, or several operators that are of none."""
-        units = [len(r["composites"]) or len(r["calls"]) for r in self.regions]
+        units = [len(r.get("composites", ())) or len(r["calls"]) for r in self.regions]
         return max(units, default=0) > 1
 
     def smallest(self) -> int:
