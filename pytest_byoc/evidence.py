@@ -13,6 +13,7 @@ import numpy as np
 from reference_kernels import Bounded
 
 from .checks.base import Finding
+from .fragmentation import smallest
 from .graph import Graph
 
 
@@ -34,6 +35,18 @@ class JobReport:
         for m in self.messages:
             if "not_checked" in m:
                 yield m["not_checked"]["check"], m["not_checked"]["reason"]
+
+    def withdraw(self, keys: Sequence[str | None], check: str, reason: str) -> None:
+        """Takes facts back; the check that recorded them counts as not made."""
+        self.messages = [m for m in self.messages if m.get("fact") not in keys]
+        self.messages.append({"not_checked": {"check": check, "reason": reason}})
+
+    def handed(self) -> dict[str, dict[str, Any]]:
+        """What checks have left for their halves in the loader, by check and executor."""
+        found: dict[str, dict[str, Any]] = {}
+        for executor, value in self.facts("handed"):
+            found.setdefault(value["check"], {})[executor] = value["value"]
+        return found
 
     @property
     def turn(self) -> str:
@@ -131,6 +144,14 @@ class Evidence:
     #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
     suspicions: list[str] = field(default_factory=list)
+    #: The graph for a larger batch, and with other constants (see `companions`).
+    larger: Evidence | None = None
+    twin: Evidence | None = None
+    #: Of compiling the graph once more elsewhere, and of loading it without the target's libraries.
+    again: JobReport = field(default_factory=JobReport)
+    bare: JobReport = field(default_factory=JobReport)
+    #: Median seconds of a run, of "target" and "llvm".
+    speed: dict[str, float] = field(default_factory=dict)
 
     @property
     def regions(self) -> list[dict[str, Any]]:
@@ -144,13 +165,25 @@ class Evidence:
         return any(not value["regions"] for _, value in self.target.facts("regions"))
 
     @property
+    def merges(self) -> bool:
+        """Whether one of the regions holds several patterns, or several operators that are of none."""
+        units = [len(r.get("composites", ())) or len(r["calls"]) for r in self.regions]
+        return max(units, default=0) > 1
+
+    def smallest(self) -> int:
+        """The least number of regions that would do. Where it can't be told which of equal nodes are
+        offloaded, the number there is."""
+        taken, found = self.offloaded(), len(self.regions)
+        return smallest(self.graph, taken, found) if taken == self.may_be_offloaded() else found
+
+    @property
     def host_runs_some(self) -> bool:
         """Whether TVM runs operators of the partitioned module itself."""
         return any(value["host_calls"] for _, value in self.target.facts("regions"))
 
     def not_checked(self) -> tuple[str, ...]:
         """Checks that could not be made, each once, with the reason."""
-        found = [*self.target.not_checked(), *self.loader.not_checked()]
+        found = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
 
     def placement(self) -> tuple[int | None, ...]:

@@ -15,6 +15,7 @@ from reference_kernels import FULL, Bounded, Precision
 from . import oracle
 from .checks import CHECKS, Finding, selection
 from .claims import Claims
+from .companions import Companions
 from .declarations import TargetDeclaration
 from .evidence import Evidence, JobReport, compare
 from .generation import data
@@ -59,6 +60,7 @@ class Examiner:
         self.opt_level = 0
         self.precision: Precision = FULL
         self._workers: dict[str, Worker] = {}
+        self._companions: Companions | None = None
         self._verdicts: dict[tuple[str, tuple[str, ...], bool], Verdict] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
@@ -70,15 +72,16 @@ class Examiner:
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
         common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
-        target = self._worker(
-            {
-                **common,
-                "role": "target",
-                "target": self.declaration.for_worker(),
-                "libraries": self.declaration.libraries,
-                "sys_path": self.declaration.sys_path,
-            }
-        )
+        target_config = {
+            **common,
+            "role": "target",
+            "target": self.declaration.for_worker(),
+            "libraries": self.declaration.libraries,
+            "sys_path": self.declaration.sys_path,
+            # The same verdict every time; the check `reproducible` has another one.
+            "env": {"PYTHONHASHSEED": "0"},
+        }
+        target = self._worker(target_config)
         if common["ir"] is None:
             # Which IR the target is for is known once it has been imported.
             common["ir"] = target.ready()["ir"]
@@ -101,6 +104,11 @@ class Examiner:
             loader.stop()
             loader = self._loader(common, said["runtime_libraries"])
         self._workers["loader"] = loader
+        self._companions = Companions(
+            lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
+            (lambda: self._loader(common, [])) if said["runtime_libraries"] else None,
+            self.opt_level, self.precision,
+        )
         self._try_partition()
         runtime_only = loader.ready()["runtime_only"]
         if not runtime_only:
@@ -127,6 +135,8 @@ class Examiner:
         for worker in self._workers.values():
             worker.stop()
         self._workers = {}
+        if self._companions is not None:
+            self._companions.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask_reference(self, job: dict[str, Any]) -> JobReport:
@@ -225,11 +235,15 @@ class Examiner:
         job.setdefault("checks", list(selection.made(chosen=False)))
         job = {**job, "kind": "examine", "graph": graph.to_dict()}
         target, reference = self._workers["target"], self._workers["reference"]
+        companions = self._companions
+        assert companions is not None
         executors = self.executors if executor is None else [executor]
-        target.submit({**job, "folder": str(folder), "executors": executors}, self._limit())
+        job = {**job, "folder": str(folder), "executors": executors}
+        larger = companions.prepare(job, graph)
+        target.submit(job, self._limit())
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], target.wait_for("regions"), JobReport(),
-            deterministic=self.deterministic,
+            deterministic=self.deterministic, larger=larger,
         )
         if evidence.nothing_offloaded:
             # Nothing to judge: the reference would be built for nothing.
@@ -239,6 +253,8 @@ class Examiner:
                 reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
             try:
                 evidence.expected = expected(evidence)
+                if larger is not None:
+                    companions.expect(larger, evidence)
             finally:
                 target.collect()
                 if executor is None:
@@ -246,14 +262,20 @@ class Examiner:
         self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
+            handed = evidence.target.handed()
+            if evidence.target.died is None:
+                companions.compile(target, reference, job, evidence, folder, self._limit())
+                handed["together"] = companions.hand_twin(evidence)
+                companions.load_without_libraries(job, artifacts, evidence, self._limit())
             loader = self._workers["loader"]
-            checks = job["checks"]
-            if evidence.host_runs_some:
-                checks = selection.beside_host(checks)
-            asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts}
+            checks = selection.loaded(job["checks"], evidence.host_runs_some)
+            asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
             loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
+            companions.time(reference, loader, job, evidence, folder / "timed.so")
+        if not evidence.nothing_offloaded:
+            companions.settle(reference, job, evidence)
         if executor is None:
             self._confirm(evidence, job)
             if evidence.loader.died or any(evidence.loader.raised()):
@@ -278,14 +300,15 @@ class Examiner:
         """What the loader makes of LLVM's own artifact: parts of TVM are not in its runtime library."""
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")]
         executor = failed[0] if failed else self.executors[0]
-        self.ask_reference(
+        said = self.ask_reference(
             {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
         )
         if not path.exists():
             return JobReport()
         loader = self._workers["loader"]
-        asked = {"inputs": job["inputs"], "checks": job["checks"], "artifacts": {executor: str(path)}}
-        loader.submit(asked, self._limit())
+        checks = selection.loaded(job["checks"], host_runs_some=True)
+        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": {executor: str(path)}}
+        loader.submit({**asked, "handed": said.handed()}, self._limit())
         return loader.collect()
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
@@ -309,7 +332,8 @@ def decide(evidence: Evidence) -> Verdict:
     findings += _process_findings(evidence)
     for check in CHECKS:
         findings += check.judge(evidence)
-    findings.sort(key=_rank)
+    # Of several runs each may be wrong alike.
+    findings = sorted({(f.identity, f.message): f for f in findings}.values(), key=_rank)
     offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
@@ -318,7 +342,8 @@ def decide(evidence: Evidence) -> Verdict:
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
-        placement, evidence.boundary_bytes(), evidence.not_checked(),
+        placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
+        evidence.speed,
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)
@@ -337,7 +362,8 @@ def _rank(finding: Finding) -> tuple[int, int]:
     """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
     the build; a crash, not what it left undone; what the later checks find, after all of these."""
     own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
-    if finding.stage in ("lower", "partition") or (finding.outcome in (CRASH, HANG) and not own):
+    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.ANEW
+    if partitioning or (finding.outcome in (CRASH, HANG) and not own):
         return 0, own
     return (2, own) if own else (1, 0)
 

@@ -136,6 +136,10 @@ class Graph:
             nodes=tuple(reversed(nodes)),
         )
 
+    def unbound(self) -> Graph:
+        """The same graph with its constants as inputs, behind the others."""
+        return replace(self, inputs=(*self.inputs, *self.constants), constants=())
+
     def to_dict(self) -> Dict[str, Any]:
         def source(s: Source) -> Dict[str, Any]:
             out: Dict[str, Any] = {"name": s.name, "dtype": s.type.dtype, "shape": list(s.type.shape)}

@@ -15,6 +15,7 @@ not-offloaded, never pass; a graph most of whose elements cannot be judged is in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +72,9 @@ class Verdict:
     outcome is a failure. offloaded: for each node of the graph, whether the target runs it; placement:
     in which region (its position, or None). boundary_bytes: what a run passes into regions and out of
     them. notes: what was found out beside, for the report. evidence: everything seen (arrays, printed
-    text …). not_checked: checks that could not be made, with the reason.
+    text …). not_checked: checks that could not be made, with the reason. smallest: the least number of
+    regions that would do (see `fragmentation`). merges: whether a region holds several operators or patterns.
+    speed: median seconds of a run of the "target" and of "llvm", where that was measured.
     """
 
     graph: Graph
@@ -84,6 +87,9 @@ class Verdict:
     placement: tuple[int | None, ...] = ()
     boundary_bytes: int = 0
     not_checked: tuple[str, ...] = ()
+    smallest: int = 0
+    merges: bool = False
+    speed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

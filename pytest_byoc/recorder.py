@@ -78,6 +78,13 @@ class Excused:
         return dict(self.__dict__)
 
 
+def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Of two graphs in more subgraphs than would do, the one with more of them too many."""
+    if known and known["subgraphs"] - known["smallest"] >= other["subgraphs"] - other["smallest"]:
+        return known
+    return other
+
+
 @dataclass
 class TargetRecord:
     """Everything recorded of one target in one IR."""
@@ -111,6 +118,14 @@ class TargetRecord:
     split: int = 0
     #: Bytes that one run of each graph passes into its subgraphs and out of them.
     boundary_bytes: int = 0
+    #: Graphs in more subgraphs than would do, and the one with most of them too many: case, subgraphs, and
+    #: how many would do.
+    above_smallest: int = 0
+    worst_split: dict[str, Any] = field(default_factory=dict)
+    #: Whether a subgraph was seen that holds several operators or patterns.
+    merges: bool = False
+    #: Of chosen graphs, how long a run takes: {case, operators, target_us, llvm_us}.
+    speed: list[dict[str, Any]] = field(default_factory=list)
     #: Cell to check to the number of its failures.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
@@ -129,6 +144,14 @@ class TargetRecord:
         self.by_subgraphs[verdict.regions] += 1
         self.split += verdict.regions > 1 and all(verdict.offloaded)
         self.boundary_bytes += verdict.boundary_bytes
+        self.merges |= verdict.merges
+        if verdict.regions > verdict.smallest > 0:
+            self.above_smallest += 1
+            split = {"case": case, "subgraphs": verdict.regions, "smallest": verdict.smallest}
+            self.worst_split = _worse(self.worst_split, split)
+        if verdict.outcome == PASS and verdict.speed and min(verdict.speed.values()) > 0:
+            us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
+            self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
         self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
         for text in verdict.not_checked:
             if f"check {text}" not in self.not_checked:
@@ -187,6 +210,11 @@ class TargetRecord:
         self.failures[identity] = failure
         return failure, True
 
+    def slower(self) -> list[dict[str, Any]]:
+        """Of the graphs whose speed was measured those in which LLVM is faster, the slowest first."""
+        found = [s for s in self.speed if s["target_us"] > s["llvm_us"]]
+        return sorted(found, key=lambda s: s["llvm_us"] / s["target_us"])
+
     def offload_share(self) -> float:
         """Share of the generated operators that the target runs."""
         generated = sum(c["generated"] for c in self.cells.values())
@@ -221,8 +249,12 @@ class TargetRecord:
                 "graphs_by_subgraphs": {str(k): n for k, n in sorted(self.by_subgraphs.items())},
                 "split": self.split,
                 "boundary_bytes": self.boundary_bytes,
+                "merges": self.merges,
+                "above_smallest": self.above_smallest,
+                "worst": self.worst_split,
             },
             "corpus": self.corpus,
+            "speed": self.speed,
             "onnx": self.onnx,
         }
 
@@ -267,6 +299,11 @@ class TargetRecord:
             self.by_subgraphs[int(subgraphs)] += n
         self.split += fragmentation["split"]
         self.boundary_bytes += fragmentation["boundary_bytes"]
+        self.merges |= fragmentation["merges"]
+        self.above_smallest += fragmentation["above_smallest"]
+        if fragmentation["worst"]:
+            self.worst_split = _worse(self.worst_split, fragmentation["worst"])
+        self.speed += other["speed"]
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
         for text in other["not_checked"]:

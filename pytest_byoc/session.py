@@ -92,7 +92,9 @@ class TargetSession:
         chosen: whether the graph is one of the few on which all checks are made. saved: whether it is one of
         the corpus."""
         quick = self.settings.level.quick and not saved
-        verdict = self.examiner.examine(graph, self._checks(chosen, saved), quick)
+        verdict = self.examiner.examine(
+            graph, self._checks(chosen, saved, alone=len(graph.nodes) == 1 and not saved), quick
+        )
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)
@@ -182,9 +184,9 @@ class TargetSession:
                 found = found or verdict
         return found
 
-    def _checks(self, chosen: bool, saved: bool = False) -> tuple[str, ...]:
+    def _checks(self, chosen: bool, saved: bool = False, alone: bool = False) -> tuple[str, ...]:
         # What was saved may have failed any check.
-        return selection.made(chosen, STANDARD if saved else self.settings.level.name)
+        return selection.made(chosen, STANDARD if saved else self.settings.level.name, alone)
 
     def _chosen(self, case: Case) -> bool:
         self.claimed()

@@ -20,7 +20,7 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
 from pytest_byoc.recorder import Excused, TargetRecord
-from pytest_byoc.report import archive, drawing, html, json_report, schema, view
+from pytest_byoc.report import archive, drawing, html, json_report, schema, terminal, view
 from pytest_byoc.report.failure import MOST_NODES, details, shown
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"
@@ -242,11 +242,39 @@ def test_records_of_processes_add_up() -> None:
     found = one.as_dict()
     assert found["fragmentation"] == {
         "graphs_by_subgraphs": {"0": 2, "1": 2000}, "split": 0, "boundary_bytes": 2 * 48_000,
+        "merges": False, "above_smallest": 0, "worst": {},
     }
     cells = {(c["operator"], c["dtype"]): c for c in found["cells"]}
     assert cells["add", "float32"]["failed_by"] == {"numerics": 2}
     assert found["failures"][0]["count"] == 2 and found["failures"][0]["shown"]["operators"] == 4
     assert view.page(report(one))["targets"][0]["fragmentation"]["per_graph"] == 1.0
+
+
+def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
+    def measured(case: str, regions: int, target: float) -> TargetRecord:
+        record = TargetRecord("mine", "relay", {"tvm": "0.16"})
+        taken, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
+        made = Verdict(chain(4), PASS, (), taken, regions, smallest=1, merges=regions < 4, speed=seconds)
+        record.add(made, case)
+        return record
+
+    records = [measured("few", 2, 1e-6), measured("many", 4, 8e-6)]
+    for one, two in (records, records[::-1]):
+        one.merge(json.loads(json.dumps(two.as_dict())))
+        found = one.as_dict()
+        worst = {"case": "many", "subgraphs": 4, "smallest": 1}
+        assert found["fragmentation"]["worst"] == worst and found["fragmentation"]["merges"]
+        text = "\n".join(line for line, _ in terminal.summary(one))
+        assert "many into 4, where 1 would do" in text
+        assert "most in many (8.0 µs, LLVM 2.0 µs)" in text
+        page = html.render(report(one))
+        assert "many</code> in 4, 1 would do" in page and "4.00" in page
+    # Where none was measured and none is merged, nothing is said of either.
+    alone = measured("alone", 4, 1e-6)
+    alone.speed.clear()
+    text = "\n".join(line for line, _ in terminal.summary(alone))
+    assert "would do" not in text and "speed" not in text
+    assert "merges none" in html.render(report(alone)) and "-speed" not in html.render(report(alone))
 
 
 # --- the command -----------------------------------------------------------------------------------

@@ -37,17 +37,25 @@ class Finding:
         return "/".join((self.check, self.outcome, self.stage, self.kind))
 
 
-#: On which graphs a check is made (see `selection`): on all, or on a chosen few, since it costs more.
+def outcome_of(died: str) -> str:
+    """The outcome of a process that has died, by how it did (`JobReport.died`)."""
+    return "hang" if died == "hung" else "crash"
+
+
+#: On which graphs a check is made (see `selection`): on all; on a chosen few, since it costs more; of these
+#: on those of several operators.
 EVERY = "every graph"
 CHOSEN = "chosen graphs"
+FEW = "chosen graphs of several operators"
 
 
 @dataclass(frozen=True)
 class Check:
     """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees.
-    made: EVERY or CHOSEN. owns: what raises or dies while it is the check's turn is the check's
+    made: EVERY, CHOSEN or FEW. owns: what raises or dies while it is the check's turn is the check's
     finding, and not that of the stage: what it needs of build and run has succeeded before.
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
+    apart: its `reload` is made by a loader of its own, see `companions`.
     """
 
     id: str
@@ -59,3 +67,4 @@ class Check:
     made: str = EVERY
     owns: bool = False
     target_alone: bool = False
+    apart: bool = False

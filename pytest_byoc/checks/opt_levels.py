@@ -24,19 +24,12 @@ def observe(run: TargetRun) -> None:
 
 
 def _at(run: TargetRun, executor: str, level: int) -> None:
-    try:
-        arrays = run.run_at(run.partitioned(), executor, level)
-    except Exception:
-        try:
-            run.run_at(run.lowered_again(), executor, level)
-        except Exception as e:
-            run.not_checked(
-                "TVM's own build fails too at opt_level %d, %s executor (%s)"
-                % (level, executor, type(e).__name__)
-            )
-            return
-        raise
-    run.record("at_level", {"level": level, "arrays": arrays})
+    arrays = run.unless_tvm_fails(
+        lambda module: run.run_at(module, executor, level), run.partitioned(), run.graph, run.constants,
+        "at opt_level %d, %s executor" % (level, executor),
+    )
+    if arrays is not None:
+        run.record("at_level", {"level": level, "arrays": arrays})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

@@ -5,15 +5,25 @@ from __future__ import annotations
 from typing import Iterable, List, Tuple
 
 from . import CHECKS
-from .base import EVERY
+from .base import CHOSEN, EVERY, FEW
+
+#: Not a check: how long a run takes, of the target and of LLVM.
+SPEED = "speed"
 
 
-def made(chosen: bool, level: str = "standard") -> Tuple[str, ...]:
+def made(chosen: bool, level: str = "standard", alone: bool = False) -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
     simplest case of each operator, each structure, the first match of each pattern, what is saved.
-    level: at smoke the dear ones are made on no graph, at full on every one."""
-    everything = level == "full" or (chosen and level == "standard")
-    return tuple(c.id for c in CHECKS if everything or c.made == EVERY)
+    alone: whether it is an operator alone.
+    level: at smoke the dear ones are made on no graph, at full on every one, but for those that compile a
+    graph several times; and there it is measured how fast chosen graphs are."""
+    made_on = {EVERY}
+    if level == "full" or (chosen and level == "standard"):
+        made_on.add(CHOSEN)
+    if chosen and (level == "full" or (level == "standard" and not alone)):
+        made_on.add(FEW)
+    speed = (SPEED,) if chosen and level == "full" else ()
+    return (*(c.id for c in CHECKS if c.made in made_on), *speed)
 
 
 def again(check: str) -> Tuple[str, ...]:
@@ -21,12 +31,15 @@ def again(check: str) -> Tuple[str, ...]:
     return tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check)
 
 
-def beside_host(checks: Iterable[str]) -> List[str]:
-    """Those of the checks that can be made where TVM runs a part of the graph itself."""
-    alone = {c.id for c in CHECKS if c.target_alone}
-    return [check for check in checks if check not in alone]
+def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
+    """Those of the checks that the loader makes. host_runs_some: whether TVM runs a part of the graph itself,
+    beside which some can't be made."""
+    left_out = {c.id for c in CHECKS if c.apart or (host_runs_some and c.target_alone)}
+    return [check for check in checks if check not in left_out]
 
 
+#: Those that partition a graph once more, or another one: what fails there is no cause of anything.
+ANEW = frozenset(("unbound", "batches", "together", "reproducible"))
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
 #: Those of them that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)

@@ -15,6 +15,7 @@ _TARGET = {
     "failed_checks": dict, "notes": dict, "not_checked": list, "patterns": dict, "fragmentation": dict,
     "corpus": dict, "onnx": dict,
 }
+_SPEED = {"case": str, "operators": list, "target_us": (int, float), "llvm_us": (int, float)}
 _MAPPINGS = {
     "outcomes": int, "versions": str, "patterns": str, "corpus": str, "onnx": str, "notes": list,
     "failed_checks": list,
@@ -58,8 +59,9 @@ def _target(target: Any, where: str) -> Iterator[str]:
     yield from missing
     if missing:
         return
-    for name, shape in (("cells", _CELL), ("failures", _FAILURE), ("excused", _EXCUSED)):
-        for i, item in enumerate(target[name]):
+    for name, shape in (("cells", _CELL), ("failures", _FAILURE), ("excused", _EXCUSED), ("speed", _SPEED)):
+        # Of a report of an earlier version some are missing.
+        for i, item in enumerate(target.get(name, [])):
             yield from _fields(item, shape, f"{where}{name}[{i}].")
     for name, kind in _MAPPINGS.items():
         yield from _values(target[name], kind, f"{where}{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,15 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
             f"{record.offload_share():.0%} of the operators generated were offloaded",
             plain,
         )
+    if record.above_smallest and record.merges:
+        w = record.worst_split
+        yield (
+            f"{record.above_smallest} graphs are cut into more subgraphs than they need: "
+            f"{w['case']} into {w['subgraphs']}, where {w['smallest']} would do",
+            plain,
+        )
+    if record.speed:
+        yield _speed(record), plain
     yield from _not_offloaded(record)
     if any(not result.startswith("left out") for result in record.onnx.values()):
         yield from _onnx(record)
@@ -169,6 +179,20 @@ def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     if fixed:
         yield "these failed before and pass now, so they were removed:", {"green": True}
         yield from _wrapped(fixed)
+
+
+def _speed(record: TargetRecord) -> str:
+    """How fast the target is, beside LLVM, in one line."""
+    ratio = statistics.median(s["target_us"] / s["llvm_us"] for s in record.speed)
+    text = f"speed of {len(record.speed)} graphs: {ratio:.2f} times LLVM's time in the median"
+    slower = record.slower()
+    if slower:
+        s = slower[0]
+        text += (
+            f"; slower than LLVM in {len(slower)}, most in {s['case']} "
+            f"({s['target_us']:.1f} µs, LLVM {s['llvm_us']:.1f} µs)"
+        )
+    return text
 
 
 def _onnx(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -181,6 +181,7 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
             s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is " for n in unmatched))
         ],
         "fragmentation": _fragmentation(t),
+        "speed": _speed(t.get("speed", [])),
         "notes": [
             {"text": text, "items": notes[:_LISTED], "more": max(len(notes) - _LISTED, 0)}
             for text, notes in ((text, t["notes"].get(o, [])) for o, text in _NOTES.items())
@@ -336,7 +337,7 @@ def _numbers(details: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "distance", f"{distance:.4g}{times}", ""
 
 
-# --- fragmentation, ONNX -------------------------------------------------------------------------
+# --- fragmentation, speed, ONNX -------------------------------------------------------------------------
 
 
 def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -350,9 +351,23 @@ def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
         "graphs": graphs, "subgraphs": t["subgraphs"], "per_graph": t["subgraphs"] / graphs,
         "operators": operators / t["subgraphs"] if t["subgraphs"] else 0.0,
         "split": found["split"],
+        "merges": found.get("merges", True), "above": found.get("above_smallest", 0),
+        "worst": found.get("worst"),
         "bytes": found["boundary_bytes"], "bytes_per_graph": found["boundary_bytes"] / graphs,
         "bars": [{"subgraphs": k, "graphs": n, "share": 100 * n / most} for k, n in sorted(by.items())],
     }
+
+
+def _speed(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Times of target and LLVM, those first in which the target is slowest beside it."""
+    rows = [
+        {
+            "case": s["case"], "target": f"{s['target_us']:.1f}", "llvm": f"{s['llvm_us']:.1f}",
+            "ratio": s["target_us"] / s["llvm_us"] if s["llvm_us"] else 0.0,
+        }
+        for s in measured
+    ]
+    return sorted(rows, key=lambda row: -row["ratio"])
 
 
 def _onnx(results: Mapping[str, str]) -> dict[str, Any] | None:

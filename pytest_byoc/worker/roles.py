@@ -15,6 +15,8 @@ from .server import Failure, Reporter, describe_exception
 
 IRS = ("relay", "relax")
 _M_PERTURB = -6
+#: How often it is measured how long a run takes.
+_REPEATS = 7
 
 
 def ir_module(name: str) -> Any:
@@ -253,6 +255,9 @@ class LoaderRole(Role):
         self.description = {"runtime_only": bool(_runtime_only(tvm))}
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        if "time" in job:
+            self._time(job, reporter)
+            return
         poison_allocations()
         run = LoaderRun(self._ir, job, reporter)
         for check in CHECKS:
@@ -264,6 +269,19 @@ class LoaderRole(Role):
             except Exception as e:
                 run.failed(e)
         reporter.leaves_normally = run.leaves_normally
+
+
+    def _time(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        """Seconds of a run of each of several artifacts, some times each, in turn: what else the machine does
+        meanwhile meets all of them."""
+        reporter.stage("load")
+        loaded = {name: self._ir.load(path, job["executor"]) for name, path in job["time"].items()}
+        reporter.stage("time")
+        seconds: Dict[str, List[float]] = {name: [] for name in loaded}
+        for _ in range(_REPEATS):
+            for name, executable in loaded.items():
+                seconds[name].append(executable.seconds(job["inputs"][0]))
+        reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
 
 
 def _runtime_only(tvm: Any) -> bool:

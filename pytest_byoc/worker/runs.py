@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -18,6 +18,14 @@ from .compiling import Compiler
 from .server import Reporter, describe_exception
 
 Arrays = Mapping[str, np.ndarray]
+
+
+class Larger(NamedTuple):
+    """The graph for a larger batch, its constants, a set of inputs."""
+
+    graph: Graph
+    constants: Arrays
+    inputs: Arrays
 
 
 class _Run:
@@ -47,6 +55,10 @@ class _Run:
     def record(self, key: str, value: Any) -> None:
         """Sends a fact to the check's host half, at once: a later crash can't lose it."""
         self._reporter.send({"fact": key, "executor": self._executor, "value": value})
+
+    def hand(self, value: Any) -> None:
+        """Leaves something, a path say, for the half of the check that the loader makes."""
+        self.record("handed", {"check": self._check, "value": value})
 
     def failed(self, error: BaseException) -> None:
         """Reports an exception; the same one only once."""
@@ -82,6 +94,7 @@ class ReferenceRun(_Run):
         self.graph = graph
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
+        self._checks: List[str] = job.get("checks", [])
         #: Path the artifact is to be written to, if at all.
         self._export: str = job.get("export", "")
 
@@ -98,6 +111,18 @@ class ReferenceRun(_Run):
         if self._export:
             self.stage("export")
             executable.export(self._export, {})
+            self._hand_over(executable)
+
+    def _hand_over(self, executable: Any) -> None:
+        """What the target worker's checks would leave for the loader's, of LLVM's own artifact."""
+        if "archive" in self._checks:
+            self._check = "archive"
+            # TVM unpacks it into a folder of its name without the ending.
+            executable.export(self._export + "_archive.tar", {})
+            self.hand(self._export + "_archive.tar")
+        if "params" in self._checks and executable.has_parts:
+            self._check = "params"
+            self.hand(executable.export_parts(self._export, {}))
 
 
 class TargetRun(_Run):
@@ -110,11 +135,16 @@ class TargetRun(_Run):
         self.graph = graph
         self.target = target
         self.executors: List[str] = job.get("executors") or ir.executors()[0]
-        self._constants: Arrays = job["constants"]
+        self.constants: Arrays = job["constants"]
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Optional[Compiler] = None
+        given = job.get("larger")
+        #: None where the graph has no batch.
+        self.larger = (
+            Larger(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
+        )
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -134,7 +164,7 @@ class TargetRun(_Run):
 
         def make() -> Any:
             self.stage("lower")
-            module, self._signatures = self.ir.lower(self.graph, self._constants)
+            module, self._signatures = self.ir.lower(self.graph, self.constants)
             return module
 
         return self._once(("lower",), make)
@@ -155,12 +185,31 @@ class TargetRun(_Run):
 
     def lowered_again(self) -> Any:
         """The graph as another IRModule, which shares nothing with the first."""
-        return self.ir.lower(self.graph, self._constants)[0]
+        return self.ir.lower(self.graph, self.constants)[0]
+
+    def partitioned_other(self, graph: Graph, constants: Arrays) -> Any:
+        """What the vendor's partition function makes of another graph."""
+        self.stage("lower")
+        return self.partition(self.ir.lower(graph, constants)[0])
 
     def partition(self, module: Any) -> Any:
         """What the vendor's partition function makes of a module."""
         self.stage("partition")
         return self.ir.check_partitioned(self.target.partition(module))
+
+    def unbound(self) -> Any:
+        """What the vendor's partition function makes of the graph with its constants as inputs; None, the
+        check being recorded as not made, where TVM has no such graph."""
+
+        def make() -> Any:
+            try:
+                module = self.ir.lower(self.graph.unbound(), {})[0]
+            except Exception as e:
+                self.not_checked("TVM takes these constants as constants only (%s)" % type(e).__name__)
+                return None
+            return self.partition(module)
+
+        return self._once(("unbound",), make)
 
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
@@ -178,16 +227,43 @@ class TargetRun(_Run):
         self.stage("run")
         return runnable.run(self.inputs[which])
 
-    def run_at(self, module: Any, executor: str, level: int) -> List[np.ndarray]:
+    def run_at(
+        self, module: Any, executor: str, level: int, inputs: Optional[Arrays] = None
+    ) -> List[np.ndarray]:
         """Outputs of a module, built at an opt_level of the check's own choice."""
         self.stage("build")
         executable = self.ir.build(module, executor, level)
         if executable.needs_export():
-            self._exports += 1
-            executable = self._loaded(self._write(executable, "level_%d.so" % self._exports), executor)
+            executable = self._loaded(self._write(executable, self._another_name()), executor)
         self.stage("run")
-        outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
+        outputs: List[np.ndarray] = executable.run(self.inputs[0] if inputs is None else inputs)[0]
         return outputs
+
+    def write(self, module: Any, executor: str) -> str:
+        """Path of the shared library that another module was built and exported to."""
+        self.stage("build")
+        return self._write(self.ir.build(module, executor, self.target.opt_level), self._another_name())
+
+    def _another_name(self) -> str:
+        self._exports += 1
+        return "another_%d.so" % self._exports
+
+    def unless_tvm_fails(
+        self, make: Callable[[Any], Any], module: Any, graph: Graph, constants: Arrays, what: str
+    ) -> Any:
+        """make(module), the module being what the target has partitioned of the graph. None, the check being
+        recorded as not made, where TVM's own build of the graph fails at it too."""
+        try:
+            return make(module)
+        except Exception:
+            stage = self._reporter.stage_name
+            try:
+                make(self.ir.lower(graph, constants)[0])
+            except Exception as e:
+                self.not_checked("TVM's own build fails too %s (%s)" % (what, type(e).__name__))
+                return None
+            self.stage(stage)
+            raise
 
     def runnable(self, executor: str) -> Any:
         """What is run in this process: the executable itself, or, where it holds C source, the
@@ -209,6 +285,14 @@ class TargetRun(_Run):
         """The first run with the first inputs, on memory nothing has run in before."""
         return self._once(("run", executor), lambda: self.run(executor, 0))
 
+    def export_as(self, executor: str, name: str) -> str:
+        """Path of a file of that name the executable was written to, once more."""
+        return self._write(self.executable(executor), name)
+
+    def in_folder(self, name: str) -> str:
+        """Path of a file beside the artifacts."""
+        return os.path.join(self._folder, name)
+
     def export(self, executor: str) -> str:
         """Path of the shared library the executable was written to."""
 
@@ -218,9 +302,9 @@ class TargetRun(_Run):
         return self._once(("export", executor), make)
 
     def _write(self, executable: Any, name: str) -> str:
-        """Path of the shared library."""
+        """Path of the file."""
         self.stage("export")
-        path = os.path.join(self._folder, name)
+        path = self.in_folder(name)
         self._compiler = self._compiler or Compiler(self._folder)
         executable.export(path, self._compiler.options(path, self.target.export_options))
         return path
@@ -236,11 +320,16 @@ class LoaderRun(_Run):
         #: Whether the process is to run its exit handlers when all is done.
         self.leaves_normally = False
         self._first: Dict[str, List[np.ndarray]] = {}
+        self._handed: Mapping[str, Mapping[str, Any]] = job.get("handed", {})
 
     @property
     def loadable(self) -> List[str]:
         """Executors whose artifact has been loaded and run."""
         return list(self._first)
+
+    def handed(self, executor: str) -> Any:
+        """What the check's half in the target worker has left for this one (`hand`), or None."""
+        return self._handed.get(self._check, {}).get(executor)
 
     def first(self, executor: str) -> List[np.ndarray]:
         """What the artifact returned for the first inputs."""

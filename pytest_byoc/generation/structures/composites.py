@@ -105,6 +105,15 @@ def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def large_weight(b: Builder, v: Vocabulary) -> Graph:
+    """A weight of 80 KiB: in the artifact it is the larger part (class 50)."""
+    if "nn.dense" in v.claimed:
+        return b.graph(b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160))
+    type_ = TensorType((160, 128), "float32")
+    return b.graph(b.node(v.binary, (b.input(type_), b.constant(type_, 0.5, 2.0)), {})[0])
+
+
+@structure
 def dense_residual(b: Builder, v: Vocabulary) -> Graph:
     """Adding the input where the pattern has its bias (classes 10, 16)."""
     need(v, "nn.dense", "add")

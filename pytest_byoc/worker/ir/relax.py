@@ -14,8 +14,11 @@ from ...operators import OPERATORS
 from .. import dlpack
 from ..server import Failure, NotAModule
 from . import relax_modules as modules
+from .relay_modules import headers_in
 
 NAME = "relax"
+#: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
+CONSTANTS_KEPT = 1
 REMEDY = (
     "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
     "or point --byoc-python at an interpreter that has such a TVM"
@@ -55,6 +58,11 @@ def executors() -> Tuple[List[str], List[str]]:
 def import_runtime() -> None:
     """Imports what runs artifacts, once for all children."""
     from tvm.runtime import vm  # noqa: F401
+
+
+def lacks_aot() -> Optional[str]:
+    """None: Relax has no AOT executor."""
+    return None
 
 
 # --- names TVM knows -------------------------------------------------------------------------
@@ -312,6 +320,17 @@ def load(path: str, executor: str) -> Executable:
     return Executable(tvm.runtime.load_module(path))
 
 
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    import tvm
+    import tvm_ffi
+
+    ffi = tvm_ffi.libinfo
+    folders = [tvm.libinfo.find_include_path(), ffi.find_include_path(), ffi.find_dlpack_include_path()]
+    with headers_in([f for found in folders for f in ([found] if isinstance(found, str) else found)]):
+        return load(path, executor)
+
+
 def _holds_source(module: Any) -> bool:
     return module.kind in ("c", "cc", "cpp") or any(_holds_source(m) for m in module.imports)
 
@@ -321,6 +340,8 @@ class Executable:
 
     #: Whether it reads an input where it lies, and does not copy it first.
     takes_views = True
+    #: Constants are in the library.
+    has_parts = False
 
     def __init__(self, executable: Any) -> None:
         self._executable = executable
@@ -350,6 +371,15 @@ class Executable:
         outputs = [f.numpy() for f in fields]
         modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
         return outputs, modified
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
+        import tvm
+
+        if self._vm is None:
+            self.run(inputs)
+        evaluator = self._vm.time_evaluator("main", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator(*[tvm.runtime.tensor(a) for a in inputs.values()]).mean)
 
     def needs_export(self) -> bool:
         """Whether it holds C source, which runs only once it is compiled into a library."""

@@ -160,6 +160,20 @@ def ill_formed(module: Any) -> str:
     return "" if check(module) else "the module"
 
 
+def outline(module: Any) -> List[str]:
+    """The module as text, function by function in the order of their names, without constants' elements."""
+    from tvm import relax
+
+    lines: List[str] = []
+    for var, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        lines.append(str(var.name_hint))
+        if isinstance(function, relax.Function):
+            lines += _text(function).splitlines()
+            if function.attrs is not None:
+                lines += ["%s = %s" % (k, function.attrs[k]) for k in sorted(function.attrs.keys())]
+    return lines
+
+
 def through_json(module: Any) -> Tuple[Any, bool]:
     """The module saved as JSON and read back, and whether it is structurally the same."""
     import tvm

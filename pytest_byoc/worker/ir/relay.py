@@ -1,8 +1,9 @@
 """Relay: TVM 0.9 to 0.19.
 
-An IR file offers: NAME, modules, versions(), check_available(), executors(), known_targets(),
-import_runtime(), known_partition(name), pattern_table(name), match_alone(), arguments(), lower(),
-partition_facts(), build(), load(), and Executable objects with run(), export().
+An IR file offers: NAME, CONSTANTS_KEPT, modules, versions(), check_available(), executors(),
+import_runtime(), known_targets(), known_partition(name), pattern_table(name), match_alone(), arguments(),
+lower(), partition_facts(), build(), load(), load_archive(), lacks_aot(), and Executable objects with run(),
+export().
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...checks.outputs_written import POISON_BYTE
 from ...graph import Graph
 from ...operators import OPERATORS
-from .. import dlpack
-from ..protocol import Bfloat16, dtype_name
 from ..server import Failure, NotAModule
 from . import relay_modules as modules
+from .relay_executables import AotExecutable, Executable, GraphExecutable, VMExecutable, tensor
+from .relay_executables import load_parts as load_parts
 
 NAME = "relay"
+#: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
+CONSTANTS_KEPT = 0
 REMEDY = (
     "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
     "or point --byoc-python at an interpreter that has such a TVM"
@@ -72,6 +74,19 @@ def import_runtime() -> None:
         from tvm.runtime.vm import VirtualMachine  # noqa: F401
     except ImportError:  # `executors` says so
         pass
+
+
+def lacks_aot() -> Optional[str]:
+    """Why this TVM has no AOT executor of its own runtime, in words; "" where it has one."""
+    import tvm
+
+    try:
+        from tvm.relay.backend import Executor, Runtime  # noqa: F401
+        from tvm.runtime.executor import AotModule  # noqa: F401
+    except ImportError as e:
+        return "this TVM has no AOT executor (%s)" % e
+    name = "tvm.aot_executor_factory.create"
+    return "" if tvm.get_global_func(name, True) else "this TVM's library has no " + name
 
 
 def host_target() -> str:
@@ -188,7 +203,7 @@ def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[
         values[s.name] = relay.var(s.name, shape=s.type.shape, dtype=s.type.dtype)
         params.append(values[s.name])
     for s in graph.constants:
-        values[s.name] = relay.const(_tensor(constants[s.name]))
+        values[s.name] = relay.const(tensor(constants[s.name]))
     signatures = []
     for node in graph.nodes:
         lowering = OPERATORS[node.op].relay
@@ -321,9 +336,20 @@ def build(module: Any, executor: str, opt_level: int) -> Executable:
     # cannot plan the memory of one that it fuses with nothing.
     required = ["FoldConstant"] if _quantized(module) else []
     with tvm.transform.PassContext(opt_level=opt_level, required_pass=required):
+        if executor == "aot":
+            return _build_aot(module)
         if executor == "graph":
             return GraphExecutable(relay.build(module, target=host_target()))
         return VMExecutable(relay.vm.compile(module, target=host_target()))
+
+
+def _build_aot(module: Any) -> Executable:
+    from tvm import relay
+    from tvm.relay.backend import Executor, Runtime
+
+    options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
+    executor, runtime = Executor("aot", options), Runtime("cpp")
+    return AotExecutable(relay.build(module, target=host_target(), executor=executor, runtime=runtime))
 
 
 def load(path: str, executor: str) -> Executable:
@@ -331,142 +357,12 @@ def load(path: str, executor: str) -> Executable:
     import tvm
 
     library = tvm.runtime.load_module(path)
-    return GraphExecutable(library) if executor == "graph" else VMExecutable(library)
+    return {"graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable}[executor](library)
 
 
-class Executable:
-    """A compiled module."""
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    from tvm._ffi.libinfo import find_include_path
 
-    #: Whether it reads an input where it lies, and does not copy it first.
-    takes_views = True
-
-    def fresh(self) -> Executable:
-        """Another executor of the same library."""
-        raise NotImplementedError
-
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
-        raise NotImplementedError
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were."""
-        raise NotImplementedError
-
-    def needs_export(self) -> bool:
-        """Whether it holds C source, which runs only once it is compiled into a library."""
-        raise NotImplementedError
-
-    def export(self, path: str, options: Mapping[str, Any]) -> None:
-        """Writes a shared library, `options` being passed to `export_library`."""
-        raise NotImplementedError
-
-
-def _holds_source(module: Any) -> bool:
-    return module.type_key in ("c", "cc", "cpp") or any(
-        _holds_source(m) for m in module.imported_modules
-    )
-
-
-def _tensor(array: np.ndarray) -> Any:
-    """TVM's tensor of an array."""
-    import tvm
-
-    if dtype_name(array) != "bfloat16":
-        return tvm.nd.array(array)
-    return tvm.nd.empty(array.shape, "bfloat16").copyfrom(np.asarray(array).view(np.uint16))
-
-
-def _array(tensor: Any) -> np.ndarray:
-    found: np.ndarray = tensor.numpy()
-    # TVM hands out the bits.
-    return found.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else found
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.tobytes() == b.tobytes()
-
-
-class GraphExecutable(Executable):
-    takes_views = False
-
-    def __init__(self, library: Any) -> None:
-        self._library = library
-        self._module: Any = None
-
-    def fresh(self) -> Executable:
-        return GraphExecutable(self._library)
-
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
-        self.run(inputs)
-        g = self._module
-        found = [g.get_input(name) for name in inputs]
-        return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        import tvm
-        from tvm.contrib import graph_executor
-
-        if self._module is None:
-            self._module = graph_executor.GraphModule(self._library["default"](tvm.cpu()))
-        g = self._module
-        # Output buffers first: an output may be an input.
-        for i in range(g.get_num_outputs()):
-            out = g.get_output(i)
-            dtype = np.dtype("uint16" if out.dtype == "bfloat16" else out.dtype)
-            raw = np.full(int(np.prod(out.shape)) * dtype.itemsize, POISON_BYTE, np.uint8)
-            out.copyfrom(raw.view(dtype).reshape(out.shape))
-        for name, value in inputs.items():
-            g.set_input(name, _tensor(value))
-        g.run()
-        outputs = [_array(g.get_output(i)) for i in range(g.get_num_outputs())]
-        modified = []
-        for name, value in inputs.items():
-            after = g.get_input(name)
-            if after is not None and not _same(after.numpy(), value):
-                modified.append(name)
-        return outputs, modified
-
-    def needs_export(self) -> bool:
-        return _holds_source(self._library.module if hasattr(self._library, "module") else self._library)
-
-    def export(self, path: str, options: Mapping[str, Any]) -> None:
-        # Relay appends to the caller's list of addons: hand it a copy.
-        self._library.export_library(
-            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
-
-
-class VMExecutable(Executable):
-    def __init__(self, executable: Any) -> None:
-        self._executable = executable
-        self._vm: Any = None
-
-    def fresh(self) -> Executable:
-        return VMExecutable(self._executable)
-
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
-        import tvm
-        from tvm.runtime.vm import VirtualMachine
-
-        if self._vm is None:
-            self._vm = VirtualMachine(self._executable, tvm.cpu())
-        if viewed:
-            tensors = [tvm.nd.from_dlpack(dlpack.view(a).__dlpack__()) for a in inputs.values()]
-        else:
-            tensors = [_tensor(a) for a in inputs.values()]
-        result = self._vm.invoke("main", *tensors)
-        return tensors, [result] if isinstance(result, tvm.nd.NDArray) else list(result)
-
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        tensors, fields = self.hold(inputs)
-        outputs = [_array(f) for f in fields]
-        modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
-        return outputs, modified
-
-    def needs_export(self) -> bool:
-        return _holds_source(self._executable.mod)
-
-    def export(self, path: str, options: Mapping[str, Any]) -> None:
-        self._executable.mod.export_library(
-            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
+    with modules.headers_in(find_include_path()):
+        return load(path, executor)

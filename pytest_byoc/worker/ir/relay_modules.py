@@ -6,7 +6,9 @@ through_json(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import os
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 #: A function that is no target's business, and a region of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
@@ -15,6 +17,20 @@ BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
 def _attr(function: Any, key: str) -> str:
     attrs = function.attrs
     return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
+
+
+@contextmanager
+def headers_in(folders: Sequence[str]) -> Iterator[None]:
+    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
+    before = os.environ.get("CPATH")
+    os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CPATH"]
+        else:
+            os.environ["CPATH"] = before
 
 
 def inline_back(module: Any) -> Any:
@@ -145,6 +161,22 @@ def ill_formed(module: Any) -> str:
         if isinstance(function, relay.Function) and not relay.analysis.well_formed(function):
             return str(var.name_hint)
     return ""
+
+
+def outline(module: Any) -> List[str]:
+    """The module as text, function by function in the order of their names, without constants' elements."""
+    import tvm
+    from tvm import relay
+
+    lines: List[str] = []
+    for var, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        lines.append(str(var.name_hint))
+        if isinstance(function, relay.Function):
+            text = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext(False)
+            lines += text.splitlines()
+            attrs = function.attrs or {}
+            lines += ["%s = %s" % (k, attrs[k]) for k in sorted(attrs.keys())]
+    return lines
 
 
 def through_json(module: Any) -> Tuple[Any, bool]:

@@ -1,0 +1,76 @@
+"""The partitioned module, built ahead of time, does what it does under the other executors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterator
+
+from .base import FEW, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun, TargetRun
+
+EXECUTOR = "aot"
+
+
+def observe(run: TargetRun) -> None:
+    lacks = run.ir.lacks_aot()
+    if lacks is None:
+        return
+    if lacks:
+        run.not_checked(lacks)
+        return
+    # Raises again, and is told once, where another executor fails.
+    run.first_run(run.executors[0])
+    with run.using(EXECUTOR):
+        made = run.unless_tvm_fails(
+            lambda module: _run(run, module), run.partitioned(), run.graph, run.constants, "by AOT"
+        )
+        if made is not None:
+            run.hand(made["path"])
+            for which, arrays in enumerate(made["outputs"]):
+                run.record("aot", {"set": which, "arrays": arrays})
+
+
+def _run(run: TargetRun, module: Any) -> Dict[str, Any]:
+    path = run.write(module, EXECUTOR)
+    run.stage("load")
+    executable = run.ir.load(path, EXECUTOR)
+    run.stage("run")
+    return {"path": path, "outputs": [executable.run(inputs)[0] for inputs in run.inputs]}
+
+
+def reload(run: LoaderRun) -> None:
+    path = run.handed(EXECUTOR)
+    if path is None:
+        return
+    with run.using(EXECUTOR):
+        run.stage("load")
+        executable = run.ir.load(path, EXECUTOR)
+        run.stage("run")
+        run.record("aot", executable.run(run.inputs[0])[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    first = None
+    for _, value in evidence.target.facts("aot"):
+        first = value["arrays"] if value["set"] == 0 else first
+        yield from evidence.compare("aot", "wrong-value", value["set"], value["arrays"], "built by AOT")
+    for _, arrays in evidence.loader.facts("aot"):
+        if first is not None:
+            what = "AOT's artifact, loaded in a fresh process"
+            yield from evidence.same_bits("aot", "load", "differs", first, arrays, what)
+
+
+CHECK = Check(
+    id="aot",
+    rule="Built by Relay's AOT executor (packed interface, TVM's C++ runtime, linked parameters): two sets "
+    "of inputs are inside their bound, and the artifact loaded in another process repeats the first bit by "
+    "bit.",
+    why="What only one executor passes: shapes, type codes, several outputs (bug classes 25, 39).",
+    observe=observe,
+    reload=reload,
+    judge=judge,
+    made=FEW,
+    owns=True,
+)

@@ -1,0 +1,54 @@
+"""The artifact, exported as .tar and compiled where it is loaded, does the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    if run.target.export_options:
+        run.not_checked("the target's export_options are made for a shared library")
+        return
+    for executor in run.executors:
+        with run.using(executor):
+            # Raises again, and is told once, where the shared library fails.
+            run.first_run(executor)
+            run.export(executor)
+            run.hand(run.export_as(executor, "archive_%s.tar" % executor))
+
+
+def reload(run: LoaderRun) -> None:
+    for executor in run.loadable:
+        path = run.handed(executor)
+        if path is None:
+            continue
+        with run.using(executor):
+            run.stage("load")
+            executable = run.ir.load_archive(path, executor)
+            run.stage("run")
+            run.record("from_archive", executable.run(run.inputs[0])[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    yield from evidence.repeats(
+        "archive", "load", "differs", evidence.loader.facts("from_archive"),
+        "the artifact exported as .tar, compiled and loaded in a fresh process (%s executor)",
+    )
+
+
+CHECK = Check(
+    id="archive",
+    rule="Exported as .tar, compiled and loaded by load_module in another process: equal bit by bit.",
+    why="Generated source that compiles beside its compiler only (bug classes 12, 27, 37).",
+    observe=observe,
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

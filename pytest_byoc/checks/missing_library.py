@@ -1,0 +1,50 @@
+"""An artifact whose libraries are missing says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding, outcome_of
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    """An exception is what is hoped for; that nothing of the kind happens shows that nothing is missing."""
+    for executor, path in run.artifacts.items():
+        try:
+            run.stage("load")
+            executable = run.ir.load(path, executor)
+            run.stage("run")
+            executable.run(run.inputs[0])
+        except Exception as e:
+            run.record("without_libraries", type(e).__name__)
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    died = evidence.bare.died
+    if died is None or evidence.bare.end is None:
+        return
+    stage = str(evidence.bare.end["stage"])
+    yield Finding(
+        "missing-library", outcome_of(died), stage, died,
+        "without the target's libraries the process ends in the stage %s (%s), where an error is expected. "
+        "Undefined functions are looked for when they are first called, and the process ends if there are "
+        "none: link the artifact with its libraries, or with -Wl,-z,now." % (stage, died),
+        {"printed": evidence.bare.end["printed"]},
+    )
+
+
+CHECK = Check(
+    id="missing-library",
+    rule="Loaded where the libraries that the target declares are missing, the artifact gives an error; the "
+    "process lives on.",
+    why="Undefined functions that end the process when they are called (bug classes 37, 47).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+    apart=True,
+)

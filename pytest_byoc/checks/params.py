@@ -1,0 +1,54 @@
+"""Library, graph and parameters, saved as three files, do the same as one artifact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        with run.using(executor):
+            run.first_run(executor)
+            executable = run.executable(executor)
+            if executable.has_parts:
+                run.stage("export")
+                options = run.target.export_options
+                run.hand(executable.export_parts(run.in_folder("parts_%s" % executor), options))
+
+
+def reload(run: LoaderRun) -> None:
+    for executor in run.loadable:
+        parts = run.handed(executor)
+        if parts is None:
+            continue
+        with run.using(executor):
+            run.stage("load")
+            executable = run.ir.load_parts(parts)
+            run.stage("run")
+            run.record("from_parts", executable.run(run.inputs[0])[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    yield from evidence.repeats(
+        "params", "load", "differs", evidence.loader.facts("from_parts"),
+        "library, graph JSON and parameters, saved apart and loaded in a fresh process (%s executor)",
+    )
+
+
+CHECK = Check(
+    id="params",
+    rule="Library, graph JSON and save_param_dict's bytes, each a file, loaded in another process: equal bit "
+    "by bit (Relay's graph executor; Relax keeps constants in the library).",
+    why="Constants and loaders that are in the factory's artifact alone (bug classes 26, 27).",
+    observe=observe,
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,66 @@
+"""Compiling a graph once more, in another process, gives the same."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Iterator, List
+
+from .base import FEW, Check, Finding, outcome_of
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    run.record("outline", run.ir.modules.outline(run.partitioned()))
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    again = evidence.again
+    for message in again.raised():
+        if not any(m["stage"] == message["stage"] for m in evidence.target.raised()):
+            yield Finding(
+                "reproducible", "error", message["stage"], message["raised"]["type"],
+                "compiled once more in another process: %s raised %s, the first time it did not: %s"
+                % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
+                {"exception": message["raised"], "executor": message.get("executor")},
+            )
+    if again.died and not evidence.target.died and again.end is not None:
+        yield Finding(
+            "reproducible", outcome_of(again.died), str(again.end["stage"]), again.died,
+            "compiled once more, the process died (%s); the first time it did not." % again.died,
+        )
+    lines = [list(value) for _, value in evidence.target.facts("outline")]
+    others = [list(value) for _, value in again.facts("outline")]
+    if evidence.deterministic and lines and others and lines[0] != others[0]:
+        yield _difference(lines[0], others[0])
+    yield from evidence.repeats(
+        "reproducible", "run", "differs",
+        ((executor, value["arrays"]) for executor, value in again.facts("outputs")),
+        "the graph compiled once more in another process (%s executor)",
+    )
+
+
+def _difference(first: List[Any], second: List[Any]) -> Finding:
+    at, (a, b) = next(
+        (i, pair) for i, pair in enumerate(zip_longest(first, second, fillvalue="")) if pair[0] != pair[1]
+    )
+    return Finding(
+        "reproducible", "error", "partition", "structure",
+        "partitioned once more in another process, with another PYTHONHASHSEED, the module is another one. "
+        "The first difference is in line %d: %r, and then %r." % (at + 1, str(a)[:200], str(b)[:200]),
+        {"line": at + 1},
+    )
+
+
+CHECK = Check(
+    id="reproducible",
+    rule="Compiled in another process, with another PYTHONHASHSEED: the same functions, calls and symbols in "
+    "the partitioned module, and the same results bit by bit.",
+    why="What depends on the order of a set or on an address (bug class 56).",
+    observe=observe,
+    judge=judge,
+    made=FEW,
+    owns=True,
+)

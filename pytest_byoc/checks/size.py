@@ -1,0 +1,69 @@
+"""The artifact holds its weights once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+#: Bytes of constants below which the artifact's other parts hide them.
+LEAST = 1 << 16
+#: How much of them the artifact may hold, bytes it may be larger by besides: of the two libraries
+#: compared each has four segments, each of whole pages of 4096 bytes.
+FACTOR = 1.5
+PAGES = 4 * 4096
+
+
+def observe(run: TargetRun) -> None:
+    weights = sum(a.nbytes for a in run.constants.values())
+    if weights < LEAST:
+        return
+    partitioned = run.unbound()
+    for executor in run.executors:
+        with run.using(executor):
+            found = os.path.getsize(run.export(executor))
+            if partitioned is None:
+                continue
+            try:
+                without = os.path.getsize(run.write(partitioned, executor))
+            except Exception as e:
+                run.not_checked(
+                    "with its weights as inputs the graph is not built (%s): nothing to compare to"
+                    % type(e).__name__
+                )
+                continue
+            sizes = {"weights": weights, "found": found, "without": without}
+            run.record("size", dict(sizes, kept_by_tvm=run.ir.CONSTANTS_KEPT))
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.target.facts("size"):
+        limit = value["without"] + (FACTOR + value["kept_by_tvm"]) * value["weights"] + PAGES
+        if value["found"] > limit:
+            yield Finding(
+                "size", "error", "export", "too-large",
+                "the artifact (%s executor) has %d bytes, of which %d are those of the same graph with its "
+                "weights as inputs. The weights have %d: %.2f times of them is in it (%d by TVM itself)."
+                % (
+                    executor, value["found"], value["without"], value["weights"],
+                    (value["found"] - value["without"]) / value["weights"], value["kept_by_tvm"],
+                ),
+                dict(value, executor=executor, limit=limit),
+            )
+
+
+CHECK = Check(
+    id="size",
+    rule="The artifact of a graph with 64 KiB of constants or more is no larger than that of the graph with "
+    "these as inputs, 1.5 times the constants (2.5 in Relax, which keeps a copy itself), and 16 KiB.",
+    why="Weights stored by the codegen and by TVM (bug class 50).",
+    observe=observe,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

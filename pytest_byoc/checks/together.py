@@ -1,0 +1,66 @@
+"""Artifacts of two models in one process leave each other alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from .base import FEW, Check, Finding, outcome_of
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+
+def reload(run: LoaderRun) -> None:
+    for executor in run.loadable:
+        other = run.handed(executor)
+        if other is None:
+            continue
+        with run.using(executor):
+            run.stage("load")
+            first, second = run.load(executor), run.ir.load(other["path"], executor)
+            run.stage("run")
+            for _ in range(2):
+                run.record("together_other", second.run(other["inputs"])[0])
+                run.record("together_first", first.run(run.inputs[0])[0])
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.twin is None:
+        return
+    for message in evidence.twin.target.raised():
+        yield Finding(
+            "together", "error", message["stage"], message["raised"]["type"],
+            "the same graph with other constants, or for another batch: %s raised %s: %s"
+            % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
+            {"exception": message["raised"], "executor": message.get("executor")},
+        )
+    died, end = evidence.twin.target.died, evidence.twin.target.end
+    if died is not None and end is not None:
+        yield Finding(
+            "together", outcome_of(died), str(end["stage"]), died,
+            "the same graph with other constants, or for another batch: the process died (%s)." % died,
+        )
+    for executor, arrays in evidence.loader.facts("together_other"):
+        yield from evidence.twin.compare(
+            "together", "other-model", 0, arrays,
+            "where another model's artifact is loaded too, with the same names and types (%s executor)"
+            % executor,
+        )
+    yield from evidence.repeats(
+        "together", "run", "differs", evidence.loader.facts("together_first"),
+        "a run in turn with another model's artifact (%s executor)",
+    )
+
+
+CHECK = Check(
+    id="together",
+    rule="The artifact and that of the same graph with other constants (without any: for another batch), "
+    "compiled by another process, loaded in one and run in turn: each inside its bound, the first as "
+    "before bit by bit.",
+    why="Symbols and registrations that clash between models, state of the process (bug classes 7, 26).",
+    reload=reload,
+    judge=judge,
+    made=FEW,
+    owns=True,
+)

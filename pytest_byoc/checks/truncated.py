@@ -1,0 +1,78 @@
+"""An artifact whose data are cut off gives an error, and does not end the process."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from typing import TYPE_CHECKING, Iterable, Optional, Union
+
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+#: What modules have saved stands behind this symbol, its length first: Relay's name, Relax's.
+_SYMBOLS = (b"__tvm_dev_mblob", b"__tvm_ffi__library_bin")
+_LENGTH = struct.Struct("<Q")
+
+
+def reload(run: LoaderRun) -> None:
+    with tempfile.TemporaryDirectory(prefix="byoc-truncated-") as folder:
+        for executor in run.loadable:
+            with run.using(executor):
+                with open(run.artifacts[executor], "rb") as f:
+                    data = bytearray(f.read())
+                at = saved_at(data)
+                if at is None:
+                    run.not_checked("what the modules have saved is not found in the artifact")
+                    continue
+                (length,) = _LENGTH.unpack_from(data, at)
+                for left in (16, length // 2, length - 1):
+                    _LENGTH.pack_into(data, at, left)
+                    path = os.path.join(folder, "%s_%d.so" % (executor, left))
+                    with open(path, "wb") as f:
+                        f.write(data)
+                    run.stage("load")
+                    try:
+                        run.ir.load(path, executor).run(run.inputs[0])
+                    except Exception as e:  # as it should be
+                        run.record("truncated", type(e).__name__)
+
+
+def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
+    """Position in an ELF file of 64 bits (little-endian) at which the length of what TVM's modules have saved
+    stands; None for other files."""
+    if data[:6] != b"\x7fELF\x02\x01":
+        return None
+    (sections_at,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    # name, type, flags, address, offset, size, link, information, alignment, size of an entry
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + i * size) for i in range(count)]
+    for section in sections:
+        if section[1] != 11:  # dynamic symbols
+            continue
+        names = sections[section[6]][4]
+        for at in range(section[4], section[4] + section[5], 24):
+            name, _, _, where, value, _ = struct.unpack_from("<IBBHQQ", data, at)
+            if bytes(data[names + name : data.index(b"\0", names + name)]) in _SYMBOLS:
+                return int(sections[where][4] + value - sections[where][3])
+    return None
+
+
+def judge(evidence: Evidence) -> Iterable[Finding]:
+    """A process that dies is seen like any other; an exception is what is asked for."""
+    return ()
+
+
+CHECK = Check(
+    id="truncated",
+    rule="Of a copy of the artifact in which what its modules have saved is cut off, after 16 bytes, in the "
+    "middle, before its last byte, loading and running gives an error: the process lives on.",
+    why="Loaders that believe what they read (bug classes 27, 47).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+)

@@ -1,0 +1,185 @@
+"""What some checks need beside the examination of a graph: other graphs, and other workers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reference_kernels import Precision
+
+from . import oracle
+from .checks import CHECKS, selection
+from .evidence import Evidence, JobReport, compare
+from .generation import companions, data
+from .graph import Graph
+from .outcome import WRONG_RESULT
+from .worker.client import Worker, WorkerError
+
+#: Checks made for compiling a graph once more, elsewhere.
+_ANEW = ("offload", "numerics", "reproducible")
+#: Of checks whose graph or build is not the one that the reference is made of: what they record.
+_FACTS = {
+    "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",), "together": ("together_other",),
+}
+_SHARED = "TVM's own build is outside the bound there too"
+
+
+class Companions:
+    """For one target. `anew` starts another worker of the target's, `bare` a loader that is given none of its
+    libraries (None: it has none); both are started when they are first needed."""
+
+    def __init__(
+        self, anew: Callable[[], Worker], bare: Callable[[], Worker] | None, opt_level: int,
+        precision: Precision,
+    ) -> None:
+        self._start = {"anew": anew, "bare": bare}
+        self._workers: dict[str, Worker] = {}
+        self._opt_level = opt_level
+        self._precision = precision
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+        self._workers = {}
+
+    def _worker(self, name: str, check: str, evidence: Evidence) -> Worker | None:
+        """The worker, started if need be; None, the check being recorded as not made, where it can't be had:
+        a device, say, that one process has to itself."""
+        start = self._start[name]
+        if name not in self._workers and start is not None:
+            worker = start()
+            try:
+                worker.ready()
+            except WorkerError as e:
+                evidence.target.withdraw((), check, "there is no second worker: %s" % str(e).splitlines()[0])
+                return None
+            self._workers[name] = worker
+        return self._workers.get(name)
+
+    # --- before and after the target is at work ---------------------------------------------------
+
+    def prepare(self, job: dict[str, Any], graph: Graph) -> Evidence | None:
+        """Adds to a job the graph for a larger batch that `batches` needs; that graph's evidence."""
+        larger = companions.larger(graph) if "batches" in job["checks"] else None
+        if larger is None:
+            return None
+        inputs, constants = data.inputs(larger, 0), data.constants(larger)
+        job["larger"] = {"graph": larger.to_dict(), "inputs": inputs, "constants": constants}
+        return Evidence(larger, [inputs], constants, [], JobReport(), JobReport())
+
+    def compile(
+        self,
+        target: Worker,
+        reference: Worker,
+        job: Mapping[str, Any],
+        evidence: Evidence,
+        folder: Path,
+        limit: float,
+    ) -> None:
+        """Has the graph compiled once more by another worker, for `reproducible`, and its twin, for
+        `together`. One after the other: a device may serve one process at a time."""
+        if "reproducible" in job["checks"]:
+            worker = self._worker("anew", "reproducible", evidence)
+            if worker is not None:
+                evidence.again = _compiled(worker, job, folder / "anew", limit, checks=_ANEW)
+        twin = companions.twin(evidence.graph) if "together" in job["checks"] else None
+        if twin is None:
+            return
+        inputs, constants = data.inputs(twin, 0), data.constants(twin)
+        asked = {"graph": twin.to_dict(), "inputs": [inputs], "constants": constants}
+        report = _compiled(target, job, folder / "twin", limit, checks=("offload", "roundtrip"), **asked)
+        if report.died or any(report.raised()):
+            reference.submit({**job, **asked, "executor": job["executors"][0], "opt_level": self._opt_level})
+            said = reference.collect()
+            if said.died or any(said.raised()):
+                evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
+                return
+        evidence.twin = Evidence(twin, [inputs], constants, [], report, JobReport())
+        self.expect(evidence.twin, evidence)
+
+    def hand_twin(self, evidence: Evidence) -> dict[str, Any]:
+        """What the loader's half of `together` needs, by executor."""
+        twin = evidence.twin
+        found = dict(twin.target.facts("artifact")) if twin is not None else {}
+        return {e: {"path": p, "inputs": twin.inputs[0]} for e, p in found.items() if twin is not None}
+
+    def load_without_libraries(
+        self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
+    ) -> None:
+        """Has the artifacts loaded where the target's libraries are missing, for `missing-library`."""
+        if "missing-library" in job["checks"]:
+            worker = self._worker("bare", "missing-library", evidence)
+            if worker is not None:
+                asked = {"inputs": job["inputs"], "checks": ["missing-library"], "artifacts": artifacts}
+                worker.submit(asked, limit)
+                evidence.bare = worker.collect()
+
+    def time(
+        self, reference: Worker, loader: Worker, job: Mapping[str, Any], evidence: Evidence, path: Path
+    ) -> None:
+        """Measures how long a run of the target's artifact takes, and of LLVM's of the same opt_level."""
+        executor = job["executors"][0]
+        target = dict(evidence.target.facts("artifact")).get(executor)
+        if selection.SPEED not in job["checks"] or target is None or evidence.loader.died:
+            return
+        asked = {"executor": executor, "opt_level": self._opt_level, "export": str(path)}
+        reference.submit({**job, **asked, "inputs": job["inputs"][:1], "checks": []})
+        reference.collect()
+        if path.exists():
+            artifacts = {"target": target, "llvm": str(path)}
+            loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
+            for _, seconds in loader.collect().facts("seconds"):
+                evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
+        if not evidence.speed:
+            reason = "LLVM's artifact is not built" if not path.exists() else "the measurement ended early"
+            evidence.loader.withdraw((), selection.SPEED, reason)
+
+    def settle(self, reference: Worker, job: Mapping[str, Any], evidence: Evidence) -> None:
+        """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too."""
+        unbound = evidence.graph.unbound()
+        given = {**evidence.inputs[0], **evidence.constants}
+        variants: dict[str, tuple[dict[str, Any], Evidence | None]] = {
+            "aot": ({"executor": "aot"}, evidence),
+            "unbound": ({"graph": unbound.to_dict(), "inputs": [given], "constants": {}}, evidence),
+            "batches": _asked(evidence.larger),
+            "together": _asked(evidence.twin),
+        }
+        for check in CHECKS:
+            changes, judged = variants.get(check.id, ({}, None))
+            if judged is None or not any(f.outcome == WRONG_RESULT for f in check.judge(evidence)):
+                continue
+            usual = {"executor": job["executors"][0], "opt_level": self._opt_level}
+            reference.submit({**job, **usual, **changes})
+            for _, value in reference.collect().facts("outputs"):
+                wanted = judged.expected[value["set"]]
+                if any(
+                    a.shape != b.shape or compare(a, b).outside.any() for a, b in zip(value["arrays"], wanted)
+                ):
+                    for report in (evidence.target, evidence.loader):
+                        report.withdraw(_FACTS[check.id], check.id, _SHARED)
+
+    def expect(self, companion: Evidence, evidence: Evidence) -> None:
+        """Values and bounds of a companion's outputs. Of both the target takes the same."""
+        values = {**companion.constants, **companion.inputs[0]}
+        taken = evidence.may_be_offloaded()
+        companion.expected = [oracle.evaluate(companion.graph, values, self._precision, taken)]
+
+
+def _asked(companion: Evidence | None) -> tuple[dict[str, Any], Evidence | None]:
+    """A job for another graph, and what that is judged by."""
+    if companion is None:
+        return {}, None
+    graph, constants = companion.graph.to_dict(), companion.constants
+    return {"graph": graph, "inputs": companion.inputs, "constants": constants}, companion
+
+
+def _compiled(
+    worker: Worker, job: Mapping[str, Any], folder: Path, limit: float, checks: Sequence[str], **more: Any
+) -> JobReport:
+    """The worker's report on a job like another one, in a folder of its own and with fewer checks."""
+    folder.mkdir()
+    asked = {k: v for k, v in job.items() if k != "larger"}
+    worker.submit({**asked, "folder": str(folder), "checks": list(checks), **more}, limit)
+    return worker.collect()

@@ -1,0 +1,216 @@
+"""What Relay has compiled, under each of its executors: run, timed, exported, loaded in parts."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Tuple
+
+import numpy as np
+
+from ...checks.outputs_written import POISON_BYTE
+from .. import dlpack
+from ..protocol import Bfloat16, dtype_name
+
+
+class Executable:
+    """A compiled module."""
+
+    #: Whether it reads an input where it lies, and does not copy it first.
+    takes_views = True
+    #: Whether it can be saved as three files too: library, graph and parameters.
+    has_parts = False
+
+    def fresh(self) -> Executable:
+        """Another executor of the same library."""
+        raise NotImplementedError
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
+        raise NotImplementedError
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were."""
+        raise NotImplementedError
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
+        raise NotImplementedError
+
+    def needs_export(self) -> bool:
+        """Whether it holds C source, which runs only once it is compiled into a library."""
+        raise NotImplementedError
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        """Writes a shared library, `options` being passed to `export_library`."""
+        raise NotImplementedError
+
+
+def _holds_source(module: Any) -> bool:
+    return module.type_key in ("c", "cc", "cpp") or any(
+        _holds_source(m) for m in module.imported_modules
+    )
+
+
+def tensor(array: np.ndarray) -> Any:
+    """TVM's tensor of an array."""
+    import tvm
+
+    if dtype_name(array) != "bfloat16":
+        return tvm.nd.array(array)
+    return tvm.nd.empty(array.shape, "bfloat16").copyfrom(np.asarray(array).view(np.uint16))
+
+
+def _array(tensor: Any) -> np.ndarray:
+    found: np.ndarray = tensor.numpy()
+    # TVM hands out the bits.
+    return found.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else found
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+class GraphExecutable(Executable):
+    takes_views = False
+    has_parts = True
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._module: Any = None
+
+    def fresh(self) -> Executable:
+        return type(self)(self._library)
+
+    def _create(self) -> Any:
+        import tvm
+        from tvm.contrib import graph_executor
+
+        return graph_executor.GraphModule(self._library["default"](tvm.cpu()))
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        self.run(inputs)
+        g = self._module
+        found = [g.get_input(name) for name in inputs]
+        return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        if self._module is None:
+            self._module = self._create()
+        g = self._module
+        # Output buffers first: an output may be an input.
+        for i in range(g.get_num_outputs()):
+            out = g.get_output(i)
+            dtype = np.dtype("uint16" if out.dtype == "bfloat16" else out.dtype)
+            raw = np.full(int(np.prod(out.shape)) * dtype.itemsize, POISON_BYTE, np.uint8)
+            out.copyfrom(raw.view(dtype).reshape(out.shape))
+        for name, value in inputs.items():
+            g.set_input(name, tensor(value))
+        g.run()
+        outputs = [_array(g.get_output(i)) for i in range(g.get_num_outputs())]
+        modified = []
+        for name, value in inputs.items():
+            after = g.get_input(name)
+            if after is not None and not _same(after.numpy(), value):
+                modified.append(name)
+        return outputs, modified
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        import tvm
+
+        if self._module is None:
+            self.run(inputs)
+        evaluator = self._module.module.time_evaluator("run", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator().mean)
+
+    def needs_export(self) -> bool:
+        return _holds_source(self._library.module if hasattr(self._library, "module") else self._library)
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        # Relay appends to the caller's list of addons: hand it a copy.
+        self._library.export_library(
+            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )
+
+    def export_parts(self, path: str, options: Mapping[str, Any]) -> Dict[str, str]:
+        """Writes three files whose names begin with `path`; their paths, for `load_parts`."""
+        import tvm
+
+        parts = {"library": path + ".so", "graph": path + ".json", "params": path + ".params"}
+        with open(parts["graph"], "w") as f:
+            f.write(self._library.get_graph_json())
+        with open(parts["params"], "wb") as f:
+            f.write(tvm.runtime.save_param_dict(self._library.get_params()))
+        self._library.get_lib().export_library(
+            parts["library"], **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )
+        return parts
+
+
+class AotExecutable(GraphExecutable):
+    """Its module has the functions that the graph executor's has."""
+
+    has_parts = False
+
+    def _create(self) -> Any:
+        import tvm
+        from tvm.runtime.executor import AotModule
+
+        return AotModule(self._library["default"](tvm.cpu()))
+
+
+class VMExecutable(Executable):
+    def __init__(self, executable: Any) -> None:
+        self._executable = executable
+        self._vm: Any = None
+
+    def fresh(self) -> Executable:
+        return VMExecutable(self._executable)
+
+    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+        import tvm
+        from tvm.runtime.vm import VirtualMachine
+
+        if self._vm is None:
+            self._vm = VirtualMachine(self._executable, tvm.cpu())
+        if viewed:
+            tensors = [tvm.nd.from_dlpack(dlpack.view(a).__dlpack__()) for a in inputs.values()]
+        else:
+            tensors = [tensor(a) for a in inputs.values()]
+        result = self._vm.invoke("main", *tensors)
+        return tensors, [result] if isinstance(result, tvm.nd.NDArray) else list(result)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+        tensors, fields = self.hold(inputs)
+        outputs = [_array(f) for f in fields]
+        modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
+        return outputs, modified
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        import tvm
+
+        if self._vm is None:
+            self.run(inputs)
+        self._vm.set_input("main", *[tensor(a) for a in inputs.values()])
+        evaluator = self._vm.module.time_evaluator("invoke", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator("main").mean)
+
+    def needs_export(self) -> bool:
+        return _holds_source(self._executable.mod)
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        self._executable.mod.export_library(
+            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )
+
+
+def load_parts(parts: Mapping[str, str]) -> Executable:
+    """What `GraphExecutable.export_parts` wrote."""
+    import tvm
+    from tvm.contrib import graph_executor
+
+    with open(parts["graph"]) as f:
+        module = graph_executor.create(f.read(), tvm.runtime.load_module(parts["library"]), tvm.cpu())
+    with open(parts["params"], "rb") as f:
+        module.load_params(f.read())
+    executable = GraphExecutable(None)
+    executable._module = module
+    return executable

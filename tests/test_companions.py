@@ -1,0 +1,167 @@
+"""What some checks need beside a graph's own examination, and what they make of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_byoc.checks import CHECKS, reproducible, selection, size
+from pytest_byoc.checks.base import EVERY, FEW
+from pytest_byoc.checks.truncated import saved_at
+from pytest_byoc.companions import Companions
+from pytest_byoc.evidence import Evidence, JobReport
+from pytest_byoc.examine import Examiner
+from pytest_byoc.generation import data
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.generation.companions import larger, twin
+from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.outcome import PASS
+from pytest_byoc.worker.client import Worker, WorkerError
+from reference_kernels import FULL
+
+from .conftest import declaration, make_settings
+
+_T = TensorType((2, 3), "float32")
+
+
+def sample(constants: bool = True, twice: bool = False) -> Graph:
+    b = Builder(seed=1)
+    y = b.simple("nn.relu", b.input(_T))
+    if constants:
+        y = b.node("subtract", (y, b.constant(_T)), {})[0]
+    return b.graph(y, y) if twice else b.graph(y)
+
+
+# --- other graphs ----------------------------------------------------------------------------------
+
+
+def test_a_twin_has_other_constants_in_the_same_places() -> None:
+    graph = sample()
+    other = twin(graph)
+    assert other is not None and other.nodes == graph.nodes and other.inputs == graph.inputs
+    ((name, mine),), ((_, its),) = data.constants(graph).items(), data.constants(other).items()
+    assert other.type_of(name) == graph.type_of(name) and not np.array_equal(mine, its)
+
+
+def test_without_constants_the_twin_has_another_batch_or_there_is_none() -> None:
+    bare = sample(constants=False)
+    assert twin(bare) == larger(bare)
+    assert larger(bare).inputs[0].type.shape == (5, 3)  # type: ignore[union-attr]
+    b = Builder()
+    scalar = b.graph(b.simple("nn.relu", b.input(TensorType((), "float32"))))
+    assert twin(scalar) is None
+
+
+def test_constants_as_inputs_stand_behind_the_others() -> None:
+    graph = sample().unbound()
+    assert [s.name for s in graph.inputs] == ["x0", "c0"] and not graph.constants
+
+
+# --- what is made of which graph -------------------------------------------------------------------
+
+
+def test_dear_checks_by_level() -> None:
+    few = {c.id for c in CHECKS if c.made == FEW}
+    every = {c.id for c in CHECKS if c.made == EVERY}
+    everything = {c.id for c in CHECKS}
+    for level in ("smoke", "standard"):
+        assert set(selection.made(False, level)) == every
+    assert set(selection.made(True, "smoke")) == every
+    assert set(selection.made(True, "standard")) == everything
+    assert set(selection.made(True, "standard", alone=True)) == everything - few
+    assert set(selection.made(False, "full")) == everything - few
+    assert set(selection.made(True, "full", alone=True)) == everything | {selection.SPEED}
+
+
+def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
+    loaded = selection.loaded(["roundtrip", "views", "missing-library"], host_runs_some=True)
+    assert loaded == ["roundtrip"]
+
+
+# --- verdicts on what was recorded -----------------------------------------------------------------
+
+
+def recorded(*facts: tuple[str, Any]) -> JobReport:
+    return JobReport([{"fact": k, "executor": "vm", "value": v} for k, v in facts])
+
+
+@pytest.mark.parametrize(
+    ("again", "said"), [(["a", "b"], ""), (["a", "c"], "line 2: 'b', and then 'c'"), (["a"], "and then ''")]
+)
+def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], said: str) -> None:
+    first = recorded(("outline", ["a", "b"]))
+    evidence = Evidence(sample(), [], {}, [], first, JobReport(), again=recorded(("outline", again)))
+    assert [said in f.message for f in reproducible.judge(evidence)] == ([True] if said else [])
+    evidence.deterministic = False
+    assert not list(reproducible.judge(evidence))
+
+
+@pytest.mark.parametrize(
+    ("kept_by_tvm", "copies", "fails"), [(0, 1, False), (0, 2, True), (1, 2, False), (1, 3, True)]
+)
+def test_weights_that_are_in_the_artifact_too_often(kept_by_tvm: int, copies: int, fails: bool) -> None:
+    weights, without = 1 << 17, 15_000
+    sizes = {"weights": weights, "without": without, "found": without + copies * weights + 4096}
+    report = recorded(("size", {**sizes, "kept_by_tvm": kept_by_tvm}))
+    found = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
+    assert bool(found) == fails
+    assert not found or f"{copies}.03 times" in found[0].message
+
+
+def test_what_is_withdrawn_has_not_been_checked() -> None:
+    report = recorded(("aot", 1), ("outputs", 2))
+    report.withdraw(("aot",), "aot", "why")
+    assert not list(report.facts("aot")) and list(report.facts("outputs"))
+    assert list(report.not_checked()) == [("aot", "why")]
+
+
+@pytest.mark.parametrize("symbol", ["__tvm_dev_mblob", "__tvm_ffi__library_bin", "another"])
+def test_where_the_saved_data_stand_in_a_library(tmp_path: Path, symbol: str) -> None:
+    source, library = tmp_path / "a.c", tmp_path / "a.so"
+    source.write_text(f'const char {symbol}[] = "\\5\\0\\0\\0\\0\\0\\0\\0hello";\n')
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    content = library.read_bytes()
+    at = saved_at(content)
+    if symbol == "another":
+        assert at is None
+    else:
+        assert at is not None and content[at : at + 13] == b"\5\0\0\0\0\0\0\0hello"
+    assert saved_at(b"no library") is None
+
+
+class _Refused(Worker):
+    def ready(self) -> dict[str, Any]:
+        raise WorkerError("the device is taken\nby another process")
+
+
+def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    companions = Companions(lambda: _Refused("", {"role": "target"}, 1.0), None, 3, FULL)
+    evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport())
+    target = _Refused("", {"role": "target"}, 1.0)
+    job = {"checks": ["reproducible"]}
+    companions.compile(target, target, job, evidence, tmp_path, 1.0)
+    assert evidence.not_checked() == ("reproducible: there is no second worker: the device is taken",)
+
+
+# --- with a target ---------------------------------------------------------------------------------
+
+
+def test_the_example_passes_every_check(ir: str, tmp_path: Path) -> None:
+    """Of a value returned twice TVM's own AOT executor writes one output: that is not the target's."""
+    examiner = Examiner(make_settings(tmp_path, 120.0), declaration("example_c", ir))
+    examiner.open()
+    try:
+        for graph in (sample(), sample(twice=True)):
+            verdict = examiner.examine(graph, selection.made(True, "full"))
+            assert verdict.outcome == PASS, [f.message for f in verdict.findings]
+            assert set(verdict.speed) == {"target", "llvm"} and min(verdict.speed.values()) > 0
+            assert (verdict.regions, verdict.smallest, verdict.merges) == (1, 1, True)
+            aot = [text for text in verdict.not_checked if text.startswith("aot")]
+            assert bool(aot) == (ir == "relay" and len(graph.outputs) == 2)
+    finally:
+        examiner.close()
