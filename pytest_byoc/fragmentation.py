@@ -8,6 +8,8 @@ from .graph import Graph
 
 #: Steps of the search after which what has been found counts.
 _STEPS = 1000
+#: Nodes of a graph that is searched at all: each step looks at all of them.
+_NODES = 32
 
 
 def smallest(graph: Graph, taken: Sequence[bool], found: int) -> int:
@@ -17,6 +19,8 @@ def smallest(graph: Graph, taken: Sequence[bool], found: int) -> int:
     region depends on itself by way of others or of the host's nodes. Whatever is returned can be had; of
     graphs too large to be searched it may not be the least.
     """
+    if len(graph.nodes) > _NODES:
+        return found
     search = _Search(graph, taken)
     for regions in range(max(search.components(), 1), found):
         if search.reaches(regions):

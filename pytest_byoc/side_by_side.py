@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from .claims import Claim, Claims
 from .evidence import Evidence, share_judged
 from .examine import JUDGED_SHARE, Examiner
+from .fragmentation import smallest
 from .generation.systematic import Case
 from .generation.union import union
 from .graph import Graph
@@ -107,5 +108,5 @@ def parts(verdict: Verdict, taken: Sequence[tuple[Graph, Claim]]) -> Iterator[Ve
         else:
             yield Verdict(
                 graph, PASS, (), offloaded, claim.regions, (), None, claim.placement, claim.boundary_bytes,
-                verdict.not_checked,
+                verdict.not_checked, smallest(graph, offloaded, claim.regions), verdict.merges,
             )
