@@ -182,14 +182,16 @@ def summary(results: list[Result], ir: str, level: str) -> str:
         ("seconds to find, largest", f"{max([r.seconds for r in found] or [0]):.1f}", ""),
         ("examples to find, median", f"{statistics.median([r.examples for r in found] or [0]):g}", ""),
         ("CPU seconds for each found", f"{sum(r.cpu for r in wanted) / max(1, len(found)):.1f}", ""),
-        (f"shrunk to {SMALL} operators or fewer", percent(sum(r.operators <= SMALL for r in found), len(found)),
-         f"{100 * SMALL_SHARE:g}%"),
+        (f"shrunk to {SMALL} operators or fewer",
+         percent(sum(r.operators <= SMALL for r in found), len(found)), f"{100 * SMALL_SHARE:g}%"),
         ("not seen by the check expected", str(sum(r.wrong_check for r in found)), "0"),
         ("found in phases", ", ".join(f"{n} {p}" for p, n in Counter(r.phase for r in found).items()), ""),
         ("no check is made for", f"{len(others)}, of which found: {sum(r.found for r in others)}", ""),
     ]
-    lines = [f"{what:36} {figure:30} {'target: ' + goal if goal else ''}".rstrip() for what, figure, goal in rows]
-    return "\n".join([f"\n{ir}, level {level}", *lines])
+    lines = [f"\n{ir}, level {level}"]
+    for what, figure, goal in rows:
+        lines.append(f"{what:36} {figure:30} {'target: ' + goal if goal else ''}".rstrip())
+    return "\n".join(lines)
 
 
 def mutate(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
@@ -237,7 +239,7 @@ def clean(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
         print(f"{title:32} {status} {time.monotonic() - begin:5.0f} s {seen}", flush=True)
         for failure in failures:
             print(f"  {failure['check']} in {failure['case']}: {failure['message']}\n  {failure['graph']}")
-    print(f"\n{options.ir}, level {options.level}: {alarms} false alarms in {graphs} graphs, {options.seeds} seeds")
+    print(f"\n{options.ir}, {options.level}: {alarms} false alarms in {graphs} graphs, {options.seeds} seeds")
     return 1 if alarms else 0
 
 
@@ -249,6 +251,8 @@ def main() -> int:
     parser.add_argument("--only", help="names of faults, separated by commas")
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--narrowed", action="store_true", help="never run the whole suite")
+    parser.add_argument("--shrink", action="store_true",
+                        help=f"also graphs of up to {SMALL} operators, whose number of operators is known")
     parser.add_argument("--reproduce", action="store_true", help="run each bundle's reproduce.py as well")
     parser.add_argument("--keep", type=Path, help="keep copies, reports and bundles in this folder")
     parser.add_argument("--clean", action="store_true", help="the unmodified target, with --seeds")
@@ -258,6 +262,7 @@ def main() -> int:
         if name not in faults.FAULTS:
             parser.error(f"unknown fault {name}; known are {', '.join(faults.FAULTS)}")
     with tempfile.TemporaryDirectory(prefix="faults-") as temporary, Sharing().installed() as sharing:
+        sharing.shrink_above = 0 if options.shrink or options.reproduce else SMALL
         folder = (options.keep or Path(temporary)).resolve()
         return (clean if options.clean else mutate)(options, folder, sharing)
 

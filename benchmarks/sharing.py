@@ -12,7 +12,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc import session as sessions
 from pytest_byoc.evidence import JobReport
 from pytest_byoc.examine import Examiner
 from pytest_byoc.graph import Graph
@@ -105,6 +106,8 @@ class Watch:
 class Sharing:
     """`run` is one session. Its results are those of `pytest` with the same arguments."""
 
+    #: Failing graphs of that many operators are not shrunk: how many are left is known without.
+    shrink_above: int = 0
     kept: dict[str, Kept] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
 
@@ -112,6 +115,7 @@ class Sharing:
     def installed(self) -> Iterator[Sharing]:
         """Puts kept workers into each Examiner, and looks on at each TargetSession."""
         own, examine, sharing = Examiner._worker, TargetSession.examine, self
+        shrink = sessions.reduce
 
         def worker(examiner: Examiner, config: dict[str, Any]) -> Any:
             if config["role"] == "target":
@@ -119,7 +123,8 @@ class Sharing:
                 return self.watch.target
             key = dumps([examiner.declaration.python, config], sort_keys=True)
             if key not in sharing.kept:
-                sharing.kept[key] = Kept(Worker(examiner.declaration.python, config, examiner.settings.timeout))
+                new = Worker(examiner.declaration.python, config, examiner.settings.timeout)
+                sharing.kept[key] = Kept(new)
             return sharing.kept[key]
 
         def examined(session: TargetSession, graph: Graph, case: str, chosen: bool = False) -> Verdict:
@@ -135,11 +140,16 @@ class Sharing:
                     watch.cpu = sharing._cpu() - watch.start_cpu
             return verdict
 
+        def reduced(graph: Graph, fails: Callable[[Graph], bool], ir: str) -> Graph:
+            return graph if len(graph.nodes) <= sharing.shrink_above else shrink(graph, fails, ir)
+
         Examiner._worker, TargetSession.examine = worker, examined  # type: ignore[method-assign]
+        sessions.reduce = reduced
         try:
             yield self
         finally:
             Examiner._worker, TargetSession.examine = own, examine  # type: ignore[method-assign]
+            sessions.reduce = shrink
             for kept in self.kept.values():
                 kept.worker.stop()
 

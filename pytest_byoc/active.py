@@ -37,13 +37,17 @@ from .settings import SettingsError, as_mapping, resolve
 from .worker.client import WorkerError
 
 _SUITE = Path(conformance.__file__).parent
-#: The phases of the suite in their order: what is the same every time decides before what is random.
+#: The systematic cases but the first few of each operator.
+_REST = "test_operators.py, the rest"
+#: The phases of the suite in their order: what is the same every time decides before what is random, and
+#: what shows most with few graphs before the many.
 _PHASES = (
     "test_replay.py",
     "test_operators.py",
     "test_patterns.py",
     "test_regions.py",
     "test_structures.py",
+    _REST,
     "test_onnx.py",
     "test_random.py",
 )
@@ -296,7 +300,7 @@ class ActivePlugin:
         for item in items:
             if not _is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self._selection_of(item).planned.add(item.nodeid)
-        items.sort(key=lambda item: _PHASES.index(item.path.name) if _is_ours(item) else -1)
+        items.sort(key=_turn)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._random_left = sum(map(_is_random, session.items))
@@ -391,6 +395,15 @@ class ActivePlugin:
 def _is_ours(node: Any) -> bool:
     """Whether a test is one of the installed suite."""
     return bool(node.path.parent == _SUITE)
+
+
+def _turn(item: pytest.Item) -> int:
+    """A test's place among the phases. Of the systematic cases the first few of each operator come first."""
+    if not _is_ours(item):
+        return -1
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    case = params.get("byoc_case")
+    return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
 
 
 def _is_random(item: pytest.Item) -> bool:

@@ -44,12 +44,13 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
-    each dtype and each class of each parameter."""
+    each dtype and each class of each parameter. early: of the first few of the operator, which show most."""
 
     id: str
     operator: str
     graph: Graph
     smoke: bool = False
+    early: bool = False
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
@@ -80,8 +81,12 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         if made is not None:
             found.setdefault(made.graph, (label, made))
     few = _covering([made for _, made in found.values()])
-    for graph, (label, _) in found.items():
-        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few)
+    ordered = [(graph, label) for graph, (label, _) in found.items()]
+    # Everything off its default at once comes second: most of what is wrong with parameters shows there.
+    ordered[1:] = sorted(ordered[1:], key=lambda case: "-mixed_" not in case[1])
+    for number, (graph, label) in enumerate(ordered):
+        early = number == 0 or "-mixed_" in label
+        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few, early)
 
 
 def _covering(made: Sequence[Made]) -> set[Graph]:
