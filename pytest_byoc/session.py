@@ -81,7 +81,7 @@ class TargetSession:
         chosen: whether the graph is one of the few on which all checks are made."""
         # What is replayed may have failed any check.
         level = "standard" if self.settings.replay else self.settings.level.name
-        verdict = self.examiner.examine(graph, selection.made(chosen, level))
+        verdict = self.examiner.examine(graph, selection.made(chosen, level, case))
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
             self.record.add(verdict, case)

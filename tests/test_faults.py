@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.faults import EXAMPLE, FAULTS, Fault, FaultError, Patch, apply
+from fixtures.faults import (
+    CLASSES,
+    EXAMPLE,
+    FAULTS,
+    WITHOUT_CHECK,
+    WITHOUT_FAULT,
+    Fault,
+    FaultError,
+    Patch,
+    apply,
+)
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.operators import OPERATORS
 
@@ -59,6 +69,14 @@ def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
     patch = Patch("support.py", "no such text", "")
     with pytest.raises(FaultError, match=r"fault f: in example_c/support.py .* 0 times.*\nno such text"):
         apply(Fault("f", 1, "", ("add",), "numerics", (patch,)), tmp_path)
+
+
+def test_every_class_of_bugs_has_a_fault_or_a_reason_why_not() -> None:
+    everything = set(range(1, CLASSES + 1))
+    assert {f.bug_class for f in FAULTS.values()} == everything - set(WITHOUT_FAULT)
+    seen = {f.bug_class for f in FAULTS.values() if f.check}
+    assert seen == everything - set(WITHOUT_FAULT) - set(WITHOUT_CHECK)
+    assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
 
 
 def test_every_check_has_a_fault() -> None:

@@ -7,12 +7,18 @@ from typing import Iterable, List, Tuple
 from . import CHECKS
 from .base import EVERY
 
+#: Structures on which all checks are made at smoke too: between them they show what each of the dear checks
+#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while).
+AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large")
 
-def made(chosen: bool, level: str = "standard") -> Tuple[str, ...]:
+
+def made(chosen: bool, level: str = "standard", case: str = "") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
     simplest case of each operator, each structure, the first match of each pattern, what is replayed.
-    level: at smoke the dear ones are made on no graph, at full on every one."""
-    everything = level == "full" or (chosen and level == "standard")
+    level: at smoke the dear ones are made on the structures of AT_SMOKE alone, at full on every graph.
+    case: its id."""
+    few = level == "standard" or case in AT_SMOKE
+    everything = level == "full" or (chosen and few)
     return tuple(c.id for c in CHECKS if everything or c.made == EVERY)
 
 
