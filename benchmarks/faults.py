@@ -52,6 +52,7 @@ class Result:
     ir: str
     level: str
     expected: str | None
+    also: tuple[str, ...] = ()
     found: bool = False
     check: str = ""
     checks: tuple[str, ...] = ()
@@ -71,7 +72,8 @@ class Result:
     @property
     def wrong_check(self) -> bool:
         """Whether what was expected to see it did not."""
-        return self.found and self.expected not in (self.check, *self.checks)
+        expected = {self.expected, *self.also}
+        return self.found and not expected & {self.check, *self.checks}
 
     @property
     def remarks(self) -> list[str]:
@@ -124,7 +126,7 @@ def failures_of(folder: Path) -> list[dict]:
 
 def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, sharing: Sharing) -> Result:
     """Plants a fault and looks for it."""
-    result = Result(fault.name, fault.bug_class, options.ir, options.level, fault.check)
+    result = Result(fault.name, fault.bug_class, options.ir, options.level, fault.check, fault.also)
     target = faults.apply(fault, folder) / "__init__.py"
     runs = [("narrowed", narrowed(fault.operators))]
     if not options.narrowed:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import session as sessions
 from pytest_byoc.evidence import JobReport
 from pytest_byoc.examine import Examiner
 from pytest_byoc.graph import Graph
@@ -115,7 +114,7 @@ class Sharing:
     def installed(self) -> Iterator[Sharing]:
         """Puts kept workers into each Examiner, and looks on at each TargetSession."""
         own, examine, sharing = Examiner._worker, TargetSession.examine, self
-        shrink = sessions.reduce
+        fail = TargetSession.fail
 
         def worker(examiner: Examiner, config: dict[str, Any]) -> Any:
             if config["role"] == "target":
@@ -140,16 +139,16 @@ class Sharing:
                     watch.cpu = sharing._cpu() - watch.start_cpu
             return verdict
 
-        def reduced(graph: Graph, fails: Callable[[Graph], bool], ir: str) -> Graph:
-            return graph if len(graph.nodes) <= sharing.shrink_above else shrink(graph, fails, ir)
+        def failed(session: TargetSession, verdict: Verdict, case: str, shrink: bool = True) -> None:
+            fail(session, verdict, case, shrink and len(verdict.graph.nodes) > sharing.shrink_above)
 
         Examiner._worker, TargetSession.examine = worker, examined  # type: ignore[method-assign]
-        sessions.reduce = reduced
+        TargetSession.fail = failed  # type: ignore[method-assign]
         try:
             yield self
         finally:
             Examiner._worker, TargetSession.examine = own, examine  # type: ignore[method-assign]
-            sessions.reduce = shrink
+            TargetSession.fail = fail  # type: ignore[method-assign]
             for kept in self.kept.values():
                 kept.worker.stop()
 

@@ -56,7 +56,7 @@ OF_IR = {("regions", "relax"): ("regions_out_of_order", "test_structure", "host_
 def test_fault_fits(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     assert fault.name == name and name.isidentifier()
-    assert fault.check is None or fault.check in {"process", *(c.id for c in CHECKS)}
+    assert {fault.check or "process", *fault.also} <= {"process", *(c.id for c in CHECKS)}
     assert fault.operators and set(fault.operators) <= set(OPERATORS)
     path = apply(fault, tmp_path)
     for patch in fault.patches:
