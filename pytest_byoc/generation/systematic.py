@@ -44,7 +44,8 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
-    each dtype and each class of each parameter. early: of the first few of the operator, which show most."""
+    each dtype and each class of each parameter. early: the simplest in each dtype, and those with everything
+    off its default: few, and they show most."""
 
     id: str
     operator: str
@@ -85,7 +86,7 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     # Everything off its default at once comes second: most of what is wrong with parameters shows there.
     ordered[1:] = sorted(ordered[1:], key=lambda case: "-mixed_" not in case[1])
     for number, (graph, label) in enumerate(ordered):
-        early = number == 0 or "-mixed_" in label
+        early = number == 0 or "-mixed_" in label or label in dtypes
         yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few, early)
 
 
