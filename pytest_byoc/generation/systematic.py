@@ -30,6 +30,9 @@ from ..operators.record import (
 from . import boundary
 from .builder import Builder, choose_parameters, first
 
+#: Cases that come right after the simplest one: everything off its default at once, and operands that are
+#: constants, inputs or one value where they are not by default.
+_EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
 #: Operators with this many parameters get pairs of their classes too.
 MANY = 2
 
@@ -44,8 +47,8 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
-    each dtype and each class of each parameter. early: the simplest in each dtype, and those with everything
-    off its default: few, and they show most."""
+    each dtype and each class of each parameter. early: the simplest in each dtype, and those of _EARLY: few,
+    and they show most."""
 
     id: str
     operator: str
@@ -83,10 +86,9 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
             found.setdefault(made.graph, (label, made))
     few = _covering([made for _, made in found.values()])
     ordered = [(graph, label) for graph, (label, _) in found.items()]
-    # Everything off its default at once comes second: most of what is wrong with parameters shows there.
-    ordered[1:] = sorted(ordered[1:], key=lambda case: "-mixed_" not in case[1])
+    ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
-        early = number == 0 or "-mixed_" in label or label in dtypes
+        early = number == 0 or label in dtypes or label.endswith(_EARLY)
         yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few, early)
 
 
