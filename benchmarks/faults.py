@@ -1,6 +1,7 @@
-"""Plants the faults of fixtures/faults one after the other and says which are found.
+"""Plants the faults of fixtures/faults one after the other and says which are found, and how soon.
 
-    python benchmarks/faults.py [--python PATH] [--ir relay|relax] [--only NAME,...] [--json FILE]
+    python benchmarks/faults.py [--python PATH] [--ir relay|relax] [--level smoke|standard] [--json FILE]
+    python benchmarks/faults.py --clean --seeds 20     how often the unmodified target is accused
 
 Each fault is looked for with the operators it concerns (fast), and if that misses it, with the whole
 suite (slow; `--narrowed` leaves it out). Both stop at the first failure.
@@ -11,88 +12,80 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 faults = importlib.import_module("fixtures.faults")
+extensions = importlib.import_module("fixtures.faults.extensions")
+conformance = importlib.import_module("conformance")
+Sharing = importlib.import_module("benchmarks.sharing").Sharing
 
-#: Seconds for one run of the suite, and for one reproduce.py.
+#: Seconds for one run of the whole suite, and for one reproduce.py.
 SUITE_LIMIT = 600
 SCRIPT_LIMIT = 180
-#: What a narrowed run collects, cheapest first; ONNX's models don't follow --byoc-operators.
-PHASES = "operators,structures,random"
+#: What a narrowed run collects; ONNX's node tests don't follow --byoc-operators.
+PHASES = ("operators", "patterns", "regions", "structures", "random")
+#: The share of the faults to be found, at each level; seconds; operators of the shrunk graph.
+SHARE = {"smoke": 0.95, "standard": 1.0}
+MEDIAN_SECONDS = 5.0
+SMALL, SMALL_SHARE = 2, 0.95
 
 
 @dataclass
 class Result:
-    """What became of one fault. operators: of the shrunk graph. reproduced: how reproduce.py ended."""
+    """What became of one fault.
+
+    check, outcome, stage: of the shrunk graph. checks: all that found something in the graph that failed
+    first. examples, seconds, cpu: up to it; seconds from the first graph on, cpu from the start of the
+    session. operators: of the shrunk graph. total: seconds of the sessions, shrinking included.
+    reproduced: how reproduce.py ended."""
 
     name: str
     bug_class: int
     ir: str
+    level: str
     expected: str | None
+    also: tuple[str, ...] = ()
     found: bool = False
     check: str = ""
+    checks: tuple[str, ...] = ()
     outcome: str = ""
     stage: str = ""
     phase: str = ""
     case: str = ""
-    operators: int = 0
+    examples: int = 0
     seconds: float = 0.0
+    cpu: float = 0.0
+    operators: int = 0
+    total: float = 0.0
     run: str = ""
     reproduced: str = ""
     message: str = ""
+
+    @property
+    def wrong_check(self) -> bool:
+        """Whether what was expected to see it did not."""
+        expected = {self.expected, *self.also}
+        return self.found and not expected & {self.check, *self.checks}
 
     @property
     def remarks(self) -> list[str]:
         """What is not as it should be."""
         if not self.found:
             return ["not found"] if self.expected else ["not found, as expected"]
-        remarks = []
-        if self.check != self.expected:
-            remarks.append(f"by {self.check}, not {self.expected}")
-        if self.operators > 3:
+        remarks = [f"not by {self.expected}"] if self.wrong_check else []
+        if self.operators > SMALL:
             remarks.append(f"{self.operators} operators left")
-        if not self.reproduced.startswith("fails"):
+        if self.reproduced and not self.reproduced.startswith("fails"):
             remarks.append(f"reproduce.py {self.reproduced}")
         return remarks
-
-
-def suite(target: Path, ir: str, python: str, folder: Path, *extra: str) -> tuple[int, float, dict]:
-    """One run of pytest: exit code (-1: out of time), seconds, the first failure of report.json."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [
-        sys.executable, "-m", "pytest", "-c", "pytest.ini", f"--byoc-target={target}/__init__.py:target",
-        f"--byoc-ir={ir}", f"--byoc-python={python}", "--byoc-report=report",
-        "-q", "-x", "-p", "no:cacheprovider", *extra,
-    ]
-    begin = time.monotonic()
-    try:
-        with (folder / "output.txt").open("w") as output:
-            code = subprocess.run(command, cwd=folder, stdout=output, stderr=output, timeout=SUITE_LIMIT)
-        status = code.returncode
-    except subprocess.TimeoutExpired:
-        status = -1
-    seconds = time.monotonic() - begin
-    report = folder / "report" / "report.json"
-    failures = json.loads(report.read_text())["failures"] if report.exists() else []
-    return status, seconds, failures[0] if failures else {}
-
-
-def phase_of(output: str) -> str:
-    """The test function that failed first, from pytest's summary."""
-    for line in output.splitlines():
-        if line.startswith(("FAILED", "ERROR")):
-            return line.split("::", 1)[-1].split("[")[0].split(" ")[0]
-    return ""
 
 
 def reproduce(bundle: Path, python: str) -> str:
@@ -113,31 +106,55 @@ def reproduce(bundle: Path, python: str) -> str:
     return f"fails ({done.returncode})"
 
 
-def examine(
-    fault: faults.Fault, ir: str, python: str, folder: Path, phases: str, narrowed: bool
-) -> Result:
+def narrowed(operators: tuple[str, ...]) -> list[str]:
+    """Arguments for the suite on some operators."""
+    folder = Path(conformance.__file__).parent
+    return [f"--byoc-operators={','.join(operators)}", *(str(folder / f"test_{p}.py") for p in PHASES)]
+
+
+def common(target: str, options: argparse.Namespace) -> list[str]:
+    return [
+        f"--byoc-target={target}", f"--byoc-ir={options.ir}", f"--byoc-python={options.python}",
+        f"--byoc-level={options.level}", "--byoc-report=report", "-q",
+    ]
+
+
+def failures_of(folder: Path) -> list[dict]:
+    report = folder / "report" / "report.json"
+    return json.loads(report.read_text())["failures"] if report.exists() else []
+
+
+def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, sharing: Sharing) -> Result:
     """Plants a fault and looks for it."""
-    result = Result(fault.name, fault.bug_class, ir, fault.check)
-    target = faults.apply(fault, folder)
-    conformance = Path(importlib.import_module("conformance").__file__ or "").parent
-    runs = [("narrowed", [f"--byoc-operators={','.join(fault.operators)}",
-                          *(str(conformance / f"test_{name}.py") for name in phases.split(","))])]
-    if not narrowed:
-        runs.append(("whole suite", []))
+    result = Result(fault.name, fault.bug_class, options.ir, options.level, fault.check, fault.also)
+    target = faults.apply(fault, folder) / "__init__.py"
+    runs = [("narrowed", narrowed(fault.operators))]
+    if not options.narrowed:
+        runs.append(("whole suite", [f"--byoc-time-budget={SUITE_LIMIT}"]))
     for name, extra in runs:
         where = folder / fault.name / name.replace(" ", "-")
-        status, seconds, failure = suite(target, ir, python, where, *extra)
-        result.run, result.seconds = name, result.seconds + seconds
+        begin = time.monotonic()
+        status = sharing.run(where, [*common(f"{target}:target", options), "-x", *extra])
+        watch, failures = sharing.watch, failures_of(where)
+        result.run, result.total = name, result.total + time.monotonic() - begin
+        result.examples += watch.examples
         result.message = "" if status in (0, 1) else f"pytest ended with {status}"
-        if failure:
-            result.found = True
-            result.check, result.outcome, result.stage, result.case, result.message = (
-                failure[key] for key in ("check", "outcome", "stage", "case", "message")
-            )
-            result.phase = phase_of((where / "output.txt").read_text())
-            result.operators = len(json.loads(Path(failure["graph"]).read_text())["nodes"])
-            result.reproduced = reproduce(Path(failure["graph"]).parent, python)
-            break
+        if not failures or watch.found is None:
+            result.seconds += time.monotonic() - (watch.start or begin)
+            result.cpu += sharing.cpu()
+            continue
+        (failure, *_) = failures
+        result.found = True
+        result.seconds, result.cpu = result.seconds + watch.seconds, result.cpu + watch.cpu
+        result.check, result.outcome, result.stage, result.case, result.message = (
+            failure[key] for key in ("check", "outcome", "stage", "case", "message")
+        )
+        result.checks = tuple(dict.fromkeys(f.check for f in watch.found.findings))
+        result.phase = watch.test.split("::")[-1].split("[")[0].removeprefix("test_")
+        result.operators = len(json.loads(Path(failure["graph"]).read_text())["nodes"])
+        if options.reproduce:
+            result.reproduced = reproduce(Path(failure["graph"]).parent, options.python)
+        break
     return result
 
 
@@ -145,45 +162,111 @@ def line(r: Result) -> str:
     """A row of the table."""
     found = f"{r.check} {r.outcome}/{r.stage}" if r.found else f"missed {r.message}"
     return (
-        f"{r.name:32} {r.bug_class:2} {found:40} {r.phase:15} {r.seconds:5.0f} s {r.operators:2} "
-        f"{r.reproduced:10} {'; '.join(r.remarks)}"
+        f"{r.name:30} {r.bug_class:2} {found:38} {r.phase:10} {r.seconds:5.1f} s {r.examples:3} ex. "
+        f"{r.operators} op. {r.total:4.0f} s {r.reproduced:9} {'; '.join(r.remarks)}"
     )
+
+
+def summary(results: list[Result], ir: str, level: str) -> str:
+    """The figures with what they are to be."""
+    wanted = [r for r in results if r.expected]
+    found = [r for r in wanted if r.found]
+    others = [r for r in results if not r.expected]
+
+    def percent(part: int, whole: int) -> str:
+        return f"{part} of {whole} ({100 * part / max(1, whole):.1f}%)"
+
+    rows = [
+        ("found", percent(len(found), len(wanted)), f"{100 * SHARE[level]:g}%"),
+        ("bug classes", str(len({r.bug_class for r in found})), ""),
+        ("seconds to find, median", f"{statistics.median([r.seconds for r in found] or [0]):.1f}",
+         f"under {MEDIAN_SECONDS:g}"),
+        ("seconds to find, largest", f"{max([r.seconds for r in found] or [0]):.1f}", ""),
+        ("examples to find, median", f"{statistics.median([r.examples for r in found] or [0]):g}", ""),
+        ("CPU seconds for each found", f"{sum(r.cpu for r in wanted) / max(1, len(found)):.1f}", ""),
+        (f"shrunk to {SMALL} operators or fewer",
+         percent(sum(r.operators <= SMALL for r in found), len(found)), f"{100 * SMALL_SHARE:g}%"),
+        ("not seen by the check expected", str(sum(r.wrong_check for r in found)), "0"),
+        ("found in phases", ", ".join(f"{n} {p}" for p, n in Counter(r.phase for r in found).items()), ""),
+        ("no check is made for", f"{len(others)}, of which found: {sum(r.found for r in others)}", ""),
+    ]
+    lines = [f"\n{ir}, level {level}"]
+    for what, figure, goal in rows:
+        lines.append(f"{what:36} {figure:30} {'target: ' + goal if goal else ''}".rstrip())
+    return "\n".join(lines)
+
+
+def mutate(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
+    """The table of faults; 0 if as many are found as are to be."""
+    names = options.only.split(",") if options.only else list(faults.FAULTS)
+    results: list[Result] = []
+    for fault in (faults.FAULTS[n] for n in names):
+        if options.ir not in fault.irs:
+            continue
+        results.append(examine(fault, options, folder, sharing))
+        print(line(results[-1]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps([asdict(r) for r in results], indent=1))
+    print(summary(results, options.ir, options.level))
+    wanted = [r for r in results if r.expected]
+    return 0 if sum(r.found for r in wanted) >= SHARE[options.level] * len(wanted) else 1
+
+
+def clean(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
+    """What is found in the target without a fault: everything, once; random graphs of each seed; and what
+    the faults add to it, without their fault. 0 if nothing is."""
+    operators = tuple(sorted({o for fault in faults.FAULTS.values() for o in fault.operators}))
+    added = faults.Fault(
+        "extended", 0, "", ("qnn.quantize", "nn.layer_norm"), None,
+        (*extensions.QUANTIZE, *extensions.LAYER_NORM),
+    )
+    random = str(Path(conformance.__file__).parent / "test_random.py")
+    some = f"--byoc-operators={','.join(operators)}"
+    runs = [
+        ("what is the same every time", "example_c", narrowed(operators)),
+        ("with what faults add to it", f"{faults.apply(added, folder) / '__init__.py'}:target",
+         narrowed(added.operators)),
+        *((f"random graphs of seed {seed}", "example_c", [some, f"--byoc-explore={seed}", random])
+          for seed in range(1, options.seeds + 1)),
+    ]
+    alarms = graphs = 0
+    for number, (title, target, extra) in enumerate(runs):
+        where = folder / f"clean-{number}"
+        begin = time.monotonic()
+        status = sharing.run(where, [*common(target, options), *extra])
+        failures = failures_of(where)
+        report = json.loads((where / "report" / "report.json").read_text())
+        seen = {outcome: n for outcome, n in report["outcomes"].items() if n}
+        alarms, graphs = alarms + len(failures), graphs + report["graphs"] - seen.get("not-offloaded", 0)
+        print(f"{title:32} {status} {time.monotonic() - begin:5.0f} s {seen}", flush=True)
+        for failure in failures:
+            print(f"  {failure['check']} in {failure['case']}: {failure['message']}\n  {failure['graph']}")
+    print(f"\n{options.ir}, {options.level}: {alarms} false alarms in {graphs} graphs, {options.seeds} seeds")
+    return 1 if alarms else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
     parser.add_argument("--ir", choices=faults.IRS, default="relay")
+    parser.add_argument("--level", choices=SHARE, default="standard")
     parser.add_argument("--only", help="names of faults, separated by commas")
     parser.add_argument("--json", type=Path, help="write the results there as well")
-    parser.add_argument("--phases", default=PHASES, help=f"of narrowed runs, in order ({PHASES})")
     parser.add_argument("--narrowed", action="store_true", help="never run the whole suite")
+    parser.add_argument("--shrink", action="store_true",
+                        help=f"also graphs of up to {SMALL} operators, whose number of operators is known")
+    parser.add_argument("--reproduce", action="store_true", help="run each bundle's reproduce.py as well")
     parser.add_argument("--keep", type=Path, help="keep copies, reports and bundles in this folder")
+    parser.add_argument("--clean", action="store_true", help="the unmodified target, with --seeds")
+    parser.add_argument("--seeds", type=int, default=20, help="of random graphs, for --clean (20)")
     options = parser.parse_args()
-    names = options.only.split(",") if options.only else list(faults.FAULTS)
-    unknown = [n for n in names if n not in faults.FAULTS]
-    if unknown:
-        parser.error(f"unknown fault {unknown[0]}; known are {', '.join(faults.FAULTS)}")
-    results = []
-    with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
+    for name in options.only.split(",") if options.only else ():
+        if name not in faults.FAULTS:
+            parser.error(f"unknown fault {name}; known are {', '.join(faults.FAULTS)}")
+    with tempfile.TemporaryDirectory(prefix="faults-") as temporary, Sharing().installed() as sharing:
+        sharing.shrink_above = 0 if options.shrink or options.reproduce else SMALL
         folder = (options.keep or Path(temporary)).resolve()
-        for fault in (faults.FAULTS[n] for n in names):
-            if options.ir not in fault.irs:
-                continue
-            result = examine(fault, options.ir, options.python, folder, options.phases, options.narrowed)
-            results.append(result)
-            print(line(result), flush=True)
-            if options.json:
-                options.json.write_text(json.dumps([asdict(r) for r in results], indent=1))
-    wanted = [r for r in results if r.expected]
-    found = [r for r in wanted if r.found]
-    print(
-        f"\n{options.ir}: {len(found)} of {len(wanted)} faults found that a check is made for, "
-        f"{len({r.bug_class for r in found})} bug classes; {sum(not r.remarks for r in wanted)} by the "
-        f"expected check, in at most 3 operators and with a reproduce.py that fails; "
-        f"{sum(r.found for r in results if not r.expected)} of {len(results) - len(wanted)} others found"
-    )
-    return 0 if len(found) == len(wanted) else 1
+        return (clean if options.clean else mutate)(options, folder, sharing)
 
 
 if __name__ == "__main__":

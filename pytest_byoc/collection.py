@@ -20,13 +20,17 @@ from .session import TargetSession
 from .settings import Settings
 
 SUITE = Path(conformance.__file__).parent
-#: The phases of the suite in their order: what is the same every time decides before what is random.
+#: The systematic cases but the first few of each operator.
+_REST = "test_operators.py, the rest"
+#: The phases of the suite in their order: what is the same every time decides before what is random, and
+#: what shows most with few graphs before the many.
 _PHASES = (
     "test_corpus.py",
     "test_operators.py",
     "test_patterns.py",
     "test_regions.py",
     "test_structures.py",
+    _REST,
     "test_onnx.py",
     "test_random.py",
 )
@@ -125,7 +129,7 @@ class Collection:
         for item in items:
             if not is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self.selection_of(item).planned.add(item.nodeid)
-        items.sort(key=lambda item: _PHASES.index(item.path.name) if is_ours(item) else -1)
+        items.sort(key=_turn)
 
     def selection_of(self, item: pytest.Item) -> Selection:
         callspec = getattr(item, "callspec", None)
@@ -135,6 +139,15 @@ class Collection:
 def is_ours(node: Any) -> bool:
     """Whether a test is one of the installed suite."""
     return bool(node.path.parent == SUITE)
+
+
+def _turn(item: pytest.Item) -> int:
+    """A test's place among the phases. Of the systematic cases the first few of each operator come first."""
+    if not is_ours(item):
+        return -1
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    case = params.get("byoc_case")
+    return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
 
 
 def is_random(item: pytest.Item) -> bool:

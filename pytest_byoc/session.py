@@ -93,7 +93,7 @@ class TargetSession:
         the corpus."""
         quick = self.settings.level.quick and not saved
         verdict = self.examiner.examine(
-            graph, self._checks(chosen, saved, alone=len(graph.nodes) == 1 and not saved), quick
+            graph, self._checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
         if (case, graph) not in self._counted:
             self._counted.add((case, graph))
@@ -184,9 +184,11 @@ class TargetSession:
                 found = found or verdict
         return found
 
-    def _checks(self, chosen: bool, saved: bool = False, alone: bool = False) -> tuple[str, ...]:
+    def _checks(
+        self, chosen: bool, saved: bool = False, alone: bool = False, case: str = ""
+    ) -> tuple[str, ...]:
         # What was saved may have failed any check.
-        return selection.made(chosen, STANDARD if saved else self.settings.level.name, alone)
+        return selection.made(chosen, STANDARD if saved else self.settings.level.name, alone, case)
 
     def _chosen(self, case: Case) -> bool:
         self.claimed()

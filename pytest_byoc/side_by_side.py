@@ -57,12 +57,13 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
 
 
 def of_cases(cases: Iterable[Case], claims: Claims) -> dict[str, Group]:
-    """By the id of a case the group it is in: cases of one operator of which the target takes something."""
-    by_operator: dict[str, list[Case]] = {}
+    """By the id of a case the group it is in: cases of which the target takes something, the early ones of
+    all operators, the others of one."""
+    together: dict[str, list[Case]] = {}
     for case in cases:
-        by_operator.setdefault(case.operator, []).append(case)
+        together.setdefault("" if case.early else case.operator, []).append(case)
     found: dict[str, Group] = {}
-    for several in by_operator.values():
+    for several in together.values():
         known = claims.survey(c.graph for c in several)
         taken = [c for c, claim in zip(several, known) if claim is not None and claim.regions]
         for group in groups([c.graph for c in taken]):

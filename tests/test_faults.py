@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.faults import EXAMPLE, FAULTS, Fault, FaultError, Patch, apply
+from fixtures.faults import (
+    CLASSES,
+    EXAMPLE,
+    FAULTS,
+    WITHOUT_CHECK,
+    WITHOUT_FAULT,
+    Fault,
+    FaultError,
+    Patch,
+    apply,
+)
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.operators import OPERATORS
 
@@ -56,7 +66,7 @@ OF_IR = {("regions", "relax"): ("regions_out_of_order", "test_structure", "host_
 def test_fault_fits(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     assert fault.name == name and name.isidentifier()
-    assert fault.check is None or fault.check in {"process", *(c.id for c in CHECKS)}
+    assert {fault.check or "process", *fault.also} <= {"process", *(c.id for c in CHECKS)}
     assert fault.operators and set(fault.operators) <= set(OPERATORS)
     path = apply(fault, tmp_path)
     for patch in fault.patches:
@@ -69,6 +79,14 @@ def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
     patch = Patch("support.py", "no such text", "")
     with pytest.raises(FaultError, match=r"fault f: in example_c/support.py .* 0 times.*\nno such text"):
         apply(Fault("f", 1, "", ("add",), "numerics", (patch,)), tmp_path)
+
+
+def test_every_class_of_bugs_has_a_fault_or_a_reason_why_not() -> None:
+    everything = set(range(1, CLASSES + 1))
+    assert {f.bug_class for f in FAULTS.values()} == everything - set(WITHOUT_FAULT)
+    seen = {f.bug_class for f in FAULTS.values() if f.check}
+    assert seen == everything - set(WITHOUT_FAULT) - set(WITHOUT_CHECK)
+    assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
 
 
 def test_every_check_has_a_fault() -> None:

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.checks import CHECKS
+from pytest_byoc.checks.selection import AT_SMOKE, made
 from pytest_byoc.claims import Claims
 from pytest_byoc.declarations import SettingsError
 from pytest_byoc.examine import Examiner
+from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.levels import LEVELS
@@ -89,6 +92,26 @@ def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[s
     order = [line.split("::")[0] for line in result.outlines if "::test_" in line]
     phases = list(dict.fromkeys(name.rsplit("/", 1)[-1] for name in order))
     assert phases[0] == "test_operators.py" and phases[-1] == "test_random.py"
+
+
+def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
+    lines = pytester.runpytest_subprocess(*common, "--collect-only", "-q", timeout=300).outlines
+    ids = [line for line in lines if "::test_" in line]
+
+    def place(text: str) -> int:
+        return next(i for i, line in enumerate(ids) if text in line)
+
+    early = max(place(f"[{c}]]") for c in ("clip[float32", "clip[float64", "clip[float32-mixed_1"))
+    assert early < place("test_structure[diamond]") < place("[clip[float32-nan]]") < place("test_random[")
+
+
+def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
+    assert set(AT_SMOKE) <= set(STRUCTURES)
+    everything = {c.id for c in CHECKS}
+    for case in (*AT_SMOKE, "alternating"):
+        assert (set(made(True, "smoke", case)) == everything) == (case in AT_SMOKE)
+    assert set(made(True, "standard", "alternating")) == everything
+    assert set(made(False, "standard", "diamond")) < everything
 
 
 def test_exploring_makes_other_graphs_that_can_be_made_again(

@@ -10,17 +10,21 @@ from .base import CHOSEN, EVERY, FEW
 #: Not a check: how long a run takes, of the target and of LLVM.
 SPEED = "speed"
 
+#: Structures on which all checks are made at smoke too: between them they show what each of the dear checks
+#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while).
+AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large")
 
-def made(chosen: bool, level: str = "standard", alone: bool = False) -> Tuple[str, ...]:
+def made(chosen: bool, level: str = "standard", alone: bool = False, case: str = "") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
     simplest case of each operator, each structure, the first match of each pattern, what is saved.
-    alone: whether it is an operator alone.
-    level: at smoke the dear ones are made on no graph, at full on every one, but for those that compile a
-    graph several times; and there it is measured how fast chosen graphs are."""
+    alone: whether it is an operator alone. case: its id.
+    level: at smoke the dear ones are made on the structures of AT_SMOKE alone, at full on every graph, but
+    for those that compile a graph several times; and there it is measured how fast chosen graphs are."""
     made_on = {EVERY}
-    if level == "full" or (chosen and level == "standard"):
+    among = chosen and (level == "standard" or case in AT_SMOKE)
+    if level == "full" or among:
         made_on.add(CHOSEN)
-    if chosen and (level == "full" or (level == "standard" and not alone)):
+    if (chosen and level == "full") or (among and not alone):
         made_on.add(FEW)
     speed = (SPEED,) if chosen and level == "full" else ()
     return (*(c.id for c in CHECKS if c.made in made_on), *speed)

@@ -30,6 +30,9 @@ from ..operators.record import (
 from . import boundary
 from .builder import Builder, choose_parameters, first
 
+#: Cases that come right after the simplest one: everything off its default at once, and operands that are
+#: constants, inputs or one value where they are not by default.
+_EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
 #: Operators with this many parameters get pairs of their classes too.
 MANY = 2
 
@@ -44,12 +47,14 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
-    each dtype and each class of each parameter."""
+    each dtype and each class of each parameter. early: the simplest in each dtype, and those of _EARLY: few,
+    and they show most."""
 
     id: str
     operator: str
     graph: Graph
     smoke: bool = False
+    early: bool = False
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
@@ -80,8 +85,11 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         if made is not None:
             found.setdefault(made.graph, (label, made))
     few = _covering([made for _, made in found.values()])
-    for graph, (label, _) in found.items():
-        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few)
+    ordered = [(graph, label) for graph, (label, _) in found.items()]
+    ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
+    for number, (graph, label) in enumerate(ordered):
+        early = number == 0 or label in dtypes or label.endswith(_EARLY)
+        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few, early)
 
 
 def _covering(made: Sequence[Made]) -> set[Graph]:

@@ -124,12 +124,17 @@ def _padding(x: TensorType, chosen: Attrs) -> Classes:
     return padded if chosen.get("count_include_pad") and any(padded.values()) else valid
 
 
+def _ceil_mode(x: TensorType, chosen: Attrs) -> Classes:
+    """Windows of one element end where the tensor does."""
+    return {"no": (False,), "yes": (True,) if max(chosen["pool_size"]) > 1 else ()}
+
+
 _LAYOUT = Parameter("layout", lambda x, chosen: layouts(x.rank - 2))
 # What changes nothing unless another parameter is off its default stands before that one.
 _WINDOW = (
     _LAYOUT,
     _domain("pool_size", _POOL_SIZES.__getitem__),
-    _domain("ceil_mode", lambda n: _FLAG),
+    Parameter("ceil_mode", _ceil_mode),
 )
 _STEPS = (
     Parameter("padding", _padding),
