@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Which graphs are examined quickly.
+ALL, RANDOM, NONE = "all", "random", "none"
+
 
 @dataclass(frozen=True)
 class Level:
@@ -14,9 +17,9 @@ class Level:
     parameter. side_by_side: graphs are examined several in one module, where that can tell.
     max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs one
     step off, per pattern. batches: larger ones for which a random graph is examined again. onnx: ONNX's node
-    tests. quick: a graph is built for one executor, each in turn, and for all of them and by LLVM only if it
-    fails; that TVM is wrong is not found out where the target is right. Which checks are made at which level
-    is decided in `checks/selection.py`."""
+    tests. quick: graphs that are built for one executor, each in turn, and for all of them and by LLVM only
+    if they fail; that TVM is wrong is not found out where the target is right. Which checks are made at which
+    level is decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool
@@ -26,7 +29,11 @@ class Level:
     near_misses: int
     batches: int
     onnx: bool
-    quick: bool
+    quick: str
+
+    def is_quick(self, random: bool) -> bool:
+        """Whether graphs are examined quickly. random: whether it is random ones."""
+        return self.quick == ALL or (self.quick == RANDOM and random)
 
 
 LEVELS = {
@@ -34,15 +41,15 @@ LEVELS = {
     for level in (
         Level(
             "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1, batches=1,
-            onnx=False, quick=True,
+            onnx=False, quick=ALL,
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            batches=2, onnx=True, quick=False,
+            batches=2, onnx=True, quick=RANDOM,
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
-            batches=2, onnx=True, quick=False,
+            batches=2, onnx=True, quick=NONE,
         ),
     )
 }

@@ -85,13 +85,13 @@ class TargetSession:
     # --- checking ----------------------------------------------------------------------------
 
     def examine(
-        self, graph: Graph, case: str, chosen: bool = False, saved: bool = False
+        self, graph: Graph, case: str, chosen: bool = False, saved: bool = False, random: bool = False
     ) -> Verdict:
         """The verdict on a graph, counted. Raises nothing for a failing target.
 
         chosen: whether the graph is one of the few on which all checks are made. saved: whether it is one of
-        the corpus."""
-        quick = self.settings.level.quick and not saved
+        the corpus. random: whether it is one of many random ones."""
+        quick = self.settings.level.is_quick(random) and not saved
         verdict = self.examiner.examine(
             graph, self._checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
@@ -170,14 +170,16 @@ class TargetSession:
         self.listener(module)
         return not self.excused(module, case)
 
-    def ahead(self, graphs: Sequence[Graph]) -> Verdict | None:
+    def ahead(self, graphs: Sequence[Graph], random: bool = False) -> Verdict | None:
         """Examines graphs, of which each is going to be asked about, together in one module where the level
-        allows. Returns the verdict on a module that fails though no graph in it does: a failure too."""
+        allows. Returns the verdict on a module that fails though no graph in it does: a failure too.
+
+        random: as in `examine`."""
         found: Verdict | None = None
         if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs):
                 verdict = side_by_side.examine(
-                    self.examiner, group.graphs, self._checks(False), self.settings.level.quick
+                    self.examiner, group.graphs, self._checks(False), self.settings.level.is_quick(random)
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
