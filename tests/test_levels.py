@@ -109,9 +109,9 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     assert set(AT_SMOKE) <= set(STRUCTURES)
     everything = {c.id for c in CHECKS}
     for case in (*AT_SMOKE, "alternating"):
-        assert (set(made(True, "smoke", case)) == everything) == (case in AT_SMOKE)
-    assert set(made(True, "standard", "alternating")) == everything
-    assert set(made(False, "standard", "diamond")) < everything
+        assert (set(made(True, "smoke", case=case)) == everything) == (case in AT_SMOKE)
+    assert set(made(True, "standard", case="alternating")) == everything
+    assert set(made(False, "standard", case="diamond")) < everything
 
 
 def test_exploring_makes_other_graphs_that_can_be_made_again(
