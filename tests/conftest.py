@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,6 +56,11 @@ def ir() -> str:
     if found is None:
         pytest.skip(f"{PYTHON} has no TVM")
     return found
+
+
+def interruptible() -> None:
+    """For a process that is to be sent SIGINT: a shell starts what it runs in its background without."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def make_settings(tmp: Path, timeout: float = 30.0, **more: Any) -> Settings:

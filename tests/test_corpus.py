@@ -20,7 +20,7 @@ from pytest_byoc.declarations import SettingsError
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph, Node
 
-from .conftest import FIXTURES, PYTHON
+from .conftest import FIXTURES, PYTHON, interruptible
 
 #: example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
@@ -283,7 +283,9 @@ def test_divided_sessions_find_the_same(
 
 def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pytest", *common(ir), "--byoc-operators=exp,nn.relu", "-v", *args]
-    return subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=pytester.path, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
+    )
 
 
 def until_failed(process: subprocess.Popen[str], number: int) -> str:

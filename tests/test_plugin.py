@@ -12,7 +12,7 @@ import pytest
 
 from pytest_byoc.operators import OPERATORS
 
-from .conftest import FIXTURES, PYTHON
+from .conftest import FIXTURES, PYTHON, interruptible
 
 
 def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
@@ -267,8 +267,7 @@ def test_an_interrupted_session_keeps_what_it_found(pytester: pytest.Pytester, i
             "-k", "test_operator", "-p", "no:cacheprovider",
         ],
         cwd=pytester.path, stdout=subprocess.PIPE, text=True,
-        # A shell starts what runs in its background with the signal ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=interruptible,
     )
     assert process.stdout is not None
     lines = []
