@@ -13,31 +13,24 @@ from typing import Any
 from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
-from .checks import CHECKS, Finding, selection
+from .checks import selection
 from .claims import Claims
 from .companions import Companions
+from .decision import decide
 from .declarations import TargetDeclaration
-from .evidence import Evidence, JobReport, compare
+from .evidence import Evidence, JobReport
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph
 from .outcome import (
-    CRASH,
-    ERROR,
-    HANG,
-    INCONCLUSIVE,
     NOT_OFFLOADED,
     ORACLE_SUSPECT,
     PASS,
-    REFERENCE_WRONG,
-    WRONG_RESULT,
     Verdict,
 )
 from .settings import Settings
 from .worker.client import Worker, WorkerError
 
-#: A graph of which less than this share of output elements can be judged is inconclusive.
-JUDGED_SHARE = 0.5
 #: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
 HANG_FACTOR = 20.0
 HANG_FLOOR = 3.0
@@ -321,138 +314,3 @@ class Examiner:
                 worker = self._workers["reference"]
                 worker.submit({**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL})
                 evidence.confirmation = worker.collect()
-
-
-# --- the decision ------------------------------------------------------------------------------
-
-
-def decide(evidence: Evidence) -> Verdict:
-    """The truth table of `outcome`, applied to what was seen."""
-    findings: list[Finding] = []
-    findings += _process_findings(evidence)
-    for check in CHECKS:
-        findings += check.judge(evidence)
-    # Of several runs each may be wrong alike.
-    findings = sorted({(f.identity, f.message): f for f in findings}.values(), key=_rank)
-    offloaded, placement = evidence.offloaded(), evidence.placement()
-    notes: list[str] = []
-    reference_fault = _reference_fault(evidence)
-    if reference_fault:
-        notes.append(reference_fault)
-        findings = [f for f in findings if not _shared_with_reference(f, evidence)]
-    verdict = Verdict(
-        evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
-        placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
-        evidence.speed,
-    )
-    if findings:
-        return replace(verdict, outcome=findings[0].outcome)
-    if evidence.suspicions:
-        return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *evidence.suspicions))
-    if reference_fault:
-        return replace(verdict, outcome=REFERENCE_WRONG)
-    if not any(offloaded):
-        return replace(verdict, outcome=NOT_OFFLOADED)
-    if evidence.judged_share() < JUDGED_SHARE:
-        return replace(verdict, outcome=INCONCLUSIVE)
-    return verdict
-
-
-def _rank(finding: Finding) -> tuple[int, int]:
-    """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
-    the build; a crash, not what it left undone; what the later checks find, after all of these."""
-    own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
-    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.ANEW
-    if partitioning or (finding.outcome in (CRASH, HANG) and not own):
-        return 0, own
-    return (2, own) if own else (1, 0)
-
-
-def _process_findings(evidence: Evidence) -> list[Finding]:
-    """Crashes, hangs and exceptions, in either worker that runs vendor code."""
-    findings = []
-    for report, where in ((evidence.target, ""), (evidence.loader, "roundtrip")):
-        for message in report.raised():
-            raised = message["raised"]
-            how = f" under the {message['executor']} executor" if message.get("executor") else ""
-            check = where or ("offload" if message["stage"] == "partition" else "process")
-            if _ran_before(message, report):
-                check, how = "rerun", f"{how} though the first run did not"
-            if message.get("check") in selection.OWNERS:
-                check = message["check"]
-            findings.append(
-                Finding(
-                    check,
-                    ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}: {_last_line(raised['message'])}",
-                    {"exception": raised, "executor": message.get("executor")},
-                )
-            )
-        died = report.died
-        if died is None:
-            continue
-        assert report.end is not None
-        stage = report.end["stage"]
-        if died == "hung":
-            outcome, text = HANG, f"the process hung in the stage {stage} and was killed."
-        else:
-            outcome, text = CRASH, f"the process died in the stage {stage}: {died}."
-        findings.insert(
-            0,
-            Finding(
-                report.turn if report.turn in selection.OWNERS else where or "process",
-                outcome, stage, died, text,
-                {"printed": report.end["printed"], "peak_kib": report.end["peak_kib"]},
-            ),
-        )
-    return findings
-
-
-def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
-    """Whether it is a later run that raised, under an executor whose first run had succeeded."""
-    ran = {executor for executor, _ in report.facts("outputs")}
-    return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
-
-
-def _last_line(message: str) -> str:
-    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
-
-
-def _reference_fault(evidence: Evidence) -> str | None:
-    """What is wrong with TVM's own build of the graph, in words."""
-    for report in (evidence.reference, evidence.confirmation, evidence.deployed):
-        if report.died:
-            assert report.end is not None
-            return f"TVM's own LLVM build: the process {report.died} in the stage {report.end['stage']}"
-        for message in report.raised():
-            return (
-                f"TVM's own LLVM build raises in the stage {message['stage']}: "
-                f"{message['raised']['type']}: {_last_line(message['raised']['message'])}"
-            )
-    for which in range(len(evidence.inputs)):
-        outputs = evidence.reference_outputs(which)
-        for i, array in enumerate(outputs or []):
-            bounded = evidence.expected[which][i]
-            if array.shape != bounded.shape or compare(array, bounded).outside.any():
-                name = evidence.graph.outputs[i]
-                return f"TVM's own LLVM build is outside the bound in output {i} (%{name})"
-    return None
-
-
-def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
-    """Whether LLVM fails in the same way: then it is TVM's fault."""
-    if finding.outcome == WRONG_RESULT:
-        return False
-    reports = [evidence.reference, evidence.confirmation]
-    if finding.check == "roundtrip" or (finding.check in selection.RELOADS and finding.stage != "partition"):
-        reports = [evidence.deployed]
-    for report in reports:
-        if finding.outcome in (CRASH, HANG):
-            if report.died and report.end is not None and report.end["stage"] == finding.stage:
-                return True
-        elif any(
-            m["stage"] == finding.stage and m["raised"]["type"] == finding.kind for m in report.raised()
-        ):
-            return True
-    return False

@@ -23,8 +23,9 @@ import numpy as np
 
 from reference_kernels import FULL, Bounded, exact
 
+from .decision import decide
 from .evidence import Evidence, JobReport, compare
-from .examine import Examiner, decide
+from .examine import Examiner
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph, Node, Source, TensorType

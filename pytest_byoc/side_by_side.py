@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .claims import Claim, Claims
+from .decision import JUDGED_SHARE
 from .evidence import Evidence, share_judged
-from .examine import JUDGED_SHARE, Examiner
+from .examine import Examiner
 from .fragmentation import smallest
 from .generation.systematic import Case
 from .generation.union import union

@@ -21,8 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.soundness import built
+from pytest_byoc.decision import JUDGED_SHARE
 from pytest_byoc.evidence import compare
-from pytest_byoc.examine import JUDGED_SHARE
 from pytest_byoc.generation import boundary
 from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import default_case

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_byoc import oracle
+from pytest_byoc.decision import decide
 from pytest_byoc.evidence import Evidence, JobReport, compare
-from pytest_byoc.examine import decide
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
