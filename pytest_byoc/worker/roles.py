@@ -92,6 +92,7 @@ class ReferenceRole(Role):
         self._ir = ir
         names, missing = ir.executors()
         ir.import_runtime()
+        ir.import_compiler()
         self.description = {
             "ir": ir.NAME,
             "versions": ir.versions(),
@@ -152,6 +153,7 @@ class TargetRole(Role):
                 raise Failure("library %s does not load: %s" % (library, e)) from None
         names, missing = self._ir.executors()
         self._ir.import_runtime()
+        self._ir.import_compiler()
         self.description = {
             "ir": self._ir.NAME,
             "versions": self._ir.versions(),

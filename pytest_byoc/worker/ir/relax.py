@@ -60,6 +60,15 @@ def import_runtime() -> None:
     from tvm.runtime import vm  # noqa: F401
 
 
+def import_compiler() -> None:
+    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    for name in ("tvm.contrib.tvmjs", "tvm.contrib.cutlass"):
+        try:
+            importlib.import_module(name)
+        except Exception:  # of a part that is not needed
+            pass
+
+
 def lacks_aot() -> Optional[str]:
     """None: Relax has no AOT executor."""
     return None

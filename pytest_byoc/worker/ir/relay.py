@@ -1,9 +1,9 @@
 """Relay: TVM 0.9 to 0.19.
 
 An IR file offers: NAME, CONSTANTS_KEPT, modules, versions(), check_available(), executors(),
-import_runtime(), known_targets(), known_partition(name), pattern_table(name), match_alone(), arguments(),
-lower(), partition_facts(), build(), load(), load_archive(), lacks_aot(), and Executable objects with run(),
-export().
+import_runtime(), import_compiler(), known_targets(), known_partition(name), pattern_table(name),
+match_alone(), arguments(), lower(), partition_facts(), build(), load(), load_archive(), lacks_aot(), and
+Executable objects with run(), export().
 """
 
 from __future__ import annotations
@@ -74,6 +74,19 @@ def import_runtime() -> None:
         from tvm.runtime.vm import VirtualMachine  # noqa: F401
     except ImportError:  # `executors` says so
         pass
+
+
+def import_compiler() -> None:
+    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    import tvm
+
+    try:
+        importlib.import_module("tvm.contrib.tvmjs")
+    except ImportError:
+        pass
+    # NumPy asks TVM's variables for such attributes. The first error reads the library's debug information,
+    # which takes longer than a build.
+    getattr(tvm.tir.Var("i", "int32"), "__array_struct__", None)
 
 
 def lacks_aot() -> Optional[str]:
