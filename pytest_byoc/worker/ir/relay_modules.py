@@ -184,4 +184,5 @@ def through_json(module: Any) -> Tuple[Any, bool]:
     import tvm
 
     back = tvm.ir.load_json(tvm.ir.save_json(module))
-    return back, bool(tvm.ir.structural_equal(module, back))
+    # A module has no free variables, but older TVMs take the functions it calls for such.
+    return back, bool(tvm.ir.structural_equal(module, back, map_free_vars=True))
