@@ -33,6 +33,7 @@ from .builder import Builder, choose_parameters, first
 #: Cases that come right after the simplest one: everything off its default at once, and operands that are
 #: constants, inputs or one value where they are not by default.
 _EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
+_LARGE_VALUES = "-large_values"
 #: Operators with this many parameters get pairs of their classes too.
 MANY = 2
 
@@ -46,9 +47,9 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """id: stable, fit for -k. operator: its name. graph: one node. smoke: one of the few that together hold
-    each dtype and each class of each parameter. early: the simplest in each dtype, and those of _EARLY: few,
-    and they show most."""
+    """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class
+    of one parameter or with large values, and the early ones. early: the simplest in each dtype, and those of
+    _EARLY: few, and they show most."""
 
     id: str
     operator: str
@@ -85,11 +86,17 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         if made is not None:
             found.setdefault(made.graph, (label, made))
     few = _covering([made for _, made in found.values()])
+    alone = {
+        f"{dtypes[0]}-{parameter.name}_{label}"
+        for position, parameter in enumerate(op.parameters)
+        for label in _class_names(op, position, dtypes[0])
+    }
     ordered = [(graph, label) for graph, (label, _) in found.items()]
     ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
-        yield Case(f"{op.name}[{label}]", op.name, graph, label in dtypes or graph in few, early)
+        smoke = early or graph in few or label in alone or label.endswith(_LARGE_VALUES)
+        yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early)
 
 
 def _covering(made: Sequence[Made]) -> set[Graph]:
@@ -199,7 +206,7 @@ def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Ma
         # Integers that grow as quickly overflow.
         if dtype in dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
-            yield f"{dtype}-large_values", _one_node(op, x, first, "weights", limit)
+            yield dtype + _LARGE_VALUES, _one_node(op, x, first, "weights", limit)
 
 
 def _default_type(op: Operator, dtype: str) -> TensorType:
