@@ -126,21 +126,29 @@ class Sharing:
                 sharing.kept[key] = Kept(new)
             return sharing.kept[key]
 
-        def examined(session: TargetSession, graph: Graph, case: str, chosen: bool = False) -> Verdict:
+        def look(session: TargetSession, verdict: Verdict) -> None:
+            watch = sharing.watch
+            if watch.found is None and verdict.failed:
+                watch.found, watch.test = verdict, session.test
+                watch.seconds = time.monotonic() - watch.start
+                watch.cpu = sharing._cpu() - watch.start_cpu
+
+        def examined(session: TargetSession, graph: Graph, case: str, *more: Any, **named: Any) -> Verdict:
             watch = sharing.watch
             if not watch.start:
                 watch.start = time.monotonic()
-            verdict = examine(session, graph, case, chosen)
+            verdict = examine(session, graph, case, *more, **named)
             if watch.found is None:
                 watch.examples += verdict.outcome != NOT_OFFLOADED
-                if verdict.failed:
-                    watch.found, watch.test = verdict, session.test
-                    watch.seconds = time.monotonic() - watch.start
-                    watch.cpu = sharing._cpu() - watch.start_cpu
+            look(session, verdict)
             return verdict
 
-        def failed(session: TargetSession, verdict: Verdict, case: str, shrink: bool = True) -> None:
-            fail(session, verdict, case, shrink and len(verdict.graph.nodes) > sharing.shrink_above)
+        def failed(
+            session: TargetSession, verdict: Verdict, case: str, shrink: bool = True, **named: Any
+        ) -> None:
+            # A module of several graphs is not examined as a graph is.
+            look(session, verdict)
+            fail(session, verdict, case, shrink and len(verdict.graph.nodes) > sharing.shrink_above, **named)
 
         Examiner._worker, TargetSession.examine = worker, examined  # type: ignore[method-assign]
         TargetSession.fail = failed  # type: ignore[method-assign]
