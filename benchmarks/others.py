@@ -22,7 +22,6 @@ import hashlib
 import importlib
 import json
 import os
-import pickle
 import resource
 import select
 import shutil
@@ -37,6 +36,9 @@ from typing import Any
 
 os.environ.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pytest_byoc.worker.protocol import Decoder, encode
+
 faults = importlib.import_module("fixtures.faults")
 _before_tvm = time.process_time()
 tvm = importlib.import_module("tvm")
@@ -108,8 +110,9 @@ def in_child(work: Callable[[Callable[[Any], None]], None], limit: float) -> Ite
             os.dup2(silent, 1), os.dup2(silent, 2)
 
             def send(value: Any) -> None:
-                data = pickle.dumps(value)
-                os.write(writer, len(data).to_bytes(4, "little") + data)
+                data = memoryview(encode(value))
+                while data:
+                    data = data[os.write(writer, data) :]
 
             work(send)
             # As a process ends by itself: with what is to be run at exit.
@@ -117,15 +120,11 @@ def in_child(work: Callable[[Callable[[Any], None]], None], limit: float) -> Ite
         finally:
             os._exit(0)
     os.close(writer)
-    buffer, how = b"", ""
+    decoder, how = Decoder(), ""
     while True:
         ready, _, _ = select.select([reader], [], [], limit)
         data = os.read(reader, 1 << 16) if ready else b""
-        buffer += data
-        while len(buffer) >= 4 and len(buffer) >= 4 + int.from_bytes(buffer[:4], "little"):
-            end = 4 + int.from_bytes(buffer[:4], "little")
-            yield pickle.loads(buffer[4:end])
-            buffer = buffer[end:]
+        yield from decoder.feed(data)
         if not data:
             how = "" if ready else "hung"
             break
@@ -184,7 +183,7 @@ def generate(count: int, seed: int, send: Callable[[Any], None]) -> None:
             model = kind.from_gir(generator.make_concrete())
             model.refine_weights()
             oracle = model.make_oracle()
-            text = model.native_model.SerializeToString()
+            text = np.frombuffer(model.native_model.SerializeToString(), np.uint8)
         except Exception as e:
             send((number, repr(e)[:200], used() - before))
             continue
@@ -197,12 +196,12 @@ def nnsmith(count: int, folder: Path) -> Suite:
     import onnx
 
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / f"models-{count}.pickle"
+    kept = folder / f"models-{count}.frames"
     if not kept.exists():
         made = list(in_child(lambda send: generate(count, 1, send), 300))
-        kept.write_bytes(pickle.dumps(made))
+        kept.write_bytes(b"".join(map(encode, made)))
     start, cases, spent = TVM_CPU, [], 0.0
-    for number, *rest in pickle.loads(kept.read_bytes()):
+    for number, *rest in Decoder().feed(kept.read_bytes()):
         if number == "opset":
             start += rest[0]
             continue
@@ -214,7 +213,8 @@ def nnsmith(count: int, folder: Path) -> Suite:
         before = used()
         try:
             shapes = {name: value.shape for name, value in inputs.items()}
-            mod, _ = relay.frontend.from_onnx(onnx.load_from_string(text), shapes, freeze_params=True)
+            model = onnx.load_from_string(text.tobytes())
+            mod, _ = relay.frontend.from_onnx(model, shapes, freeze_params=True)
             mod = relay.transform.InferType()(mod)
         except Exception as e:
             print(f"  nnsmith {number} is not imported: {str(e).strip().splitlines()[-1][:120]}")

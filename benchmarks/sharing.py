@@ -79,7 +79,7 @@ class Kept:
     def collect(self) -> JobReport:
         if self._key in self._reports:
             report = self._reports[self._key]
-            self.saved_cpu += report.end["cpu_seconds"] if report.end else 0.0
+            self.saved_cpu += sum(report.end["cpu"].values()) if report.end else 0.0
             return report
         report = self.worker.collect()
         if self._key is not None and report.died is None:

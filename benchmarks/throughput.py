@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.sharing import cpu_of
 from pytest_byoc import examine, oracle
 from pytest_byoc.declarations import declare
 from pytest_byoc.evidence import JobReport
@@ -41,13 +41,6 @@ from pytest_byoc.worker.client import Worker
 THEIRS = ("lower", "partition", "build", "export", "load", "run", "unload")
 #: Random graphs of an operator at level standard.
 AT_ONCE = LEVELS["standard"].max_examples
-_TICK = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_of(pid: int) -> float:
-    """CPU seconds of a process and of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICK
 
 
 @dataclass
@@ -68,9 +61,6 @@ class TimedWorker(Worker):
             self.split.stages[f"{self._config['role']} {stage}"] += seconds
         return report
 
-    def cpu(self) -> float:
-        return cpu_of(self._process.pid) if self._process else 0.0
-
 
 class TimedExaminer(Examiner):
     """An examiner whose workers count what their stages take."""
@@ -84,7 +74,7 @@ class TimedExaminer(Examiner):
         return worker
 
     def cpu(self) -> float:
-        return sum(w.cpu() for w in self._workers.values() if isinstance(w, TimedWorker))
+        return sum(map(cpu_of, self._workers.values()))
 
 
 def timed(split: Split, what: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator
 
 from .base import FEW, Check, Finding
@@ -45,10 +46,7 @@ def reload(run: LoaderRun) -> None:
     if path is None:
         return
     with run.using(EXECUTOR):
-        run.stage("load")
-        executable = run.ir.load(path, EXECUTOR)
-        run.stage("run")
-        run.record("aot", executable.run(run.inputs[0])[0])
+        run.record("aot", run.run_loaded(partial(run.ir.load, path, EXECUTOR)))
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

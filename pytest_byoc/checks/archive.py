@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding
@@ -29,10 +30,7 @@ def reload(run: LoaderRun) -> None:
         if path is None:
             continue
         with run.using(executor):
-            run.stage("load")
-            executable = run.ir.load_archive(path, executor)
-            run.stage("run")
-            run.record("from_archive", executable.run(run.inputs[0])[0])
+            run.record("from_archive", run.run_loaded(partial(run.ir.load_archive, path, executor)))
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding, outcome_of
@@ -15,10 +16,7 @@ def reload(run: LoaderRun) -> None:
     """An exception is what is hoped for; that nothing of the kind happens shows that nothing is missing."""
     for executor, path in run.artifacts.items():
         try:
-            run.stage("load")
-            executable = run.ir.load(path, executor)
-            run.stage("run")
-            executable.run(run.inputs[0])
+            run.run_loaded(partial(run.ir.load, path, executor))
         except Exception as e:
             run.record("without_libraries", type(e).__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import Check, Finding
@@ -22,10 +23,8 @@ def reload(run: LoaderRun) -> None:
             for executor in run.loadable:
                 with run.using(executor):
                     shutil.copy(run.artifacts[executor], "moved_%s.so" % executor)
-                    run.stage("load")
-                    executable = run.ir.load(os.path.join(folder, "moved_%s.so" % executor), executor)
-                    run.stage("run")
-                    run.record("moved", executable.run(run.inputs[0])[0])
+                    path = os.path.join(folder, "moved_%s.so" % executor)
+                    run.record("moved", run.run_loaded(partial(run.ir.load, path, executor)))
         finally:
             os.chdir(here)
 

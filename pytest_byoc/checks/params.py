@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding
@@ -28,10 +29,7 @@ def reload(run: LoaderRun) -> None:
         if parts is None:
             continue
         with run.using(executor):
-            run.stage("load")
-            executable = run.ir.load_parts(parts)
-            run.stage("run")
-            run.record("from_parts", executable.run(run.inputs[0])[0])
+            run.record("from_parts", run.run_loaded(partial(run.ir.load_parts, parts)))
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

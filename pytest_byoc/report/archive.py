@@ -10,8 +10,8 @@ inputs/…          the file of waivers, the baseline, the graphs given with --b
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .. import corpus
+from ..files import replace
 from ..graph import Graph, GraphFormatError
 from ..settings import Settings
 from . import html, schema
@@ -64,12 +65,11 @@ def write(path: Path, report: Mapping[str, Any], folder: Path, files: Mapping[st
                 contents[source.relative_to(folder).as_posix()] = source.read_bytes()
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(contents.items())}
     manifest = json.dumps({"format": FORMAT, "files": hashes}, indent=1).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in [(MANIFEST, manifest), *sorted(contents.items())]:
             archive.writestr(zipfile.ZipInfo(name, _TIME), data, zipfile.ZIP_DEFLATED)
-    os.replace(temporary, path)
+    replace(path, packed.getvalue())
 
 
 def verify(path: Path) -> list[str]:

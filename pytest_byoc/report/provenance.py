@@ -32,7 +32,7 @@ def session(settings: Settings, started: datetime, finished: datetime) -> dict[s
             "platform": platform.platform(),
         },
         "sources": sources(),
-        "files": [{"what": w, "path": str(p), "sha256": digest(p)} for w, p in _files(settings)],
+        "files": [{"what": w, "path": str(p), "sha256": found} for w, p, found in _files(settings)],
     }
 
 
@@ -59,8 +59,9 @@ def sources() -> str:
     return found.hexdigest()
 
 
-def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
-    """Those that can be read: what can't be has failed elsewhere, or was found by the loader."""
+def _files(settings: Settings) -> Iterator[tuple[str, Path, str]]:
+    """What, path and digest of those that can be read: what can't be has failed elsewhere, or was found by
+    the loader."""
     named: list[tuple[str, str | Path | None]] = []
     for target in settings.targets:
         named.append((f"{target.name}: partition", (target.reference or "").rpartition(":")[0]))
@@ -74,8 +75,7 @@ def _files(settings: Settings) -> Iterator[tuple[str, Path]]:
         path = Path(given or "")
         try:
             if path.is_file():
-                digest(path)
-                yield what, path
+                yield what, path, digest(path)
         except OSError:
             continue
 

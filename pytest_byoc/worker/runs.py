@@ -339,6 +339,14 @@ class LoaderRun(_Run):
         """The artifact, loaded once more."""
         return self.ir.load(self.artifacts[executor], executor)
 
+    def run_loaded(self, load: Callable[[], Any]) -> List[np.ndarray]:
+        """Outputs for the first inputs of what a function loads."""
+        self.stage("load")
+        executable = load()
+        self.stage("run")
+        outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
+        return outputs
+
     def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
         """Outputs of the artifact; it is unloaded again, which may be what crashes."""
         self.stage("load")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import platform
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
 from .. import dlpack
-from ..server import Failure, NotAModule
+from ..server import Failure
 from . import relax_modules as modules
-from .relay_modules import headers_in
+from .shared import check_module, has, headers_in, signature
 
 NAME = "relax"
 #: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
@@ -151,7 +151,7 @@ def match_alone(module: Any, entry: Any, watch: Optional[Callable[[Any], Any]]) 
         entry.name, entry.pattern, entry.annotation_patterns, check, entry.attrs_getter
     )
     module = relax.transform.FuseOpsByPattern([alone], bind_constants=True)(module)
-    return any(_has(f.attrs, "Composite") for f in module.functions.values())
+    return any(has(f.attrs, "Composite") for f in module.functions.values())
 
 
 def arguments(module: Any) -> Dict[str, List[int]]:
@@ -171,10 +171,6 @@ def arguments(module: Any) -> Dict[str, List[int]]:
 
 
 # --- lowering and partitioning ---------------------------------------------------------------
-
-
-def _signature(op_name: str, types: Sequence[Any]) -> str:
-    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
 
 
 def _tensor_type() -> Any:
@@ -221,7 +217,7 @@ def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[
                     raise Failure("operator %s has no lowering to Relax" % node.op)
                 types = [graph.type_of(i) for i in node.inputs]
                 call = lowering(relax.op, [values[i] for i in node.inputs], node.attrs, types)
-                signatures.append(_signature(call.op.name, node.types))
+                signatures.append(signature(call.op.name, node.types))
                 result = builder.emit(call)
                 if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
                     values[node.outputs[0]] = result
@@ -243,20 +239,9 @@ def _return_type(function: Any) -> Any:
     return function.ret_struct_info if hasattr(function, "ret_struct_info") else function.ret_ty
 
 
-def _has(attrs: Any, key: str) -> bool:
-    # DictAttrs iterate over nothing: `in` would not find the key.
-    return attrs is not None and key in list(attrs.keys())
-
-
 def check_partitioned(module: Any) -> Any:
     """The IRModule a partition function returned. Raises NotAModule for anything else."""
-    import tvm
-
-    if not isinstance(module, tvm.IRModule):
-        raise NotAModule(
-            "the partition function returned %s, expected a tvm.IRModule" % type(module).__name__
-        )
-    return module
+    return check_module(module)
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
@@ -273,30 +258,30 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         if not isinstance(function, relax.Function):
             continue
         attrs = function.attrs
-        compiler = attrs["Codegen"] if _has(attrs, "Codegen") else None
-        if compiler is None and _has(attrs, "Composite"):
+        compiler = attrs["Codegen"] if has(attrs, "Codegen") else None
+        if compiler is None and has(attrs, "Composite"):
             continue  # counted with its caller
         calls: List[str] = []
         composites: List[str] = []
 
         def visit(e: Any, calls: List[str] = calls, composites: List[str] = composites) -> None:
-            if isinstance(e, relax.Function) and _has(e.attrs, "Composite"):
+            if isinstance(e, relax.Function) and has(e.attrs, "Composite"):
                 composites.append(str(e.attrs["Composite"]))
             if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
-                calls.append(_signature(e.op.name, [_type(t) for t in _fields(_type_of(e))]))
+                calls.append(signature(e.op.name, [_type(t) for t in _fields(_type_of(e))]))
 
         relax.analysis.post_order_visit(function, visit)
         if compiler is None:
             host_calls += len(calls)
             continue
-        if _has(attrs, "Composite"):
+        if has(attrs, "Composite"):
             composites.append(str(attrs["Composite"]))
         returned = _fields(_return_type(function))
         given = [t for p in function.params for t in _fields(_type_of(p))]
         regions.append(
             {
                 # What the generated code is called by: not always the name of the function.
-                "symbol": str(attrs["global_symbol"]) if _has(attrs, "global_symbol") else gv.name_hint,
+                "symbol": str(attrs["global_symbol"]) if has(attrs, "global_symbol") else gv.name_hint,
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,

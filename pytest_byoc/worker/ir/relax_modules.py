@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
 
-from .relay_modules import BYSTANDER, OTHER
-
-
-def _attr(function: Any, key: str) -> str:
-    attrs = getattr(function, "attrs", None)
-    return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
+from .shared import BYSTANDER, OTHER, attribute
 
 
 def inline_back(module: Any) -> Any:
@@ -22,10 +17,10 @@ def inline_back(module: Any) -> Any:
         functions = {}
         for var, function in mod.functions.items():
             if isinstance(function, relax.Function) and (
-                _attr(function, "Codegen") or _attr(function, "Composite")
+                attribute(function, "Codegen") or attribute(function, "Composite")
             ):
                 for key in ("Codegen", "Composite", "Primitive", "global_symbol"):
-                    function = function.without_attr(key) if _attr(function, key) else function
+                    function = function.without_attr(key) if attribute(function, key) else function
             functions[var] = function
         return tvm.IRModule(functions)
 
@@ -56,7 +51,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
         if not isinstance(function, relax.Function):
             functions[tvm.ir.GlobalVar(BYSTANDER)] = function.with_attr("global_symbol", BYSTANDER)
     for var, function in _partitioned_for_another(again).functions.items():
-        if _attr(function, "Codegen"):
+        if attribute(function, "Codegen"):
             functions[var] = function
     return tvm.IRModule(functions)
 
@@ -85,7 +80,7 @@ def bystanders(module: Any) -> Dict[str, str]:
 
     found = {}
     for var, function in module.functions.items():
-        if isinstance(function, relax.Function) and _attr(function, "Codegen") == OTHER:
+        if isinstance(function, relax.Function) and attribute(function, "Codegen") == OTHER:
             found["region"] = _text(function)
         elif var.name_hint == BYSTANDER:
             found["function"] = _text(function)
@@ -96,7 +91,7 @@ def _text(function: Any) -> str:
     import tvm
 
     for key in ("Codegen", "global_symbol"):
-        function = function.without_attr(key) if _attr(function, key) else function
+        function = function.without_attr(key) if attribute(function, key) else function
     return str(tvm.IRModule({tvm.ir.GlobalVar("f"): function}).script())
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import importlib
 import platform
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
-from ..server import Failure, NotAModule
+from ..server import Failure
 from . import relay_modules as modules
 from .relay_executables import AotExecutable, Executable, GraphExecutable, VMExecutable, tensor
 from .relay_executables import load_parts as load_parts
+from .shared import check_module, has, headers_in, signature
 
 NAME = "relay"
 #: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
@@ -172,7 +173,7 @@ def match_alone(module: Any, entry: Any, watch: Optional[Callable[[Any], Any]]) 
     found: List[str] = []
 
     def visit(e: Any) -> None:
-        if isinstance(e, relay.Function) and _has(e.attrs, "Composite"):
+        if isinstance(e, relay.Function) and has(e.attrs, "Composite"):
             found.append(str(e.attrs["Composite"]))
 
     alone = entry[:2]
@@ -201,10 +202,6 @@ def arguments(module: Any) -> Dict[str, List[int]]:
 # --- lowering and partitioning ---------------------------------------------------------------
 
 
-def _signature(op_name: str, types: Sequence[Any]) -> str:
-    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
-
-
 def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[str]]:
     """The graph as an IRModule, and for each node the signature its call can be found by."""
     import tvm
@@ -226,7 +223,7 @@ def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[
         result = lowering(relay, [values[i] for i in node.inputs], node.attrs, types)
         if isinstance(result, relay.expr.TupleWrapper):
             result = result.astuple()
-        signatures.append(_signature(result.op.name, node.types))
+        signatures.append(signature(result.op.name, node.types))
         if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
             values[node.outputs[0]] = result
         else:
@@ -255,11 +252,6 @@ def _type(t: Any) -> str:
     return "%s[%s]" % (t.dtype, ",".join(str(d) for d in t.shape))
 
 
-def _has(attrs: Any, key: str) -> bool:
-    # DictAttrs iterate over nothing: `in` would not find the key.
-    return attrs is not None and key in list(attrs.keys())
-
-
 def check_partitioned(module: Any) -> Any:
     """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
     import tvm
@@ -267,11 +259,7 @@ def check_partitioned(module: Any) -> Any:
     # Some partition functions return (module, configuration).
     if isinstance(module, tuple) and module and isinstance(module[0], tvm.IRModule):
         module = module[0]
-    if not isinstance(module, tvm.IRModule):
-        raise NotAModule(
-            "the partition function returned %s, expected a tvm.IRModule" % type(module).__name__
-        )
-    return module
+    return check_module(module)
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
@@ -287,15 +275,15 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         if not isinstance(function, relay.Function):
             continue
         attrs = function.attrs
-        compiler = attrs["Compiler"] if _has(attrs, "Compiler") else None
+        compiler = attrs["Compiler"] if has(attrs, "Compiler") else None
         calls: List[str] = []
         composites: List[str] = []
 
         def visit(e: Any, calls: List[str] = calls, composites: List[str] = composites) -> None:
             if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
                 types = _fields(e.checked_type, tvm.ir.TupleType)
-                calls.append(_signature(e.op.name, [_type(t) for t in types]))
-            elif isinstance(e, relay.Function) and _has(e.attrs, "Composite"):
+                calls.append(signature(e.op.name, [_type(t) for t in types]))
+            elif isinstance(e, relay.Function) and has(e.attrs, "Composite"):
                 composites.append(str(e.attrs["Composite"]))
 
         relay.analysis.post_order_visit(function.body, visit)
@@ -307,7 +295,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         regions.append(
             {
                 # What the generated code is called by: not always the name of the function.
-                "symbol": str(attrs["global_symbol"]) if _has(attrs, "global_symbol") else gv.name_hint,
+                "symbol": str(attrs["global_symbol"]) if has(attrs, "global_symbol") else gv.name_hint,
                 "compiler": str(compiler),
                 "composites": composites,
                 "calls": calls,
@@ -335,7 +323,7 @@ def _quantized(module: Any) -> bool:
             found.append(e.name)
 
     for function in module.functions.values():
-        if isinstance(function, relay.Function) and not _has(function.attrs, "Compiler"):
+        if isinstance(function, relay.Function) and not has(function.attrs, "Compiler"):
             relay.analysis.post_order_visit(function.body, visit)
     return bool(found)
 
@@ -377,5 +365,5 @@ def load_archive(path: str, executor: str) -> Executable:
     """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
     from tvm._ffi.libinfo import find_include_path
 
-    with modules.headers_in(find_include_path()):
+    with headers_in(find_include_path()):
         return load(path, executor)

@@ -6,31 +6,9 @@ through_json(), as `relax_modules` does.
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
-#: A function that is no target's business, and a region of a target that does not exist.
-BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
-
-
-def _attr(function: Any, key: str) -> str:
-    attrs = function.attrs
-    return str(attrs[key]) if attrs is not None and key in list(attrs.keys()) else ""
-
-
-@contextmanager
-def headers_in(folders: Sequence[str]) -> Iterator[None]:
-    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
-    before = os.environ.get("CPATH")
-    os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["CPATH"]
-        else:
-            os.environ["CPATH"] = before
+from .shared import BYSTANDER, OTHER, attribute
 
 
 def inline_back(module: Any) -> Any:
@@ -43,7 +21,7 @@ def inline_back(module: Any) -> Any:
         def visit_call(self, call: Any) -> Any:
             args = [self.visit(a) for a in call.args]
             op = call.op
-            if isinstance(op, relay.GlobalVar) and _attr(module[op], "Compiler"):
+            if isinstance(op, relay.GlobalVar) and attribute(module[op], "Compiler"):
                 op = module[op]
             if isinstance(op, relay.Function):
                 # Bound before it is visited: a composite may hold another.
@@ -88,7 +66,7 @@ def bystanders(module: Any) -> Dict[str, str]:
         if not isinstance(function, relay.Function):
             continue
         # TVM's own passes rename regions: the text is that of the function alone.
-        if _attr(function, "Compiler") == OTHER:
+        if attribute(function, "Compiler") == OTHER:
             found["region"] = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
         elif var.name_hint == BYSTANDER:
             found["function"] = tvm.IRModule.from_expr(function).astext()
@@ -102,7 +80,7 @@ def ready_for_another(module: Any) -> Any:
 
     names: Dict[Any, Any] = {}
     for var, function in module.functions.items():
-        own = isinstance(function, relay.Function) and _attr(function, "Compiler")
+        own = isinstance(function, relay.Function) and attribute(function, "Compiler")
         names[var] = relay.GlobalVar("byoc_again_%d" % len(names)) if own else var
 
     class Renamer(relay.ExprMutator):  # type: ignore[misc]

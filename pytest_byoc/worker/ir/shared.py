@@ -1,0 +1,53 @@
+"""What both IRs' files need."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import Any, Iterator, Sequence
+
+from ..server import NotAModule
+
+#: A function that is no target's business, and a region of a target that does not exist.
+BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
+
+
+def signature(op_name: str, types: Sequence[Any]) -> str:
+    """What the call of an operator is found by: its name and the types of its results."""
+    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
+
+
+def has(attrs: Any, key: str) -> bool:
+    # DictAttrs iterate over nothing: `in` would not find the key.
+    return attrs is not None and key in list(attrs.keys())
+
+
+def attribute(function: Any, key: str) -> str:
+    """An attribute of a function as text; "" where it has none of that name."""
+    attrs: Any = getattr(function, "attrs", None)
+    return str(attrs[key]) if has(attrs, key) else ""
+
+
+def check_module(found: Any) -> Any:
+    """What a partition function returned, if that is an IRModule. Raises NotAModule for anything else."""
+    import tvm
+
+    if not isinstance(found, tvm.IRModule):
+        raise NotAModule(
+            "the partition function returned %s, expected a tvm.IRModule" % type(found).__name__
+        )
+    return found
+
+
+@contextmanager
+def headers_in(folders: Sequence[str]) -> Iterator[None]:
+    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
+    before = os.environ.get("CPATH")
+    os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CPATH"]
+        else:
+            os.environ["CPATH"] = before
