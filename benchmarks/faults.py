@@ -43,7 +43,7 @@ class Result:
     """What became of one fault.
 
     check, outcome, stage: of the shrunk graph. checks: all that found something in the graph that failed
-    first. examples, seconds, cpu: up to it; seconds from the first graph on, cpu from the start of the
+    first. examples, seconds, cpu: up to it; seconds from the first test on, cpu from the start of the
     session. operators: of the shrunk graph. total: seconds of the sessions, shrinking included.
     reproduced: how reproduce.py ended."""
 
@@ -138,7 +138,7 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
         watch, failures = sharing.watch, failures_of(where)
         result.run, result.total = name, result.total + time.monotonic() - begin
         result.examples += watch.examples
-        result.message = "" if status in (0, 1) else f"pytest ended with {status}"
+        result.message = "" if status == 0 else f"pytest ended with {status}"
         if not failures or watch.found is None:
             result.seconds += time.monotonic() - (watch.start or begin)
             result.cpu += sharing.cpu()
@@ -263,7 +263,7 @@ def main() -> int:
     for name in options.only.split(",") if options.only else ():
         if name not in faults.FAULTS:
             parser.error(f"unknown fault {name}; known are {', '.join(faults.FAULTS)}")
-    with tempfile.TemporaryDirectory(prefix="faults-") as temporary, Sharing().installed() as sharing:
+    with tempfile.TemporaryDirectory(prefix="faults-") as temporary, Sharing() as sharing:
         sharing.shrink_above = 0 if options.shrink or options.reproduce else SMALL
         folder = (options.keep or Path(temporary)).resolve()
         return (clean if options.clean else mutate)(options, folder, sharing)

@@ -12,7 +12,7 @@ import contextlib
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from json import dumps
@@ -22,8 +22,6 @@ from typing import Any
 import pytest
 
 from pytest_byoc.evidence import JobReport
-from pytest_byoc.examine import Examiner
-from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import NOT_OFFLOADED, Verdict
 from pytest_byoc.session import TargetSession
 from pytest_byoc.worker.client import Worker
@@ -89,7 +87,8 @@ class Kept:
 
 @dataclass
 class Watch:
-    """What one session has examined up to its first failing graph."""
+    """What one session has examined up to its first failing graph: seconds from the first test on, CPU
+    seconds from the start of the session."""
 
     start: float = 0.0
     start_cpu: float = 0.0
@@ -98,67 +97,58 @@ class Watch:
     cpu: float = 0.0
     test: str = ""
     found: Verdict | None = None
-    target: Worker | None = None
+    targets: list[Worker] = field(default_factory=list)
 
 
 @dataclass
 class Sharing:
     """`run` is one session. Its results are those of `pytest` with the same arguments."""
 
-    #: Failing graphs of that many operators are not shrunk: how many are left is known without.
+    #: Failing graphs of that many operators or fewer are not shrunk: how many are left is known without.
     shrink_above: int = 0
     kept: dict[str, Kept] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[Sharing]:
-        """Puts kept workers into each Examiner, and looks on at each TargetSession."""
-        own, examine, sharing = Examiner._worker, TargetSession.examine, self
-        fail = TargetSession.fail
+    def __enter__(self) -> Sharing:
+        return self
 
-        def worker(examiner: Examiner, config: dict[str, Any]) -> Any:
+    def __exit__(self, *exception: object) -> None:
+        for kept in self.kept.values():
+            kept.worker.stop()
+
+    # --- hooks of the session, of which this is a plugin -----------------------------------------
+
+    def pytest_byoc_session(self, session: TargetSession) -> None:
+        """Gives the session's examiner the workers that are kept."""
+        examiner, own = session.examiner, session.examiner.make_worker
+        session.shrink_above = self.shrink_above
+
+        def make(config: dict[str, Any]) -> Any:
+            worker = own(config)
             if config["role"] == "target":
-                self.watch.target = own(examiner, config)
-                return self.watch.target
+                self.watch.targets.append(worker)
+                return worker
             key = dumps([examiner.declaration.python, config], sort_keys=True)
-            if key not in sharing.kept:
-                new = Worker(examiner.declaration.python, config, examiner.settings.timeout)
-                sharing.kept[key] = Kept(new)
-            return sharing.kept[key]
+            if key not in self.kept:
+                self.kept[key] = Kept(worker)
+            return self.kept[key]
 
-        def look(session: TargetSession, verdict: Verdict) -> None:
-            watch = sharing.watch
-            if watch.found is None and verdict.failed:
-                watch.found, watch.test = verdict, session.test
-                watch.seconds = time.monotonic() - watch.start
-                watch.cpu = sharing._cpu() - watch.start_cpu
+        examiner.make_worker = make
 
-        def examined(session: TargetSession, graph: Graph, case: str, *more: Any, **named: Any) -> Verdict:
-            watch = sharing.watch
-            if not watch.start:
-                watch.start = time.monotonic()
-            verdict = examine(session, graph, case, *more, **named)
-            if watch.found is None:
-                watch.examples += verdict.outcome != NOT_OFFLOADED
-            look(session, verdict)
-            return verdict
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        self.watch.start = time.monotonic()
 
-        def failed(
-            session: TargetSession, verdict: Verdict, case: str, shrink: bool = True, **named: Any
-        ) -> None:
-            # A module of several graphs is not examined as a graph is.
-            look(session, verdict)
-            fail(session, verdict, case, shrink and len(verdict.graph.nodes) > sharing.shrink_above, **named)
-
-        Examiner._worker, TargetSession.examine = worker, examined  # type: ignore[method-assign]
-        TargetSession.fail = failed  # type: ignore[method-assign]
-        try:
-            yield self
-        finally:
-            Examiner._worker, TargetSession.examine = own, examine  # type: ignore[method-assign]
-            TargetSession.fail = fail  # type: ignore[method-assign]
-            for kept in self.kept.values():
-                kept.worker.stop()
+    def pytest_byoc_verdict(self, session: TargetSession, verdict: Verdict) -> None:
+        """Notes what failed first, and when."""
+        watch = self.watch
+        if watch.found is not None:
+            return
+        watch.examples += verdict.outcome != NOT_OFFLOADED
+        if verdict.failed:
+            watch.found, watch.test = verdict, session.test
+            watch.seconds = time.monotonic() - watch.start
+            watch.cpu = self._cpu() - watch.start_cpu
 
     def run(self, folder: Path, arguments: Sequence[str]) -> int:
         """pytest's exit code; its output is in `folder/output.txt`, its working directory the folder."""
@@ -171,7 +161,8 @@ class Sharing:
         os.chdir(folder)
         try:
             with Path("output.txt").open("w") as output, contextlib.redirect_stdout(output):
-                return int(pytest.main(["-c", "pytest.ini", "-p", "no:cacheprovider", *arguments]))
+                given = ["-c", "pytest.ini", "-p", "no:cacheprovider", *arguments]
+                return int(pytest.main(given, plugins=[self]))
         finally:
             os.chdir(before)
 
@@ -183,4 +174,4 @@ class Sharing:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         total = sum(u.ru_utime + u.ru_stime for u in used)
         total += sum(cpu_of(kept.worker) + kept.saved_cpu for kept in self.kept.values())
-        return total + (cpu_of(self.watch.target) if self.watch.target else 0.0)
+        return total + sum(map(cpu_of, self.watch.targets))

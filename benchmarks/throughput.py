@@ -1,18 +1,21 @@
 """Graphs fully checked per minute of CPU, and where the time goes.
 
     python benchmarks/throughput.py --ir relay --python PATH [--operators 1,5,10,20] [--seconds 60]
+                                    [--nnsmith PATH]
 
 Each graph goes through the whole of what the suite does with a random graph: generated, partitioned for
-`example_c`, built for it and by LLVM, exported, loaded in another process, run again and compared with the
-oracle. Counted is the CPU of the host, of the workers and of the compilers they call; importing TVM, once a
-session, is told apart. Directed as the suite's random graphs are: operators that the target takes are
-preferred. --nnsmith PATH, an interpreter with NNSmith 0.1.0, runs its fuzzing loop beside it, for as long.
+`example_c`, built, exported, loaded in another process, run again and compared with the oracle; built by
+LLVM and for the other executors only if it fails. Counted is the CPU of the host, of the workers and of the
+compilers they call; importing TVM, once a session, is told apart. Directed as the suite's random graphs are:
+operators that the target takes are preferred. --nnsmith PATH, an interpreter with NNSmith 0.1.0, runs its
+fuzzing loop beside it, for as long.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -28,7 +31,6 @@ from benchmarks.sharing import cpu_of
 from pytest_byoc import examine, oracle
 from pytest_byoc.declarations import declare
 from pytest_byoc.evidence import JobReport
-from pytest_byoc.examine import Examiner
 from pytest_byoc.generation import data
 from pytest_byoc.generation.strategies import some
 from pytest_byoc.levels import LEVELS
@@ -52,6 +54,8 @@ class Split:
 
 
 class TimedWorker(Worker):
+    """A worker that counts what its stages take."""
+
     split: Split
 
     def collect(self) -> JobReport:
@@ -60,21 +64,6 @@ class TimedWorker(Worker):
         for stage, seconds in report.end["cpu"].items():
             self.split.stages[f"{self._config['role']} {stage}"] += seconds
         return report
-
-
-class TimedExaminer(Examiner):
-    """An examiner whose workers count what their stages take."""
-
-    split: Split
-
-    def _worker(self, config: dict[str, Any]) -> Worker:
-        worker = TimedWorker(self.declaration.python, config, self.settings.timeout)
-        worker.split = self.split
-        worker.start()
-        return worker
-
-    def cpu(self) -> float:
-        return sum(map(cpu_of, self._workers.values()))
 
 
 def timed(split: Split, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,8 +110,8 @@ class Measured:
         return found
 
 
-def session(ir: str, python: str, split: Split) -> TargetSession:
-    """An opened session of example_c, as the suite has it."""
+def session(ir: str, python: str, split: Split) -> tuple[TargetSession, list[Worker]]:
+    """An opened session of example_c, as the suite has it, and its workers, which count into the split."""
     settings = Settings(
         targets=(), operators=tuple(n for n, op in OPERATORS.items() if ir in op.irs()),
         # Of what is claimed the few cases of smoke tell enough.
@@ -132,26 +121,34 @@ def session(ir: str, python: str, split: Split) -> TargetSession:
     )
     declaration = declare("example_c", Path.cwd(), ir, python, Path.cwd())
     found = TargetSession(settings, declaration)
-    found.examiner = TimedExaminer(settings, declaration)
-    found.examiner.split = split
+    workers: list[Worker] = []
+
+    def make(config: dict[str, Any]) -> Worker:
+        worker = TimedWorker(declaration.python, config, settings.timeout)
+        worker.split = split
+        workers.append(worker)
+        return worker
+
+    found.examiner.make_worker = make
     found.open()
-    return found
+    return found, workers
 
 
-def measure(target: TargetSession, split: Split, operators: int, seconds: float, start: str) -> Measured:
+def measure(
+    target: TargetSession, workers: list[Worker], split: Split, operators: int, seconds: float, start: str
+) -> Measured:
     """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
-    ir, claimed = target.ir, list(target.claimed())
+    ir, claimed = target.ir, list(target.suite.claimed())
     fragments = target.fragments()
     examiner = target.examiner
-    assert isinstance(examiner, TimedExaminer)
     found = Measured(ir, operators)
     split.host.clear()
     split.stages.clear()
-    workers, began, wall = examiner.cpu(), time.process_time(), time.monotonic()
+    before, began, wall = sum(map(cpu_of, workers)), time.process_time(), time.monotonic()
     inside = 0.0
 
     def spent() -> float:
-        return time.process_time() - began + examiner.cpu() - workers
+        return time.process_time() - began + sum(map(cpu_of, workers)) - before
 
     turn = 0
     while spent() < seconds:
@@ -159,7 +156,7 @@ def measure(target: TargetSession, split: Split, operators: int, seconds: float,
         turn += 1
         graphs = some(
             AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
-            prefer=claimed, fragments=fragments, dtypes=target.claimed()[focus],
+            prefer=claimed, fragments=fragments, dtypes=target.suite.claimed()[focus],
         )
         start_inside = time.process_time()
         target.ahead(graphs, random=True)
@@ -167,7 +164,7 @@ def measure(target: TargetSession, split: Split, operators: int, seconds: float,
         found.outcomes.update(examiner.examine(g, quick=quick).outcome for g in graphs)
         inside += time.process_time() - start_inside
         found.graphs += len(graphs)
-    host, theirs = time.process_time() - began, examiner.cpu() - workers
+    host, theirs = time.process_time() - began, sum(map(cpu_of, workers)) - before
     found.cpu, found.wall = host + theirs, time.monotonic() - wall
     told = sum(split.host.values())
     found.split = dict(split.stages)
@@ -175,6 +172,17 @@ def measure(target: TargetSession, split: Split, operators: int, seconds: float,
     found.split.update(split.host)
     found.split["host, the rest"] = inside - told
     found.split["fork and transport"] = theirs - sum(split.stages.values())
+    return found
+
+
+def nnsmith(python: str, operators: int, seconds: float) -> dict[str, Any]:
+    """What NNSmith's loop does in the same CPU seconds: what `nnsmith_loop.py` prints."""
+    script = Path(__file__).with_name("nnsmith_loop.py")
+    done = subprocess.run(
+        [python, str(script), str(operators), str(seconds), "1"], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -186,9 +194,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of CPU, for each size")
     parser.add_argument("--json", default=None, help="file for the figures")
     parser.add_argument("--start", default="0", help="what the random graphs are made from")
+    parser.add_argument(
+        "--nnsmith", default=None, metavar="PYTHON", help="interpreter that holds NNSmith, to be set beside"
+    )
     options = parser.parse_args()
     split = Split()
-    target = session(options.ir, options.python, split)
+    target, workers = session(options.ir, options.python, split)
     found = []
     try:
         with (
@@ -200,8 +211,16 @@ def main() -> None:
             patch.object(Worker, "_receive", timed(split, "receive", Worker._receive)),
         ):
             for operators in map(int, options.operators.split(",")):
-                found.append(measure(target, split, operators, options.seconds, options.start))
+                found.append(measure(target, workers, split, operators, options.seconds, options.start))
                 print(*found[-1].lines(), sep="\n", flush=True)
+                if options.nnsmith:
+                    theirs = nnsmith(options.nnsmith, operators, options.seconds)
+                    rate = 60 * theirs["graphs"] / theirs["cpu"]
+                    print(
+                        f"  NNSmith: {theirs['graphs']} graphs, {rate:.0f} per CPU-minute, "
+                        f"{theirs['flagged']} flagged; ours are {found[-1].per_minute / rate:.1f} times that",
+                        flush=True,
+                    )
     finally:
         target.close()
     if options.json:

@@ -9,6 +9,6 @@ from pytest_byoc.session import TargetSession
 
 
 def test_operator(byoc_target: TargetSession, byoc_case: Case) -> None:
-    verdict = byoc_target.check_case(byoc_case)
+    verdict = byoc_target.suite.check_case(byoc_case)
     if verdict.outcome != "pass":
         pytest.skip(verdict.reason)

@@ -38,7 +38,7 @@ def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
 def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
-    claimed = byoc_target.claimed()
+    claimed = byoc_target.suite.claimed()
     if byoc_operator not in claimed:
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
     failing: Verdict | None

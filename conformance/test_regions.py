@@ -8,11 +8,10 @@ from pytest_byoc.session import TargetSession
 
 
 def test_region(byoc_target: TargetSession, byoc_operator: str) -> None:
-    if byoc_operator not in byoc_target.claimed():
+    if byoc_operator not in byoc_target.suite.claimed():
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
-    graph = byoc_target.in_region(byoc_operator)
-    if graph is None:
+    verdict = byoc_target.suite.check_region(byoc_operator)
+    if verdict is None:
         pytest.skip("the target takes it in no region of several operators")
-    verdict = byoc_target.check(graph, f"region[{byoc_operator}]")
     if verdict.outcome != "pass":
         pytest.skip(verdict.reason)

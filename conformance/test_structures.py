@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES, Unavailable
 from pytest_byoc.session import TargetSession
 
@@ -12,9 +11,8 @@ from pytest_byoc.session import TargetSession
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_structure(byoc_target: TargetSession, structure: str) -> None:
     try:
-        graph = STRUCTURES[structure](Builder(seed=1), byoc_target.vocabulary())
+        verdict = byoc_target.suite.check_structure(structure)
     except Unavailable as e:
         pytest.skip(f"not-offloaded: {e}")
-    verdict = byoc_target.check(graph, structure, chosen=True)
     if verdict.outcome != "pass":
         pytest.skip(verdict.reason)

@@ -18,12 +18,11 @@ from . import corpus
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
-from .collection import Collection, is_ours, is_random
+from .collection import Collection, cases_of, is_ours, is_random
 from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
 from .gate.problems import Gate
-from .gate.selection import PARAMETERS, case_of
 from .graph import GraphFormatError
 from .levels import RANDOM
 from .outcome import PASS, ConformanceFailure, Verdict
@@ -112,6 +111,7 @@ class ActivePlugin:
             )
         excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         for target in self.sessions:
+            self._config.hook.pytest_byoc_session(session=target)
             try:
                 target.open()
                 if self.baseline is not None:
@@ -121,7 +121,7 @@ class ActivePlugin:
                 name = target.declaration.name
                 self._refuse(_in_words(name, e) if isinstance(e, WorkerError) else str(e))
                 return
-            target.listener = self._verdicts.append
+            target.listener = functools.partial(self._examined, target)
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
             target.share_of_time = self._share_of_time
@@ -139,6 +139,10 @@ class ActivePlugin:
                     f"on all but {len(AT_SMOKE)} graphs the checks {dear}"
                 )
                 target.record.not_checked.append(f"{what}: left to level standard")
+
+    def _examined(self, target: TargetSession, verdict: Verdict) -> None:
+        self._verdicts.append(verdict)
+        self._config.hook.pytest_byoc_verdict(session=target, verdict=verdict)
 
     def _refuse(self, message: str) -> None:
         """Ends a session whose options or targets can't be used, with exit code 4."""
@@ -249,11 +253,11 @@ class ActivePlugin:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._random_left = sum(map(is_random, session.items))
-        drawn = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
-        for i, target in enumerate(self.sessions):
-            target.selected = frozenset(
-                p["byoc_case"].id for p in drawn if "byoc_case" in p and p["byoc_target"] == i
-            )
+        selected: list[set[str]] = [set() for _ in self.sessions]
+        for item in filter(is_ours, session.items):
+            selected[self._collection.position_of(item)] |= cases_of(item)
+        for target, cases in zip(self.sessions, selected):
+            target.suite.selected = frozenset(cases)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         budget = self.settings.time_budget
@@ -309,15 +313,8 @@ class ActivePlugin:
             setattr(report, _RECORDED, [t.record.take() for t in self.sessions])
 
     def _finished(self, item: pytest.Item) -> None:
-        selection, params = self._collection.selection_of(item), getattr(item, "callspec", None)
-        if not is_ours(item):
-            selection.finished.add(item.nodeid)
-        elif params is not None:
-            selection.finished |= {
-                case_of(name, value, item.path.stem)
-                for name, value in params.params.items()
-                if name in PARAMETERS
-            }
+        selection = self._collection.selection_of(item)
+        selection.finished |= cases_of(item) if is_ours(item) else {item.nodeid}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for record in self._records():

@@ -40,7 +40,7 @@ class Claims:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._known: dict[str, Claim | None] = {}
+        self._known: dict[bytes, Claim | None] = {}
 
     def of(self, graph: Graph) -> Claim | None:
         """None where partitioning fails: what happens there is the examination's business."""
@@ -48,11 +48,11 @@ class Claims:
 
     def known(self, graph: Graph) -> Claim | None:
         """As `of`, of a graph that has been surveyed; None for any other."""
-        return self._known.get(graph.to_json())
+        return self._known.get(graph.digest)
 
     def survey(self, graphs: Iterable[Graph]) -> list[Claim | None]:
         """The claim on each, as of `of`; those not known yet are partitioned many in one process."""
-        keyed = [(g.to_json(), g) for g in graphs]
+        keyed = [(g.digest, g) for g in graphs]
         new = {k: g for k, g in keyed if k not in self._known}
         for (key, graph), message in zip(new.items(), self._each(list(new.values()), "claims", "regions")):
             self._known[key] = None

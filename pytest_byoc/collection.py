@@ -12,7 +12,7 @@ import pytest
 import conformance
 
 from .corpus import Entry
-from .gate.selection import Selection
+from .gate.selection import PARAMETERS, Selection, case_of
 from .generation.structures import STRUCTURES
 from .generation.systematic import Case, cases
 from .operators import OPERATORS
@@ -131,9 +131,26 @@ class Collection:
                 self.selection_of(item).planned.add(item.nodeid)
         items.sort(key=_turn)
 
+    def position_of(self, item: pytest.Item) -> int:
+        """Of the session that a test is about, among all of them."""
+        position = _params(item).get("byoc_target")
+        return position if isinstance(position, int) else 0
+
     def selection_of(self, item: pytest.Item) -> Selection:
-        callspec = getattr(item, "callspec", None)
-        return self.selections[callspec.params.get("byoc_target", 0) if callspec else 0]
+        return self.selections[self.position_of(item)]
+
+
+def cases_of(item: pytest.Item) -> set[str]:
+    """Ids of the cases that one of the suite's tests stands for, or what they start with."""
+    params = _params(item)
+    # Of an empty list of parameters pytest makes a test that is skipped, whose values are no values.
+    if not isinstance(params.get("byoc_target", 0), int):
+        return set()
+    return {case_of(n, value, item.path.stem) for n, value in params.items() if n in PARAMETERS}
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
 
 
 def is_ours(node: Any) -> bool:
@@ -145,8 +162,7 @@ def _turn(item: pytest.Item) -> int:
     """A test's place among the phases. Of the systematic cases the first few of each operator come first."""
     if not is_ours(item):
         return -1
-    params = item.callspec.params if hasattr(item, "callspec") else {}
-    case = params.get("byoc_case")
+    case = _params(item).get("byoc_case")
     return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 import zlib
@@ -36,6 +37,8 @@ HANG_FACTOR = 20.0
 HANG_FLOOR = 3.0
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
+#: Verdicts that are given again without a look: the last ones, so that long sessions need no more memory.
+KEPT = 2000
 
 
 class Examiner:
@@ -52,9 +55,13 @@ class Examiner:
         self.deterministic = True
         self.opt_level = 0
         self.precision: Precision = FULL
+        #: Makes a worker of a config, which is then started.
+        self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
+            Worker, declaration.python, timeout=settings.timeout
+        )
         self._workers: dict[str, Worker] = {}
         self._companions: Companions | None = None
-        self._verdicts: dict[tuple[str, tuple[str, ...], bool], Verdict] = {}
+        self._verdicts: dict[tuple[bytes, tuple[str, ...], bool], Verdict] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         self._count = 0
         self._hung = False
@@ -120,7 +127,7 @@ class Examiner:
         )
 
     def _worker(self, config: dict[str, Any]) -> Worker:
-        worker = Worker(self.declaration.python, config, self.settings.timeout)
+        worker = self.make_worker(config)
         worker.start()
         return worker
 
@@ -159,7 +166,7 @@ class Examiner:
         checks: ids of those to make; those that are made on every graph, if none are given. quick: whether
         one executor will do where nothing fails, without LLVM's build."""
         checks = tuple(checks or selection.made(chosen=False))
-        key = graph.to_json(), checks, quick
+        key = graph.digest, checks, quick
         if key not in self._verdicts:
             claim = self.claims.known(graph)
             if claim is not None and not claim.regions:
@@ -171,13 +178,15 @@ class Examiner:
 
     def knows(self, graph: Graph, checks: Sequence[str], quick: bool = False) -> bool:
         """Whether the graph has been examined in this way."""
-        return (graph.to_json(), tuple(checks), quick) in self._verdicts
+        return (graph.digest, tuple(checks), quick) in self._verdicts
 
     def learn(self, graph: Graph, checks: Sequence[str], verdict: Verdict, quick: bool = False) -> None:
         """Keeps a verdict, to be given again."""
         # What was seen of a failure is needed again; the rest would only fill the memory.
         kept = verdict if verdict.failed else replace(verdict, evidence=None)
-        self._verdicts[graph.to_json(), tuple(checks), quick] = kept
+        self._verdicts[graph.digest, tuple(checks), quick] = kept
+        if len(self._verdicts) > KEPT:
+            del self._verdicts[next(iter(self._verdicts))]
 
     @property
     def exact(self) -> bool:
@@ -191,7 +200,7 @@ class Examiner:
         is examined in full; what passes then has failed all the same."""
         if not quick:
             return self._examine(graph, checks)
-        turn = zlib.crc32(graph.to_json().encode()) % len(self.executors)
+        turn = zlib.crc32(graph.digest) % len(self.executors)
         verdict = self._examine(graph, checks, self.executors[turn])
         if not verdict.failed and verdict.outcome != ORACLE_SUSPECT:
             return verdict

@@ -1,6 +1,6 @@
 """pytest's hooks and options, and the fixtures; everything else is elsewhere.
 
-Without --byoc-target this module is all that is imported.
+Without --byoc-target this module and the specifications of hooks are all that is imported.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from . import hooks
 
 if TYPE_CHECKING:
     from .outcome import Verdict
@@ -32,6 +34,10 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("baseline", "FILE", None, "report.json of an earlier session: fail for what got worse alone"),
     ("summary", "FILE", None, "write a summary in Markdown (appended where it is $GITHUB_STEP_SUMMARY)"),
 )
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

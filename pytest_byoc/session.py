@@ -9,14 +9,10 @@ from pathlib import Path
 
 from . import corpus, onnx_nodes, side_by_side
 from .checks import selection
-from .claims import Claim
 from .declarations import TargetDeclaration
 from .examine import Examiner
-from .generation.neighbours import between
 from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
-from .generation.structures import Vocabulary, vocabulary
-from .generation.systematic import Case, cases, default_case
 from .graph import Graph, show
 from .levels import STANDARD
 from .operators import OPERATORS
@@ -26,7 +22,7 @@ from .recorder import Excused, TargetRecord, failure_id
 from .report import bundle
 from .report.words import IR_TITLES, printed_lines, vendor_frame
 from .settings import Settings, cache_folder
-from .side_by_side import Group
+from .suite import Suite
 
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
@@ -40,30 +36,28 @@ class TargetSession:
         self.declaration = declaration
         self.examiner = Examiner(settings, declaration)
         self.record = TargetRecord(declaration.name, "", {})
+        #: What the suite's own tests ask.
+        self.suite = Suite(self)
         #: Names of the patterns that --byoc-operators leaves out.
         self.left_out_patterns: list[str] = []
         #: Id of the running test, which is the case of a vendor's own tests.
         self.test = ""
-        self._excused: set[tuple[str, Graph]] = set()
+        #: Failing graphs of that many operators or fewer are not shrunk.
+        self.shrink_above = 0
+        self._excused: set[tuple[str, bytes]] = set()
         #: What excuses a failing verdict in a case, or None; the plugin knows the waivers.
         self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
         #: Called with each failure that is excused.
         self.on_excuse: Callable[[Excused], None] = lambda excused: None
         #: Seconds that the running test of random graphs may take beyond its number of them.
         self.share_of_time: Callable[[], float] = lambda: 0.0
-        #: Called with each verdict; the plugin listens.
         self._survey: onnx_nodes.Survey | None = None
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
-        self._claimed: dict[str, list[str]] | None = None
-        #: Of each operator the first systematic case that the target takes.
-        self._first_of: dict[str, str] = {}
-        self._counted: set[tuple[str, Graph]] = set()
-        #: Ids of the systematic cases that are to be run; None: not known.
-        self.selected: frozenset[str] | None = None
-        self._groups: dict[str, Group] | None = None
+        self._counted: set[tuple[str, bytes]] = set()
         #: Verdicts on modules that fail though no graph in them does, by the first graph.
         self._side_by_side: dict[Graph, Verdict] = {}
+        #: Called with each verdict; the plugin listens.
         self.listener: Callable[[Verdict], None] = lambda verdict: None
 
     @property
@@ -93,76 +87,20 @@ class TargetSession:
         the corpus. random: whether it is one of many random ones."""
         quick = self.settings.level.is_quick(random) and not saved
         verdict = self.examiner.examine(
-            graph, self._checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
+            graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
-        if (case, graph) not in self._counted:
-            self._counted.add((case, graph))
+        if (case, graph.digest) not in self._counted:
+            self._counted.add((case, graph.digest))
             self.record.add(verdict, case)
         self.listener(verdict)
         return verdict
 
-    def vocabulary(self) -> Vocabulary:
-        """Operators to build structures from, by what the target claims of each one's default case.
-
-        Raises structures.Unavailable when there are too few.
-        """
-        defaults = {
-            name: default_case(name, "float32", self.ir).graph
-            for name in self.settings.operators
-            if self.ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
-        }
-        claims = self.examiner.claims.survey(defaults.values())
-        return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), self.ir)
-
-    def claimed(self) -> dict[str, list[str]]:
-        """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
-        if self._claimed is None:
-            self._claimed = {}
-            found = self._cases()
-            for case, claim in zip(found, self.examiner.claims.survey(c.graph for c in found)):
-                if _takes(claim):
-                    self._first_of.setdefault(case.operator, case.id)
-                    dtypes = self._claimed.setdefault(case.operator, [])
-                    dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
-                    if dtype not in dtypes:
-                        dtypes.append(dtype)
-        return self._claimed
-
-    def _cases(self) -> list[Case]:
-        """The systematic cases of the level."""
-        level = self.settings.level
-        return [c for c in cases(self.settings.operators, self.ir) if level.all_cases or c.smoke]
-
-    def in_region(self, operator: str) -> Graph | None:
-        """A graph in which the target takes the operator in one region with others: the largest found, of
-        its patterns' graphs and of its neighbours among what the target takes; None where there is none."""
-        claimed = self.claimed()
-        found = [g for g in self.fragments() if operator in g.operators]
-        for dtype in claimed[operator][:2]:
-            found += between(operator, dtype, list(claimed), self.ir)
-        best, size = None, 1.0
-        for graph, claim in zip(found, self.examiner.claims.survey(found)):
-            if claim is None or not claim.regions:
-                continue
-            taken = [n.op for n, t in zip(graph.nodes, claim.offloaded) if t]
-            # Operators per region: more than one, so that one of the regions has several.
-            if operator in taken and len(taken) / claim.regions > size:
-                best, size = graph, len(taken) / claim.regions
-        return best
-
-    def check_case(self, case: Case) -> Verdict:
-        """`check` of a systematic case. What the target takes of all of them is found out first:
-        that costs milliseconds a graph, and those it takes nothing of need no more."""
-        chosen = self._chosen(case)
-        group = self._group(case)
-        if group is not None:
-            self.ahead(group.graphs)
-        verdict = self.check(case.graph, case.id, chosen=chosen)
-        if group is not None and group.graphs[0] == case.graph and case.graph in self._side_by_side:
-            module = self._side_by_side[case.graph]
-            if self.holds_against(module, case.id):
-                self.fail(module, case.id)
-        return verdict
+    def answer_for(self, graphs: Sequence[Graph], case: str) -> None:
+        """Raises ConformanceFailure in that case where a module of these graphs, examined `ahead`, fails
+        though none of them does."""
+        module = self._side_by_side.get(graphs[0])
+        if module is not None and self.holds_against(module, case):
+            self.fail(module, case)
 
     def holds_against(self, module: Verdict, case: str) -> bool:
         """Counts the verdict on a module that `ahead` returned; False where it is excused."""
@@ -179,35 +117,19 @@ class TargetSession:
         if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs):
                 verdict = side_by_side.examine(
-                    self.examiner, group.graphs, self._checks(False), self.settings.level.is_quick(random)
+                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(random)
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
                 found = found or verdict
         return found
 
-    def _checks(
+    def checks(
         self, chosen: bool, saved: bool = False, alone: bool = False, case: str = ""
     ) -> tuple[str, ...]:
+        """Ids of the checks made on a graph, by what `examine` is told; alone: it has one operator."""
         # What was saved may have failed any check.
         return selection.made(chosen, STANDARD if saved else self.settings.level.name, alone, case)
-
-    def _chosen(self, case: Case) -> bool:
-        self.claimed()
-        return self._first_of.get(case.operator) == case.id
-
-    def _group(self, case: Case) -> Group | None:
-        """The cases that one is examined together with: always the same ones of those that are selected, so
-        that verdicts don't hang on the order of tests, nor on who runs them."""
-        if self.selected is None or not self.settings.level.side_by_side:
-            return None
-        if self._groups is None:
-            alike = [
-                c for c in self._cases()
-                if c.id in self.selected and self._checks(self._chosen(c)) == self._checks(False)
-            ]
-            self._groups = side_by_side.of_cases(alike, self.examiner.claims)
-        return self._groups.get(case.id)
 
     # --- the target's patterns ---------------------------------------------------------------
 
@@ -287,8 +209,8 @@ class TargetSession:
             excuse = replace(excuse, case=case) if excuse is not None else None
         if excuse is None:
             return False
-        if (case, verdict.graph) not in self._excused:
-            self._excused.add((case, verdict.graph))
+        if (case, verdict.graph.digest) not in self._excused:
+            self._excused.add((case, verdict.graph.digest))
             self.record.excuse(excuse, verdict.graph)
         self.on_excuse(excuse)
         return True
@@ -307,7 +229,7 @@ class TargetSession:
         original = verdict
         beside = any(verdict is module for module in self._side_by_side.values())
         saved = [entry.path] if entry is not None and entry.automatic else []
-        if shrink:
+        if shrink and len(verdict.graph.nodes) > self.shrink_above:
             # Shrinking takes time, and may be what a session dies of.
             first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
             saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case))
@@ -428,11 +350,6 @@ class TargetSession:
         lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
         lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
-
-
-def _takes(claim: Claim | None) -> bool:
-    # Where partitioning fails the target has at least tried.
-    return claim is None or any(claim.offloaded)
 
 
 def _declared(d: TargetDeclaration) -> dict[str, object]:

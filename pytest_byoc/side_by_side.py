@@ -8,15 +8,14 @@ case each graph is examined by itself, and the module decides nothing about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from .claims import Claim, Claims
 from .decision import JUDGED_SHARE
 from .evidence import Evidence, share_judged
 from .examine import Examiner
 from .fragmentation import smallest
-from .generation.systematic import Case
 from .generation.union import union
 from .graph import Graph
 from .outcome import PASS, Verdict
@@ -27,10 +26,12 @@ GRAPHS, NODES, ELEMENTS = 8, 64, 1 << 18
 
 @dataclass(frozen=True)
 class Group:
-    """Graphs that are examined together, as long as none of them fails: positions in what was grouped."""
+    """Graphs that are examined together, as long as none of them fails: positions in what was grouped.
+    first: of cases the one that answers for the module."""
 
     positions: tuple[int, ...]
     graphs: tuple[Graph, ...]
+    first: str = ""
 
 
 def elements(graph: Graph) -> int:
@@ -57,18 +58,18 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
             found.append(i)
 
 
-def of_cases(cases: Iterable[Case], claims: Claims) -> dict[str, Group]:
-    """By the id of a case the group it is in: cases of which the target takes something, the early ones of
-    all operators, the others of one."""
-    together: dict[str, list[Case]] = {}
-    for case in cases:
-        together.setdefault("" if case.early else case.operator, []).append(case)
+def of_cases(graphs: Mapping[str, Graph], claims: Claims) -> dict[str, Group]:
+    """By the id of a case the group it is in: neighbours of which the target takes something. Cases of one
+    graph are in one group, in which it is once."""
+    cases: dict[Graph, list[str]] = {}
+    known = claims.survey(graphs.values())
+    for (case, graph), claim in zip(graphs.items(), known):
+        if claim is not None and claim.regions:
+            cases.setdefault(graph, []).append(case)
     found: dict[str, Group] = {}
-    for several in together.values():
-        known = claims.survey(c.graph for c in several)
-        taken = [c for c, claim in zip(several, known) if claim is not None and claim.regions]
-        for group in groups([c.graph for c in taken]):
-            found.update((taken[i].id, group) for i in group.positions)
+    for group in groups(list(cases)):
+        group = replace(group, first=cases[group.graphs[0]][0])
+        found.update((case, group) for graph in group.graphs for case in cases[graph])
     return found
 
 

@@ -11,8 +11,9 @@ from .base import CHOSEN, EVERY, FEW
 SPEED = "speed"
 
 #: Structures on which all checks are made at smoke too: between them they show what each of the dear checks
-#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while).
-AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large")
+#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while,
+#: constants that fill the artifact).
+AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
 
 def made(chosen: bool, level: str = "standard", alone: bool = False, case: str = "") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the

@@ -34,6 +34,8 @@ from .builder import Builder, choose_parameters, first
 #: constants, inputs or one value where they are not by default.
 _EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
 _LARGE_VALUES = "-large_values"
+#: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
+_EDGES = (_LARGE_VALUES, "-nan", "-subnormals", "-empty")
 #: Operators with this many parameters get pairs of their classes too.
 MANY = 2
 
@@ -48,8 +50,8 @@ class Made(NamedTuple):
 @dataclass(frozen=True)
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class
-    of one parameter or with large values, and the early ones. early: the simplest in each dtype, and those of
-    _EARLY: few, and they show most."""
+    of one parameter, of the highest rank or of _EDGES, and the early ones. early: the simplest in each
+    dtype, and those of _EARLY: few, and they show most."""
 
     id: str
     operator: str
@@ -91,11 +93,12 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         for position, parameter in enumerate(op.parameters)
         for label in _class_names(op, position, dtypes[0])
     }
+    alone.add(f"{dtypes[0]}-{_shape_label(max(op.shapes, key=len))}")
     ordered = [(graph, label) for graph, (label, _) in found.items()]
     ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
-        smoke = early or graph in few or label in alone or label.endswith(_LARGE_VALUES)
+        smoke = early or graph in few or label in alone or label.endswith(_EDGES)
         yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early)
 
 
@@ -120,8 +123,7 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
         yield f"{other}-{parameter.name}_{label}", graph
     dtype = dtypes[0]
     for shape in op.shapes[1:]:
-        label = "x".join(map(str, shape)) if shape else "scalar"
-        yield f"{dtype}-shape_{label}", _graph(op, TensorType(shape, dtype), {})
+        yield f"{dtype}-{_shape_label(shape)}", _graph(op, TensorType(shape, dtype), {})
     for position, parameter in enumerate(op.parameters):
         for label in _class_names(op, position, dtype):
             # Another shape each time, where the class exists for it: of those that show most.
@@ -150,6 +152,10 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
         yield f"{dtype}-constant_first", _constant_lead(op, dtype)
     if WEIGHT in roles or BIAS in roles:
         yield f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None)
+
+
+def _shape_label(shape: tuple[int, ...]) -> str:
+    return "shape_" + ("x".join(map(str, shape)) if shape else "scalar")
 
 
 def _rich(op: Operator) -> tuple[tuple[int, ...], ...]:

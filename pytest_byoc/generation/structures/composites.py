@@ -27,6 +27,15 @@ def conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def bias_conv_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern with its bias as the first operand of the addition (class 10)."""
+    need(v, "nn.conv2d")
+    y = _convolution(b, b.input(_IMAGE))
+    bias = b.constant(TensorType((1, b.types[y].shape[1], 1, 1), "float32"))
+    return b.graph(b.simple("nn.relu", b.node("add", (bias, y), {})[0]))
+
+
+@structure
 def conv_bias_add_relu(b: Builder, v: Vocabulary) -> Graph:
     """The same with nn.bias_add."""
     need(v, "nn.conv2d")
@@ -82,7 +91,9 @@ def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
     """nn.bias_add behind a convolution, along another axis than the channels' (class 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    return b.graph(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=-1)))
+    # Of negative biases relu would leave nothing to tell one from another.
+    bias = b.constant(TensorType((4,), "float32"), 0.0, 2.0)
+    return b.graph(b.simple("nn.relu", b.node("nn.bias_add", (y, bias), {"axis": -1})[0]))
 
 
 @structure
@@ -105,12 +116,22 @@ def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def bias_dense_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern with its bias as the first operand of the addition, and an input (classes 5, 10)."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
+    return b.graph(b.simple("nn.relu", b.node("add", (b.input(TensorType((5,), "float32")), y), {})[0]))
+
+
+@structure
 def large_weight(b: Builder, v: Vocabulary) -> Graph:
     """A weight of 80 KiB: in the artifact it is the larger part (class 50)."""
     if "nn.dense" in v.claimed:
-        return b.graph(b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160))
+        y = b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160)
+        return b.graph(b.simple(v.unary[0], y))
     type_ = TensorType((160, 128), "float32")
-    return b.graph(b.node(v.binary, (b.input(type_), b.constant(type_, 0.5, 2.0)), {})[0])
+    y, *_ = b.node(v.binary, (b.input(type_), b.constant(type_, 0.5, 2.0)), {})
+    return b.graph(b.simple(v.unary[0], y))
 
 
 @structure

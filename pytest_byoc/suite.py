@@ -1,0 +1,175 @@
+"""What the suite's tests ask of a target: what it takes; verdicts on its cases, structures and regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from . import side_by_side
+from .claims import Claim
+from .generation.builder import Builder
+from .generation.neighbours import between
+from .generation.structures import STRUCTURES, Unavailable, Vocabulary, vocabulary
+from .generation.systematic import Case, cases, default_case
+from .graph import Graph
+from .operators import OPERATORS
+from .outcome import Verdict
+from .side_by_side import Group
+
+if TYPE_CHECKING:
+    from .session import TargetSession
+
+#: Graphs partitioned at once in the search for a region: the first few are often enough.
+_AT_ONCE = 6
+
+
+class Suite:
+    """Of one target's session. What the target takes of a graph is found out by partitioning alone, which
+    costs milliseconds; what it takes nothing of needs no more."""
+
+    def __init__(self, session: TargetSession) -> None:
+        self._session = session
+        #: Ids of the cases that are to be run; None: not known.
+        self.selected: frozenset[str] | None = None
+        self._claimed: dict[str, list[str]] | None = None
+        #: Of each operator the first systematic case that the target takes.
+        self._first_of: dict[str, str] = {}
+        self._structures: dict[str, Graph] | None = None
+        self._groups: dict[str, dict[str, Group]] = {}
+
+    # --- what the target takes ---------------------------------------------------------------
+
+    def claimed(self) -> dict[str, list[str]]:
+        """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
+        if self._claimed is None:
+            self._claimed = {}
+            found = self._cases()
+            for case, claim in zip(found, self._session.examiner.claims.survey(c.graph for c in found)):
+                if _takes(claim):
+                    self._first_of.setdefault(case.operator, case.id)
+                    dtypes = self._claimed.setdefault(case.operator, [])
+                    dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
+                    if dtype not in dtypes:
+                        dtypes.append(dtype)
+        return self._claimed
+
+    def _cases(self) -> list[Case]:
+        """The systematic cases of the level."""
+        settings = self._session.settings
+        return [c for c in cases(settings.operators, self._session.ir) if settings.level.all_cases or c.smoke]
+
+    def vocabulary(self) -> Vocabulary:
+        """Operators to build structures from, by what the target claims of each one's default case.
+
+        Raises structures.Unavailable when there are too few.
+        """
+        ir = self._session.ir
+        defaults = {
+            name: default_case(name, "float32", ir).graph
+            for name in self._session.settings.operators
+            if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
+        }
+        claims = self._session.examiner.claims.survey(defaults.values())
+        return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), ir)
+
+    def in_region(self, operator: str) -> Graph | None:
+        """A graph in which the target takes the operator in one region with others: the largest found, of
+        its patterns' graphs and of its neighbours among what the target takes; None where there is none."""
+        claimed = self.claimed()
+        found = [g for g in self._session.fragments() if operator in g.operators]
+        for dtype in claimed[operator][:2]:
+            found += between(operator, dtype, list(claimed), self._session.ir)
+        # The largest first, a few at a time: of a graph that is one region as a whole no other is larger.
+        found.sort(key=lambda graph: -len(graph.nodes))
+        best, size = None, 1.0
+        for at in range(0, len(found), _AT_ONCE):
+            some = found[at : at + _AT_ONCE]
+            for graph, claim in zip(some, self._session.examiner.claims.survey(some)):
+                taken = [n.op for n, t in zip(graph.nodes, claim.offloaded if claim else ()) if t]
+                # Operators per region: more than one, so that one of the regions has several.
+                if claim and operator in taken and len(taken) / claim.regions > size:
+                    best, size = graph, len(taken) / claim.regions
+            if size >= len(some[-1].nodes):
+                break
+        return best
+
+    # --- verdicts ----------------------------------------------------------------------------
+
+    def check_case(self, case: Case) -> Verdict:
+        """`TargetSession.check` of a systematic case."""
+        return self._check("operators", case.id, case.graph, self._chosen(case), self._alike_cases)
+
+    def check_structure(self, name: str) -> Verdict:
+        """`TargetSession.check` of a structure. Raises structures.Unavailable."""
+        graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
+        return self._check("structures", name, graph, True, self._alike_structures)
+
+    def check_region(self, operator: str) -> Verdict | None:
+        """`TargetSession.check` of what `in_region` finds; None where it finds nothing."""
+        graph = self.in_region(operator)
+        if graph is None:
+            return None
+        return self._check("regions", f"region[{operator}]", graph, False, self._alike_regions)
+
+    def _check(
+        self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]]
+    ) -> Verdict:
+        """`alike`: of all cases of the kind the groups they are examined in: always the same ones of those
+        that are selected, so that verdicts don't hang on the order of tests, nor on who runs them."""
+        session = self._session
+        if kind not in self._groups:
+            together = self.selected is not None and session.settings.level.side_by_side
+            self._groups[kind] = dict(alike()) if together else {}
+        group = self._groups[kind].get(case)
+        if group is not None:
+            session.ahead(group.graphs)
+        verdict = session.check(graph, case, chosen=chosen)
+        if group is not None and group.first == case:
+            session.answer_for(group.graphs, case)
+        return verdict
+
+    def _chosen(self, case: Case) -> bool:
+        self.claimed()
+        return self._first_of.get(case.operator) == case.id
+
+    def _plain(self, case: str, graph: Graph, chosen: bool) -> bool:
+        """Whether no checks are made but those of every graph: on a module of several no others are."""
+        checks = self._session.checks
+        return checks(chosen, alone=len(graph.nodes) == 1, case=case) == checks(False)
+
+    def _runs(self, case: str) -> bool:
+        return self.selected is None or case in self.selected
+
+    def _alike_cases(self) -> dict[str, Group]:
+        """Early ones of all operators together, the others by operator."""
+        kinds: dict[str, dict[str, Graph]] = {}
+        for case in self._cases():
+            if self._runs(case.id) and self._plain(case.id, case.graph, self._chosen(case)):
+                kinds.setdefault("" if case.early else case.operator, {})[case.id] = case.graph
+        found: dict[str, Group] = {}
+        for several in kinds.values():
+            found.update(self._grouped(several))
+        return found
+
+    def _alike_structures(self) -> dict[str, Group]:
+        words, found = self.vocabulary(), {}
+        for name in filter(self._runs, STRUCTURES):
+            try:
+                graph = STRUCTURES[name](Builder(seed=1), words)
+            except Unavailable:
+                continue
+            if self._plain(name, graph, chosen=True):
+                found[name] = graph
+        return self._grouped(found)
+
+    def _alike_regions(self) -> dict[str, Group]:
+        found = {f"region[{o}]": self.in_region(o) for o in self.claimed() if self._runs(f"region[{o}]")}
+        return self._grouped({case: graph for case, graph in found.items() if graph is not None})
+
+    def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
+        return side_by_side.of_cases(graphs, self._session.examiner.claims)
+
+
+def _takes(claim: Claim | None) -> bool:
+    # Where partitioning fails the target has at least tried.
+    return claim is None or any(claim.offloaded)
