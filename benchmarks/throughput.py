@@ -156,7 +156,8 @@ def measure(
         turn += 1
         graphs = some(
             AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
-            prefer=claimed, fragments=fragments, dtypes=target.suite.claimed()[focus],
+            operators=target.suite.drawn(), prefer=claimed, fragments=fragments,
+            dtypes=target.suite.claimed()[focus],
         )
         start_inside = time.process_time()
         target.ahead(graphs, random=True)

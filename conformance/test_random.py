@@ -57,7 +57,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         graphs = some(
             options.max_examples,
             f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}",
-            operators=options.operators,
+            operators=byoc_target.suite.drawn(),
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
             focus=byoc_operator,

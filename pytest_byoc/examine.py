@@ -23,6 +23,7 @@ from .evidence import Evidence, JobReport
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph
+from .operators import OPERATORS
 from .outcome import (
     NOT_OFFLOADED,
     ORACLE_SUSPECT,
@@ -55,6 +56,8 @@ class Examiner:
         self.deterministic = True
         self.opt_level = 0
         self.precision: Precision = FULL
+        #: Operators that TVM itself cannot run where an artifact is deployed: its runtime library lacks them.
+        self.host_lacks: frozenset[str] = frozenset()
         #: Makes a worker of a config, which is then started.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout
@@ -110,8 +113,9 @@ class Examiner:
             self.opt_level, self.precision,
         )
         self._try_partition()
-        runtime_only = loader.ready()["runtime_only"]
-        if not runtime_only:
+        absent = frozenset(loader.ready()["absent"])
+        self.host_lacks = frozenset(n for n, op in OPERATORS.items() if absent.intersection(op.calls))
+        if not loader.description["runtime_only"]:
             self.not_checked.append(
                 "loading with TVM's runtime alone: this TVM has no runtime library, so the loader has "
                 "the compiler in memory too"
@@ -122,9 +126,9 @@ class Examiner:
         return reference, self._loader(common, libraries)
 
     def _loader(self, common: dict[str, Any], libraries: list[str]) -> Worker:
-        return self._worker(
-            {**common, "role": "loader", "libraries": libraries, "env": {"TVM_USE_RUNTIME_LIB": "1"}}
-        )
+        functions = sorted({f for op in OPERATORS.values() for f in op.calls})
+        config = {"role": "loader", "libraries": libraries, "functions": functions}
+        return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1"}})
 
     def _worker(self, config: dict[str, Any]) -> Worker:
         worker = self.make_worker(config)
@@ -240,7 +244,7 @@ class Examiner:
         companions = self._companions
         assert companions is not None
         executors = self.executors if executor is None else [executor]
-        job = {**job, "folder": str(folder), "executors": executors}
+        job = {**job, "folder": str(folder), "executors": executors, "quick": executor is not None}
         larger = companions.prepare(job, graph)
         target.submit(job, self._limit())
         evidence = Evidence(

@@ -72,6 +72,17 @@ class Suite:
         claims = self._session.examiner.claims.survey(defaults.values())
         return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), ir)
 
+    def drawn(self) -> list[str]:
+        """Operators that random graphs are made of: no graph passes in which TVM would have to run what its
+        runtime library lacks."""
+        lacking = self._session.examiner.host_lacks - set(self.claimed())
+        found = [o for o in self._session.settings.operators if o not in lacking]
+        left = sorted(lacking.intersection(self._session.settings.operators))
+        text = f"random graphs with {', '.join(left)}: TVM is left to run them, and its runtime library can't"
+        if left and text not in self._session.record.not_checked:
+            self._session.record.not_checked.append(text)
+        return found
+
     def in_region(self, operator: str) -> Graph | None:
         """A graph in which the target takes the operator in one region with others: the largest found, of
         its patterns' graphs and of its neighbours among what the target takes; None where there is none."""

@@ -144,7 +144,8 @@ class Operator:
     IR lacks the operator. tuple_result: TVM returns a tuple, be it of one tensor. steep: results grow
     so quickly that one such operator in a graph is enough. type_only: positions of operands that give a type
     and no elements: where all others are constants, the result is one. large: the shape of the first operand
-    in the case of a large tensor (None: the default shape with a long last dimension). accuracy: the error
+    in the case of a large tensor (None: the default shape with a long last dimension). calls: functions by
+    whose name TVM's own build calls them: some of TVM's runtime libraries lack them. accuracy: the error
     bound and where it comes from, for the docs.
     """
 
@@ -164,6 +165,7 @@ class Operator:
     steep: bool = False
     type_only: Tuple[int, ...] = ()
     large: Optional[Tuple[int, ...]] = None
+    calls: Tuple[str, ...] = ()
 
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)

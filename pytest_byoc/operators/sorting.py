@@ -136,6 +136,7 @@ _RIGHT = Parameter("right", {"no": (False,), "yes": (True,)})
 OPERATORS: Tuple[Operator, ...] = (
     Operator(
         name="sort",
+        calls=("tvm.contrib.sort.sort",),
         infer=_sort_infer,
         shapes=_SHAPES,
         accuracy="exact",
@@ -147,6 +148,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="argsort",
+        calls=("tvm.contrib.sort.argsort",),
         infer=_sort_infer,
         shapes=_SHAPES,
         accuracy="exact",
@@ -158,6 +160,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="topk",
+        calls=("tvm.contrib.sort.topk",),
         infer=_topk_infer,
         shapes=_SHAPES,
         accuracy="exact",

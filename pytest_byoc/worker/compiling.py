@@ -65,7 +65,7 @@ class Compiler:
         if key not in self._objects:
             made = os.path.join(self._folder, "source_%d.o" % len(self._objects))
             done = subprocess.run(
-                [cc, "-fPIC", "-c", "-o", made, path, *options],
+                [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )
             self._objects[key] = path if done.returncode else made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ..checks import CHECKS
 from ..graph import Graph
@@ -45,7 +45,7 @@ def prepare(config: Mapping[str, Any]) -> Role:
         return TargetRole(config, wanted)
     if config["role"] == "reference":
         return ReferenceRole(_choose_ir(wanted))
-    return LoaderRole(ir_module(config["ir"]))
+    return LoaderRole(ir_module(config["ir"]), config.get("functions", []))
 
 
 def poison_allocations() -> None:
@@ -249,12 +249,14 @@ class LoaderRole(Role):
     """Loads exported artifacts. The vendor's Python is not imported here, nor TVM's compiler if the
     installation has a runtime library of its own."""
 
-    def __init__(self, ir: Any) -> None:
+    def __init__(self, ir: Any, functions: Sequence[str]) -> None:
+        """functions: names of which is told which are not there."""
         import tvm
 
         self._ir = ir
         ir.import_runtime()
-        self.description = {"runtime_only": bool(_runtime_only(tvm))}
+        absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
+        self.description = {"runtime_only": bool(_runtime_only(tvm)), "absent": absent}
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if "time" in job:

@@ -136,6 +136,8 @@ class TargetRun(_Run):
         self.target = target
         self.executors: List[str] = job.get("executors") or ir.executors()[0]
         self.constants: Arrays = job["constants"]
+        #: Whether what TVM computes itself may be slow: it is compiled in less time then.
+        self._quick = bool(job.get("quick", False))
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
@@ -217,9 +219,12 @@ class TargetRun(_Run):
         def make() -> Any:
             partitioned = self.partitioned()
             self.stage("build")
-            return self.ir.build(partitioned, executor, self.target.opt_level)
+            return self._build(partitioned, executor, self.target.opt_level)
 
         return self._once(("build", executor), make)
+
+    def _build(self, module: Any, executor: str, opt_level: int) -> Any:
+        return self.ir.build(module, executor, opt_level, self._quick)
 
     def run(self, executor: str, which: int) -> Tuple[List[np.ndarray], List[str]]:
         """One more run with a set of inputs: outputs, and names of inputs that were modified."""
@@ -232,7 +237,7 @@ class TargetRun(_Run):
     ) -> List[np.ndarray]:
         """Outputs of a module, built at an opt_level of the check's own choice."""
         self.stage("build")
-        executable = self.ir.build(module, executor, level)
+        executable = self._build(module, executor, level)
         if executable.needs_export():
             executable = self._loaded(self._write(executable, self._another_name()), executor)
         self.stage("run")
@@ -242,7 +247,7 @@ class TargetRun(_Run):
     def write(self, module: Any, executor: str) -> str:
         """Path of the shared library that another module was built and exported to."""
         self.stage("build")
-        return self._write(self.ir.build(module, executor, self.target.opt_level), self._another_name())
+        return self._write(self._build(module, executor, self.target.opt_level), self._another_name())
 
     def _another_name(self) -> str:
         self._exports += 1

@@ -297,14 +297,16 @@ def partition_facts(module: Any) -> Dict[str, Any]:
 # --- building and running --------------------------------------------------------------------
 
 
-def build(module: Any, executor: str, opt_level: int) -> Executable:
-    """Runs the codegen of the regions, if any, and compiles for the host's LLVM target."""
+def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
+    """Runs the codegen of the regions, if any, and compiles for the host's LLVM target; where it is to be
+    quick, without LLVM's optimisations."""
     import tvm
     from tvm import relax
 
     with tvm.transform.PassContext(opt_level=opt_level):
         module = relax.transform.RunCodegen()(module)
-        return Executable(tvm.compile(module, target="llvm"))
+        target = {"kind": "llvm", "opt-level": 0} if quick else "llvm"
+        return Executable(tvm.compile(module, target=tvm.target.Target(target)))
 
 
 def load(path: str, executor: str) -> Executable:
