@@ -76,9 +76,9 @@ def of_cases(graphs: Mapping[str, Graph], claims: Claims) -> dict[str, Group]:
 def examine(
     examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str], quick: bool = False
 ) -> Verdict | None:
-    """Examines graphs in one module, and afterwards those by themselves of which that says nothing: the
-    examiner knows the verdicts then. Returns the module's verdict where that fails though no graph in it
-    does: it is a counterexample of its own.
+    """Examines graphs in one module; of those that have passed there the examiner knows the verdicts then.
+    Returns the module's verdict where that fails though no graph in it does: it is a counterexample of its
+    own.
 
     quick: as in `Examiner.examine`."""
     unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
@@ -92,8 +92,9 @@ def examine(
             if part is not None:
                 examiner.learn(graph, checks, part, quick)
         return None
-    alone = [examiner.examine(g, checks, quick) for g, _ in taken]
-    return verdict if verdict.failed and not any(v.failed for v in alone) else None
+    # Up to the first that fails: that one is told at once, and the others' turns come.
+    fails_alone = verdict.failed and any(examiner.examine(g, checks, quick).failed for g, _ in taken)
+    return verdict if verdict.failed and not fails_alone else None
 
 
 def parts(verdict: Verdict, taken: Sequence[tuple[Graph, Claim]]) -> Iterator[Verdict | None]:
