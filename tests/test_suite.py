@@ -1,0 +1,136 @@
+"""What the suite's tests ask, and who may look on: hooks; what random graphs are made of; regions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc import examine
+from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.graph import Graph
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.session import TargetSession
+
+from .conftest import FIXTURES, PYTHON, declaration, make_settings
+
+
+_FEW = ("nn.conv2d", "nn.relu", "tanh", "add", "subtract", "sort", "argsort", "topk")
+
+
+@pytest.fixture
+def session(tmp_path: Path, ir: str) -> TargetSession:
+    """Of example_c, not opened."""
+    settings = replace(make_settings(tmp_path, 120.0), operators=_FEW)
+    return TargetSession(settings, declaration("example_c", ir))
+
+
+def test_hooks_are_called_with_each_session_and_verdict(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.makeconftest(
+        """
+        import json
+
+        seen = []
+
+        def pytest_byoc_session(session):
+            seen.append(session.declaration.name)
+
+        def pytest_byoc_verdict(session, verdict):
+            seen.append((session.test.split("::")[-1], verdict.outcome))
+
+        def pytest_unconfigure():
+            print("seen:", json.dumps(seen))
+        """
+    )
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu",
+        "-p", "no:cacheprovider", f"--confcutdir={pytester.path}", "-c", pytester.makeini("[pytest]"),
+        "-p", "conftest", "-k", "test_operator and scalar", "-s",
+    )
+    line = next(line for line in result.outlines if line.startswith("seen: "))
+    first, *verdicts = json.loads(line.removeprefix("seen: "))
+    assert first == "example_c"
+    assert ["test_operator[nn.relu[float32-shape_scalar]]", "pass"] in verdicts
+
+
+def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
+    session: TargetSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calling = {n for n, op in OPERATORS.items() if op.calls}
+    assert {"sort", "argsort", "topk"} <= calling
+    monkeypatch.setattr(session.suite, "claimed", lambda: {"sort": ["float32"]})
+    assert session.suite.drawn() == list(_FEW)
+    session.examiner.host_lacks = frozenset(calling)
+    drawn = session.suite.drawn()
+    assert session.suite.drawn() == drawn
+    assert drawn == [o for o in _FEW if o not in ("argsort", "topk")]
+    (text,) = session.record.not_checked
+    assert "argsort, topk" in text and " sort" not in text
+
+
+def test_each_session_says_what_the_runtime_library_lacks(session: TargetSession) -> None:
+    session.open()
+    try:
+        description = session.examiner._workers["loader"].description
+        lacks = {n for n, op in OPERATORS.items() if set(op.calls) & set(description["absent"])}
+        assert session.examiner.host_lacks == lacks
+        # With the compiler in memory everything is there.
+        assert not lacks or description["runtime_only"]
+    finally:
+        session.close()
+
+
+def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSession) -> None:
+    session.open()
+    try:
+        claimed = session.suite.claimed()
+        assert {"nn.conv2d", "tanh"} <= set(claimed)
+        for operator in ("nn.conv2d", "tanh"):
+            graph = session.suite.in_region(operator)
+            assert graph is not None and operator in graph.operators
+            claim = session.examiner.claims.of(graph)
+            assert claim is not None and claim.regions == 1 and all(claim.offloaded)
+            assert len(graph.nodes) >= 3
+    finally:
+        session.close()
+
+
+def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "KEPT", 3)
+    examined: list[Graph] = []
+
+    def anew(graph: Graph, checks: tuple[str, ...], quick: bool) -> examine.Verdict:
+        examined.append(graph)
+        return examine.Verdict(graph, "pass")
+
+    examiner = session.examiner
+    monkeypatch.setattr(examiner, "examine_anew", anew)
+    monkeypatch.setattr(examiner, "claims", _NoClaims(), raising=False)
+    graphs = [default_case(o, "float32").graph for o in ("nn.relu", "tanh", "exp", "abs", "sigmoid")]
+    for graph in (*graphs, graphs[-1], graphs[0]):
+        assert examiner.examine(graph).graph == graph
+    assert examined == [*graphs, graphs[0]]
+    assert len(examiner._verdicts) == 3
+
+
+class _NoClaims:
+    def known(self, graph: Graph) -> None:
+        return None
+
+
+def test_structures_and_regions_share_modules_at_smoke_and_fail_by_themselves(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARTICULAR", "outputs")
+    pytester.makefile(".ini", pytest="[pytest]\n")
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={FIXTURES}/targets/particular.py:target", f"--byoc-ir={ir}", "--byoc-level=smoke",
+        f"--byoc-python={PYTHON}", "--byoc-report=out", "--byoc-operators=nn.relu,subtract", "-k",
+        "test_structure and (returned_and_consumed or alternating or many_inputs)", "-p", "no:cacheprovider",
+    )
+    cases = json.loads(pytester.path.joinpath("out", "report.json").read_text())["cases"]
+    assert set(cases) >= {"returned_and_consumed", "alternating", "many_inputs"}, result.outlines
+    failed = {case for case, outcome in cases.items() if outcome not in ("pass", "not-offloaded")}
+    assert "returned_and_consumed" in failed and "many_inputs" not in failed
