@@ -16,7 +16,6 @@ from pytest_byoc.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
-
 _FEW = ("nn.conv2d", "nn.relu", "tanh", "add", "subtract", "sort", "argsort", "topk")
 
 
