@@ -129,12 +129,22 @@ class Collection:
         for item in items:
             if not is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self.selection_of(item).planned.add(item.nodeid)
-        items.sort(key=_turn)
+        items.sort(key=self._turn)
 
     def position_of(self, item: pytest.Item) -> int:
         """Of the session that a test is about, among all of them."""
         position = _params(item).get("byoc_target")
         return position if isinstance(position, int) else 0
+
+    def _turn(self, item: pytest.Item) -> int:
+        """A test's place among the phases. Of the systematic cases the first few of each operator come first;
+        of ONNX's node tests those that have failed are among what failed before."""
+        if not is_ours(item):
+            return -1
+        case, onnx = (_params(item).get(name) for name in ("byoc_case", "byoc_onnx"))
+        if onnx is not None and onnx in self.sessions[self.position_of(item)].onnx_failed():
+            return 0
+        return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]
@@ -156,14 +166,6 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 def is_ours(node: Any) -> bool:
     """Whether a test is one of the installed suite."""
     return bool(node.path.parent == SUITE)
-
-
-def _turn(item: pytest.Item) -> int:
-    """A test's place among the phases. Of the systematic cases the first few of each operator come first."""
-    if not is_ours(item):
-        return -1
-    case = _params(item).get("byoc_case")
-    return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
 
 
 def is_random(item: pytest.Item) -> bool:

@@ -72,6 +72,19 @@ def failed_before(failures: Path) -> list[Entry]:
     return [Entry(f"{failures.name}/{p.parent.name}", p, True) for p in found]
 
 
+def failed_onnx(failures: Path, target: str, ir: str) -> dict[str, Path]:
+    """Of ONNX's node tests those that failed with that target, and the files that say so."""
+    found = {}
+    for path in sorted(failures.glob(f"{folder_name(target, ir)}-*{ONNX}/graph.json")):
+        try:
+            (node,) = json.loads(path.read_text(encoding="utf-8"))["nodes"]
+            found[str(node["attrs"]["test"])] = path
+        except (OSError, ValueError, KeyError, TypeError):
+            # Nothing is lost but the test's place among the others.
+            continue
+    return found
+
+
 def find(paths: Iterable[Path], root: Path) -> list[Entry]:
     """The graphs in files and folders that were named, in a fixed order; a folder without any is an entry
     itself, which can't be read. Ids are paths from `root`, or else from the folder's parent.

@@ -52,6 +52,7 @@ class TargetSession:
         #: Seconds that the running test of random graphs may take beyond its number of them.
         self.share_of_time: Callable[[], float] = lambda: 0.0
         self._survey: onnx_nodes.Survey | None = None
+        self._failed_onnx: dict[str, Path] | None = None
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
         self._counted: set[tuple[str, bytes]] = set()
@@ -299,6 +300,14 @@ class TargetSession:
                 self.record.onnx[name] = f"left out: {reason}"
         return self._survey.candidates
 
+    def onnx_failed(self) -> dict[str, Path]:
+        """ONNX's node tests that failed in earlier sessions and have not passed since."""
+        if self._failed_onnx is None:
+            s = self.settings
+            found = corpus.failed_onnx(s.failures, self.record.target, self.ir) if s.remembers else {}
+            self._failed_onnx = found
+        return self._failed_onnx
+
     def check_onnx(self, name: str) -> Verdict:
         """The verdict on one ONNX node test. Raises ConformanceFailure if the target fails it."""
         assert self._survey is not None
@@ -306,6 +315,8 @@ class TargetSession:
         self.record.add(verdict, name)
         self.record.onnx[name] = ": ".join([verdict.outcome, *verdict.notes[:1]])
         self.listener(verdict)
+        if verdict.outcome == PASS and name in self.onnx_failed():
+            corpus.remove(self.onnx_failed()[name])
         if verdict.failed and not self.excused(verdict, name):
             failure, new = self.record.fail(verdict, name)
             if new:

@@ -102,6 +102,33 @@ def test_what_failed_is_checked_first_until_it_passes(
     assert "test_corpus" not in run(pytester, ir, *FEW, "-v").stdout.str()
 
 
+def test_onnx_node_tests_that_failed_come_first_until_they_pass(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = ("--byoc-operators=exp,nn.relu,abs", "-k", "test_onnx[test_exp] or test_onnx[test_relu]", "-v")
+    in_order = ["test_onnx[test_exp]", "test_onnx[test_relu]"]
+    monkeypatch.setenv("CHANGING", "raises")
+    assert names_of(run(pytester, ir, *some)) == in_order
+    (folder,) = (pytester.path / "byoc-failures").iterdir()
+    assert list(corpus.failed_onnx(folder.parent, "changing", ir)) == ["test_exp"]
+    # What another target failed, and what can't be read, changes nothing.
+    for name, test in ((f"other-{ir}-0123456789", "test_relu"), (f"changing-{ir}-0123456789", None)):
+        path = folder.parent / f"{name}{corpus.ONNX}" / "graph.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps({"nodes": [{"attrs": {"test": test}}]}) if test else "{")
+    # By name the other would come first.
+    content = json.loads((folder / "graph.json").read_text())
+    assert content["nodes"][0]["attrs"] == {"test": "test_exp"}
+    content["nodes"][0]["attrs"] = {"test": "test_relu"}
+    (folder / "graph.json").write_text(json.dumps(content))
+    again = run(pytester, ir, *some)
+    assert names_of(again) == list(reversed(in_order))
+    again.assert_outcomes(passed=1, failed=1)
+    # That one has passed.
+    left = corpus.failed_onnx(folder.parent, "changing", ir)
+    assert list(left) == ["test_exp"] and left["test_exp"].parent.name == folder.name
+
+
 def test_nothing_is_remembered_without_a_cache(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
