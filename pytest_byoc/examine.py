@@ -65,7 +65,7 @@ class Examiner:
         self._workers: dict[str, Worker] = {}
         self._companions: Companions | None = None
         self._verdicts: dict[tuple[bytes, tuple[str, ...], bool], Verdict] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
+        self._folder = Path()
         self._count = 0
         self._hung = False
         self._longest = 0.0
@@ -74,6 +74,7 @@ class Examiner:
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
+        self._folder = Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
         common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
         target_config = {
             **common,
@@ -141,7 +142,8 @@ class Examiner:
         self._workers = {}
         if self._companions is not None:
             self._companions.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder != Path():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def ask_reference(self, job: dict[str, Any]) -> JobReport:
         """The reference worker's report on a job of any kind."""

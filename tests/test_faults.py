@@ -98,18 +98,24 @@ def test_every_check_has_a_fault() -> None:
 
 
 @pytest.mark.parametrize("check", FIRST_SEEN_BY)
-def test_fault_is_found(pytester: pytest.Pytester, ir: str, check: str) -> None:
+def test_fault_is_found(
+    pytester: pytest.Pytester, ir: str, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, module, pattern = OF_IR.get((check, ir)) or FIRST_SEEN_BY[check]
     fault = FAULTS[name]
     if ir not in fault.irs:
         pytest.skip(f"{check} is not made in {ir}: see docs/checks.md")
     target = apply(fault, pytester.path)
+    temporary = pytester.mkdir("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
         f"--byoc-ir={ir}", f"--byoc-operators={','.join(fault.operators)}", "--byoc-report=out",
         "-x", "-k", f"{module} and ({pattern})", "-p", "no:cacheprovider", timeout=300,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    # However the target's processes ended.
+    assert not list(temporary.iterdir())
     (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
     assert failure["check"] == check
     assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) <= 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
@@ -16,17 +15,16 @@ if TYPE_CHECKING:
 
 
 def reload(run: LoaderRun) -> None:
-    here = os.getcwd()
-    with tempfile.TemporaryDirectory(prefix="byoc-moved-") as folder:
-        try:
-            os.chdir(folder)
-            for executor in run.loadable:
-                with run.using(executor):
-                    shutil.copy(run.artifacts[executor], "moved_%s.so" % executor)
-                    path = os.path.join(folder, "moved_%s.so" % executor)
-                    run.record("moved", run.run_loaded(partial(run.ir.load, path, executor)))
-        finally:
-            os.chdir(here)
+    here, folder = os.getcwd(), run.new_folder()
+    try:
+        os.chdir(folder)
+        for executor in run.loadable:
+            with run.using(executor):
+                shutil.copy(run.artifacts[executor], "moved_%s.so" % executor)
+                path = os.path.join(folder, "moved_%s.so" % executor)
+                run.record("moved", run.run_loaded(partial(run.ir.load, path, executor)))
+    finally:
+        os.chdir(here)
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import struct
-import tempfile
 from typing import TYPE_CHECKING, Iterable, Optional, Union
 
 from .base import CHOSEN, Check, Finding
@@ -19,26 +18,26 @@ _LENGTH = struct.Struct("<Q")
 
 
 def reload(run: LoaderRun) -> None:
-    with tempfile.TemporaryDirectory(prefix="byoc-truncated-") as folder:
-        for executor in run.loadable:
-            with run.using(executor):
-                with open(run.artifacts[executor], "rb") as f:
-                    data = bytearray(f.read())
-                at = saved_at(data)
-                if at is None:
-                    run.not_checked("what the modules have saved is not found in the artifact")
-                    continue
-                (length,) = _LENGTH.unpack_from(data, at)
-                for left in (16, length // 2, length - 1):
-                    _LENGTH.pack_into(data, at, left)
-                    path = os.path.join(folder, "%s_%d.so" % (executor, left))
-                    with open(path, "wb") as f:
-                        f.write(data)
-                    run.stage("load")
-                    try:
-                        run.ir.load(path, executor).run(run.inputs[0])
-                    except Exception as e:  # as it should be
-                        run.record("truncated", type(e).__name__)
+    folder = run.new_folder()
+    for executor in run.loadable:
+        with run.using(executor):
+            with open(run.artifacts[executor], "rb") as f:
+                data = bytearray(f.read())
+            at = saved_at(data)
+            if at is None:
+                run.not_checked("what the modules have saved is not found in the artifact")
+                continue
+            (length,) = _LENGTH.unpack_from(data, at)
+            for left in (16, length // 2, length - 1):
+                _LENGTH.pack_into(data, at, left)
+                path = os.path.join(folder, "%s_%d.so" % (executor, left))
+                with open(path, "wb") as f:
+                    f.write(data)
+                run.stage("load")
+                try:
+                    run.ir.load(path, executor).run(run.inputs[0])
+                except Exception as e:  # as it should be
+                    run.record("truncated", type(e).__name__)
 
 
 def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:

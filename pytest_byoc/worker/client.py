@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -42,6 +43,7 @@ class Worker:
         self._decoder = Decoder()
         self._pending: list[Any] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
+        self._scratch: str | None = None
         self._deadline = 0.0
         self._report = JobReport()
         self.description: dict[str, Any] = {}
@@ -51,7 +53,10 @@ class Worker:
     def start(self) -> None:
         """Launches the process without waiting for it; `ready` waits."""
         host, theirs = socket.socketpair()
+        self._scratch = self._scratch or tempfile.mkdtemp(prefix="pytest-byoc-worker-")
         env = dict(os.environ)
+        # What TVM, compilers and vendors leave behind, of children that are ended too, goes with the worker.
+        env["TMPDIR"] = self._scratch
         # One thread each: children forked from a parent with thread pools can hang.
         env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
         env.pop("PYTHONPATH", None)
@@ -114,6 +119,9 @@ class Worker:
             except (ProcessLookupError, PermissionError):
                 pass
             self._process.wait()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
 
     def _exit_in_words(self) -> str:
         assert self._process is not None

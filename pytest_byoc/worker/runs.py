@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -331,6 +332,11 @@ class LoaderRun(_Run):
     def loadable(self) -> List[str]:
         """Executors whose artifact has been loaded and run."""
         return list(self._first)
+
+    def new_folder(self) -> str:
+        """An empty folder, beside the artifacts: the host removes it with them, however this process ends."""
+        beside = os.path.dirname(next(iter(self.artifacts.values())))
+        return tempfile.mkdtemp(prefix=self._check + "-", dir=beside)
 
     def handed(self, executor: str) -> Any:
         """What the check's half in the target worker has left for this one (`hand`), or None."""
