@@ -103,6 +103,24 @@ def test_a_killed_worker_is_started_anew(tmp_path: Path, ir: str) -> None:
         e.close()
 
 
+def test_a_worker_that_has_grown_is_started_anew(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
+    e.open()
+    try:
+        loader, target = e._workers["loader"], e._workers["target"]
+        before = loader._process, target._process
+        assert e.examine(chain("nn.relu")).outcome == "pass"
+        assert (loader._process, target._process) == before
+        monkeypatch.setattr("pytest_byoc.worker.client.GROWTH", -1 << 40)
+        assert e.examine(chain("tanh")).outcome == "pass"
+        assert loader._process not in before and target._process not in before
+        assert all(p is not None and p.poll() is not None for p in before)
+    finally:
+        e.close()
+
+
 def test_host_does_not_import_tvm_or_the_target(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makepyfile(
         """

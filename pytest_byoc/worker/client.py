@@ -19,6 +19,8 @@ from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds a worker may take to import TVM and the vendor's code.
 START_TIMEOUT = 120.0
+#: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
+GROWTH = 256 << 20
 _MAIN = Path(__file__).with_name("__main__.py")
 
 
@@ -44,6 +46,7 @@ class Worker:
         self._pending: list[Any] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
         self._scratch: str | None = None
+        self._resident = 0
         self._deadline = 0.0
         self._report = JobReport()
         self.description: dict[str, Any] = {}
@@ -107,6 +110,7 @@ class Worker:
             self.stop()
             raise WorkerError(failed["message"], failed["type"], failed["frames"])
         self.description = message["ready"]
+        self._resident = self._memory()
         return self.description
 
     def stop(self) -> None:
@@ -122,6 +126,15 @@ class Worker:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
+
+    def _memory(self) -> int:
+        """Bytes that the process holds; 0 if it is gone."""
+        assert self._process is not None
+        try:
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+        except OSError:
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def _exit_in_words(self) -> str:
         assert self._process is not None
@@ -141,7 +154,9 @@ class Worker:
         timeout: seconds for each stage, where it is not the worker's own.
         """
         timeout = timeout or self._timeout
-        if self._process is None or self._process.poll() is not None or self._socket is None:
+        gone = self._process is None or self._process.poll() is not None or self._socket is None
+        if gone or (self._resident and self._memory() - self._resident > GROWTH):
+            self.stop()
             self.start()
             self.ready()
         assert self._socket is not None
