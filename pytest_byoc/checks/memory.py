@@ -1,4 +1,4 @@
-"""Creating, running and destroying an executor again and again takes no more memory."""
+"""Creating, running and destroying an executor again and again takes no more memory, nor more open files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 ROUNDS = 200
 #: Measured this often, evenly; what the first quarter takes is warming up.
 _PARTS = 4
-#: Bytes a round that are taken for noise, and the share of the artifact's size that is.
-NOISE = 32
+#: Bytes a round that are taken for noise, less than malloc's smallest piece; the share of the artifact's size
+#: that is; open files a round.
+NOISE = 24
 SHARE = 1e-4
+FILES = 0.5
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -58,13 +60,15 @@ def reload(run: LoaderRun) -> None:
             library = run.load(executor)
             run.stage("rounds")
             measured: List[int] = []
-            for n in range(ROUNDS):
+            opened: List[int] = []
+            for n in range(ROUNDS + 1):
                 if n % (ROUNDS // _PARTS) == 0:
                     measured.append(used())
-                library.fresh().run(run.inputs[0])
-            measured.append(used())
+                    opened.append(len(os.listdir("/proc/self/fd")))
+                if n < ROUNDS:
+                    library.fresh().run(run.inputs[0])
             size = os.path.getsize(run.artifacts[executor])
-            run.record("memory", {"used": measured, "size": size})
+            run.record("memory", {"used": measured, "size": size, "opened": opened})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -80,6 +84,14 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 % (found, executor, _PARTS - 1, ROUNDS // _PARTS, limit),
                 {"executor": executor, "bytes_per_round": found, "limit": limit},
             )
+        opened = growth(value["opened"])
+        if opened > FILES:
+            yield Finding(
+                "memory", "error", "rounds", "descriptors",
+                "each round of create, run and destroy leaves %.2g open files behind (%s executor)."
+                % (opened, executor),
+                {"executor": executor, "files_per_round": opened},
+            )
 
 
 def growth(used: List[int]) -> float:
@@ -90,7 +102,8 @@ def growth(used: List[int]) -> float:
 
 CHECK = Check(
     id="memory",
-    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing.",
+    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing, nor the number "
+    "of open files.",
     why="Engines, workspaces and handles that are never freed (bug class 28).",
     reload=reload,
     judge=judge,

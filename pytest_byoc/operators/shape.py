@@ -76,6 +76,7 @@ def _joined(x: TensorType, chosen: Attrs) -> Classes:
         "same_thrice": ((n, n),),
         "uneven": ((n + 1,), (2 * n + 1,)),
         "uneven_three": ((1, n + 2),),
+        "many": ((1, n, 2, 1, n + 1),),
         "alone": ((),),
     }
 

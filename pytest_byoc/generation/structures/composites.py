@@ -43,6 +43,28 @@ def conv_bias_add_relu(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("nn.relu", y))
 
 
+def _convolution_nhwc(b: Builder) -> str:
+    x = b.input(TensorType((2, 6, 5, 4), "float32"))
+    return b.simple("nn.conv2d", x, data_layout="NHWC", padding=(0, 1, 2, 3))
+
+
+@structure
+def conv_bias_relu_nhwc(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern with its channels last: what is added lies along them (classes 9, 16)."""
+    need(v, "nn.conv2d")
+    y = _convolution_nhwc(b)
+    bias = b.constant(TensorType(b.types[y].shape[-1:], "float32"), -1.0, 2.0)
+    return b.graph(b.simple("nn.relu", b.node("add", (y, bias), {})[0]))
+
+
+@structure
+def conv_bias_add_nhwc(b: Builder, v: Vocabulary) -> Graph:
+    """The same with nn.bias_add."""
+    need(v, "nn.conv2d")
+    y = b.simple("nn.bias_add", _convolution_nhwc(b), axis=3)
+    return b.graph(b.simple("nn.relu", y))
+
+
 @structure
 def conv_relu(b: Builder, v: Vocabulary) -> Graph:
     """The pattern without its bias (class 10)."""
@@ -141,6 +163,14 @@ def dense_residual(b: Builder, v: Vocabulary) -> Graph:
     x = b.input(_MATRIX)
     y = b.simple("nn.dense", x, units=8)
     return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
+
+
+@structure
+def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
+    """Adding the result itself where the pattern has its bias (classes 10, 34)."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
+    return b.graph(b.simple("nn.relu", b.node("add", (y, y), {})[0]))
 
 
 @structure

@@ -78,6 +78,23 @@ def constants_of_one_shape(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that hold one value throughout, which may be kept as one element or not at all (class 26)."""
+    ones, twos = (b.constant(_T, data=[value] * _T.size) for value in (1.0, 2.0))
+    y = b.node(v.binary, (b.input(_T), ones), {})[0]
+    return b.graph(b.node(v.binary, (y, twos), {})[0])
+
+
+@structure
+def special_constant(b: Builder, v: Vocabulary) -> Graph:
+    """A constant of values that a text or a table may have no form for (classes 51, 53)."""
+    largest, least = 3.4028234663852886e38, 1.401298464324817e-45
+    values = ["inf", "-inf", "nan", -0.0, 0.0, largest, -largest, least, -least]
+    data = [*values, *(0.1 * i - 1.0 for i in range(_T.size - len(values)))]
+    return b.graph(b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})[0])
+
+
+@structure
 def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
     """Rank-0 constants on either side (class 23)."""
     scalar = TensorType((), "float32")
@@ -170,6 +187,16 @@ def long_chain(b: Builder, v: Vocabulary) -> Graph:
     for i in range(4):
         y = b.simple(v.unary[i % 2], y)
         y = b.node(v.binary, (y, c), {})[0]
+    return b.graph(y)
+
+
+@structure
+def deep_chain(b: Builder, v: Vocabulary) -> Graph:
+    """More operators in one region than a table of a fixed size may have room for (classes 1, 18)."""
+    y = b.input(_T)
+    c = b.constant(_T, 0.5, 2.0)
+    for i in range(20):
+        y = b.simple(v.unary[i // 2 % 2], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
     return b.graph(y)
 
 
