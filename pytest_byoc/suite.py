@@ -9,7 +9,7 @@ from . import side_by_side
 from .claims import Claim
 from .generation.builder import Builder
 from .generation.neighbours import between
-from .generation.structures import STRUCTURES, Unavailable, Vocabulary, vocabulary
+from .generation.structures import STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph
 from .operators import OPERATORS
@@ -59,10 +59,7 @@ class Suite:
         return [c for c in cases(settings.operators, self._session.ir) if settings.level.all_cases or c.smoke]
 
     def vocabulary(self) -> Vocabulary:
-        """Operators to build structures from, by what the target claims of each one's default case.
-
-        Raises structures.Unavailable when there are too few.
-        """
+        """Operators to build structures from, by what the target claims of each one's default case."""
         ir = self._session.ir
         defaults = {
             name: default_case(name, "float32", ir).graph
@@ -70,7 +67,7 @@ class Suite:
             if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
         claims = self._session.examiner.claims.survey(defaults.values())
-        return vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)), ir)
+        return Vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)))
 
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its

@@ -8,6 +8,6 @@ number of the class of bugs.
 from __future__ import annotations
 
 from . import composites, dataflow
-from .vocabulary import STRUCTURES, Unavailable, Vocabulary, vocabulary
+from .vocabulary import STRUCTURES, Unavailable, Vocabulary
 
-__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "dataflow", "vocabulary"]
+__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "dataflow"]

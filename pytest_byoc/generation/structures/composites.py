@@ -174,6 +174,16 @@ def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
+    """An operand permuted in another way than a transposed matrix is, which its shape does not show
+    (class 10)."""
+    need(v, "nn.batch_matmul")
+    x, w = b.input(TensorType((4, 3, 4), "float32")), b.input(TensorType((4, 4, 4), "float32"))
+    y = b.simple("nn.batch_matmul", x, b.simple("transpose", w, axes=(1, 2, 0)), transpose_b=False)
+    return b.graph(b.simple("nn.relu", y))
+
+
+@structure
 def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
     """The same with nn.bias_add and another activation."""
     need(v, "nn.dense")

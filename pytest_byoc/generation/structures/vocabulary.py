@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...graph import Graph
@@ -11,13 +11,36 @@ from ..builder import Builder
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Operators to build structures from. unary: two taken by the target; binary: one that does not
-    commute, if there is one; host: a unary one left to TVM; claimed: every operator it takes."""
+    """Operators to build structures from. claimed: every operator the target takes.
 
-    unary: tuple[str, str]
-    binary: str
-    host: str
+    The others raise Unavailable where there is none."""
+
     claimed: frozenset[str]
+
+    @property
+    def unary(self) -> tuple[str, str]:
+        """Two that the target takes, or one twice."""
+        found = self._of(UNARY)
+        return found[0], found[-1]
+
+    @property
+    def binary(self) -> str:
+        """One that it takes, and that does not commute if there is one."""
+        return self._of(BINARY)[0]
+
+    @property
+    def host(self) -> str:
+        """A unary one that is left to TVM."""
+        found = [o for o in HOST if o not in self.claimed]
+        if not found:
+            raise Unavailable("the target takes all of " + ", ".join(HOST))
+        return found[0]
+
+    def _of(self, operators: Sequence[str]) -> list[str]:
+        found = [o for o in operators if o in self.claimed]
+        if not found:
+            raise Unavailable("the target takes none of " + ", ".join(operators))
+        return found
 
 
 class Unavailable(Exception):
@@ -30,22 +53,8 @@ STRUCTURES: dict[str, Structure] = {}
 #: Preferred operators of a vocabulary, by what they are used as.
 UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")
 BINARY = ("subtract", "divide", "add", "multiply", "maximum", "minimum")
+# log is kept to its domain by nothing here: it comes late.
 HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn.relu")
-
-
-def vocabulary(claimed: frozenset[str], ir: str) -> Vocabulary:
-    """Raises Unavailable when the target takes no unary or no binary elementwise operator."""
-    unary = [o for o in UNARY if o in claimed]
-    binary = [o for o in BINARY if o in claimed]
-    # log is kept to its domain by nothing here: it comes late in the list.
-    host = [o for o in HOST if o not in claimed]
-    if not unary:
-        raise Unavailable("the target takes none of " + ", ".join(UNARY))
-    if not binary:
-        raise Unavailable("the target takes none of " + ", ".join(BINARY))
-    if not host:
-        raise Unavailable("the target takes all of " + ", ".join(HOST))
-    return Vocabulary((unary[0], unary[-1 if len(unary) > 1 else 0]), binary[0], host[0], claimed)
 
 
 def structure(function: Structure) -> Structure:
