@@ -82,7 +82,7 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                 Finding(
                     check,
                     ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}: {_last_line(raised['message'])}",
+                    f"{message['stage']} raised {raised['type']}{how}: {_telling_line(raised['message'])}",
                     {"exception": raised, "executor": message.get("executor")},
                 )
             )
@@ -112,9 +112,11 @@ def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
     return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
-def _last_line(message: str) -> str:
+def _telling_line(message: str) -> str:
+    """Of what was raised the first line in which a compiler tells an error, or else the last one."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    told = [line for line in lines if " error: " in line]
+    return (told or lines[-1:] or [""])[0][:300]
 
 
 def _reference_fault(evidence: Evidence) -> str | None:
@@ -126,7 +128,7 @@ def _reference_fault(evidence: Evidence) -> str | None:
         for message in report.raised():
             return (
                 f"TVM's own LLVM build raises in the stage {message['stage']}: "
-                f"{message['raised']['type']}: {_last_line(message['raised']['message'])}"
+                f"{message['raised']['type']}: {_telling_line(message['raised']['message'])}"
             )
     for which in range(len(evidence.inputs)):
         outputs = evidence.reference_outputs(which)

@@ -1,4 +1,4 @@
-"""Partitioning leaves what is not its own alone: other functions, other targets' regions."""
+"""Partitioning leaves what is not its own alone: other functions, other targets' regions, attributes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _WORDS = {
     "function": "a second function of the module (of an operator no codegen takes)",
     "region": "a region of another target",
+    "attribute": "an attribute of the module",
 }
 
 
@@ -40,7 +41,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="bystanders",
-    rule="A second function and a region of another target come out of partitioning as they went in.",
+    rule="A second function, a region of another target and an attribute of the module come out of "
+    "partitioning as they went in.",
     why="Passes that run over functions of others, or drop them (bug classes 11, 29, 54).",
     observe=observe,
     judge=judge,

@@ -56,6 +56,14 @@ def outputs_reversed(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def outputs_growing(b: Builder, v: Vocabulary) -> Graph:
+    """Outputs of different shapes, the smallest first: its size is not that of all (class 25)."""
+    a = b.simple(v.unary[0], b.input(TensorType((5,), "float32")))
+    c = b.node(v.binary, (b.input(_T), a), {})[0]
+    return b.graph(a, c)
+
+
+@structure
 def inputs_reversed(b: Builder, v: Vocabulary) -> Graph:
     """Three inputs used last to first by an operator that does not commute (class 33)."""
     x, y, z = b.input(_T), b.input(_T), b.input(_T, 0.5, 2.0)

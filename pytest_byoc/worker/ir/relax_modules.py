@@ -30,7 +30,7 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function more, and a region of another target.
+    """The module with a function and an attribute more, and a region of another target.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -53,7 +53,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
     for var, function in _partitioned_for_another(again).functions.items():
         if attribute(function, "Codegen"):
             functions[var] = function
-    return tvm.IRModule(functions)
+    return tvm.IRModule(functions).with_attr(BYSTANDER, OTHER)
 
 
 def _partitioned_for_another(module: Any) -> Any:
@@ -84,6 +84,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["region"] = _text(function)
         elif var.name_hint == BYSTANDER:
             found["function"] = _text(function)
+    if attribute(module, BYSTANDER):
+        found["attribute"] = attribute(module, BYSTANDER)
     return found
 
 

@@ -34,7 +34,7 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function more, and a function that calls a region of another target.
+    """The module with a function and an attribute more, and a function that calls a region of another target.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -53,7 +53,8 @@ def with_bystanders(module: Any, again: Any) -> Any:
     functions[var] = region
     params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in region.params]
     functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
-    return relay.transform.InferType()(tvm.IRModule(functions))
+    typed = relay.transform.InferType()(tvm.IRModule(functions))
+    return typed.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
 
 
 def bystanders(module: Any) -> Dict[str, str]:
@@ -70,6 +71,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["region"] = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
         elif var.name_hint == BYSTANDER:
             found["function"] = tvm.IRModule.from_expr(function).astext()
+    if attribute(module, BYSTANDER):
+        found["attribute"] = attribute(module, BYSTANDER)
     return found
 
 
