@@ -10,6 +10,7 @@ import subprocess
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 SOURCES = (".c", ".cc", ".cpp")
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _tvm_cc() -> Any:
@@ -26,6 +27,7 @@ class Compiler:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
+        #: By what a source is; "": it does not compile.
         self._objects: Dict[Tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
         self._triple = ""
@@ -44,7 +46,7 @@ class Compiler:
         ) -> None:
             cc = more.get("cc") or self._cc.get_cc()
             if cc != "nvcc" and not more.get("cwd") and not more.get("ccache_env"):
-                objects = [self._object(o, cc, options or []) for o in objects]
+                objects = self._objects_of(objects, cc, options or [])
             self._cc.create_shared(output, list(objects), options, **more)
 
         # An attribute object_format would have TVM write sources in another way.
@@ -56,17 +58,29 @@ class Compiler:
         self._triple = self._triple or self._cc.create_shared.get_target_triple()
         return self._triple
 
-    def _object(self, path: str, cc: str, options: List[str]) -> str:
-        """Path of the object of a source; any other file as it is."""
-        if not path.endswith(SOURCES):
-            return path
-        with open(path, "rb") as f:
-            key = (hashlib.sha256(f.read()).hexdigest(), os.path.splitext(path)[1], cc, *options)
-        if key not in self._objects:
+    def _objects_of(self, paths: Sequence[str], cc: str, options: List[str]) -> List[str]:
+        """For each file the object made of it where it is a source; any other as it is. As many are compiled
+        at once as there are cores."""
+        keys = [self._key(path, cc, options) if path.endswith(SOURCES) else () for path in paths]
+        running: List[Tuple[Tuple[str, ...], str, subprocess.Popen[bytes]]] = []
+        for path, key in zip(paths, keys):
+            if not key or key in self._objects:
+                continue
+            if len(running) == CORES:
+                self._wait(*running.pop(0))
             made = os.path.join(self._folder, "source_%d.o" % len(self._objects))
-            done = subprocess.run(
-                [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )
-            self._objects[key] = path if done.returncode else made
-        return self._objects[key]
+            self._objects[key] = ""
+            command = [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options]
+            running.append((key, made, subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )))
+        for started in running:
+            self._wait(*started)
+        return [self._objects.get(key) or path for path, key in zip(paths, keys)]
+
+    def _wait(self, key: Tuple[str, ...], made: str, process: subprocess.Popen[bytes]) -> None:
+        self._objects[key] = "" if process.wait() else made
+
+    def _key(self, path: str, cc: str, options: List[str]) -> Tuple[str, ...]:
+        with open(path, "rb") as f:
+            return (hashlib.sha256(f.read()).hexdigest(), os.path.splitext(path)[1], cc, *options)

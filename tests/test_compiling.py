@@ -1,0 +1,81 @@
+"""The C compiler is called once for each source, and what it refuses is left to TVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_byoc.worker import compiling
+
+
+class FakeCC:
+    """TVM's module of compilers: notes what it is asked to link."""
+
+    def __init__(self) -> None:
+        self.linked: list[list[str]] = []
+
+        def create_shared(output: str, objects: list[str], options: Any = None, **more: Any) -> None:
+            self.linked.append(objects)
+
+        create_shared.output_format = "so"  # type: ignore[attr-defined]
+        create_shared.get_target_triple = lambda: "here"  # type: ignore[attr-defined]
+        self.create_shared = create_shared
+
+    def get_cc(self) -> str:
+        return "g++"
+
+
+@pytest.fixture
+def cc(monkeypatch: pytest.MonkeyPatch) -> FakeCC:
+    found = FakeCC()
+    monkeypatch.setattr(compiling, "_tvm_cc", lambda: found)
+    return found
+
+
+def sources(folder: Path, **texts: str) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.c").write_text(text)
+    return [str(folder / f"{name}.c") for name in texts]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_each_source_once_in_order(
+    tmp_path: Path, cc: FakeCC, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr(compiling, "CORES", cores)
+    compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
+    first = sources(tmp_path / "1", a="int a;", b="int b;", again="int a;", c="int c;")
+    compile_("a.so", [*first, "lib0.o"])
+    second = sources(tmp_path / "2", c="int c;", d="int d;", a="int a;")
+    compile_("b.so", second)
+    a, b, again, c, other = cc.linked[0]
+    assert other == "lib0.o" and again == a and len({a, b, c}) == 3
+    assert all(name in Path(path).read_bytes() for path, name in ((a, b"a"), (b, b"b"), (c, b"c")))
+    assert cc.linked[1] == [c, cc.linked[1][1], a] and cc.linked[1][1] not in (a, b, c)
+    assert len(list(tmp_path.glob("source_*.o"))) == 4
+
+
+def test_what_does_not_compile_is_left_to_tvm(tmp_path: Path, cc: FakeCC) -> None:
+    compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
+    for folder in (tmp_path / "1", tmp_path / "2"):
+        good, bad = sources(folder, good="int a;", bad="int ;;; (")
+        compile_("a.so", [good, bad])
+        # The file of this export: that of an earlier one may be gone.
+        assert cc.linked[-1][1] == bad and cc.linked[-1][0] != good
+
+
+def test_options_are_part_of_what_a_source_is(tmp_path: Path, cc: FakeCC) -> None:
+    compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
+    source = sources(tmp_path / "1", a="int a = N;")
+    compile_("a.so", source, ["-DN=1"])
+    compile_("b.so", source, ["-DN=2"])
+    assert cc.linked[0] != cc.linked[1]
+
+
+def test_who_names_a_compiler_is_left_alone(tmp_path: Path, cc: FakeCC) -> None:
+    compiler = compiling.Compiler(str(tmp_path))
+    assert compiler.options("a.so", {"fcompile": print}) == {"fcompile": print}
+    assert "fcompile" not in compiler.options("a.tar", {})
