@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from .worker.client import Worker, WorkerError
 _ANEW = ("offload", "numerics", "reproducible")
 #: Of checks whose graph or build is not the one that the reference is made of: what they record.
 _FACTS = {
-    "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",), "together": ("together_other",),
+    "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",),
+    "dynamic": ("dynamic",), "together": ("together_other",),
 }
+#: Checks that need the graph for a larger batch.
+_LARGER = frozenset(("batches", "dynamic"))
 _SHARED = "TVM's own build is outside the bound there too"
 
 
@@ -61,8 +65,8 @@ class Companions:
     # --- before and after the target is at work ---------------------------------------------------
 
     def prepare(self, job: dict[str, Any], graph: Graph) -> Evidence | None:
-        """Adds to a job the graph for a larger batch that `batches` needs; that graph's evidence."""
-        larger = companions.larger(graph) if "batches" in job["checks"] else None
+        """Adds to a job the graph for a larger batch that some checks need; that graph's evidence."""
+        larger = companions.larger(graph) if _LARGER.intersection(job["checks"]) else None
         if larger is None:
             return None
         inputs, constants = data.inputs(larger, 0), data.constants(larger)
@@ -144,6 +148,7 @@ class Companions:
             "aot": ({"executor": "aot"}, evidence),
             "unbound": ({"graph": unbound.to_dict(), "inputs": [given], "constants": {}}, evidence),
             "batches": _asked(evidence.larger),
+            "dynamic": _asked_open(evidence),
             "together": _asked(evidence.twin),
         }
         for check in CHECKS:
@@ -173,6 +178,16 @@ def _asked(companion: Evidence | None) -> tuple[dict[str, Any], Evidence | None]
         return {}, None
     graph, constants = companion.graph.to_dict(), companion.constants
     return {"graph": graph, "inputs": companion.inputs, "constants": constants}, companion
+
+
+def _asked_open(evidence: Evidence) -> tuple[dict[str, Any], Evidence | None]:
+    """A job for the graph with its batch left open, and what that is judged by."""
+    if evidence.larger is None:
+        return {}, None
+    both = [evidence, evidence.larger]
+    inputs, expected = [e.inputs[0] for e in both], [e.expected[0] for e in both]
+    asked = {"inputs": inputs, "batched": evidence.graph.differing(evidence.larger.graph), "executor": "vm"}
+    return asked, replace(evidence, inputs=inputs, expected=expected)
 
 
 def _compiled(

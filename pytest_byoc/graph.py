@@ -147,6 +147,10 @@ class Graph:
         """The same graph with its constants as inputs, behind the others."""
         return replace(self, inputs=(*self.inputs, *self.constants), constants=())
 
+    def differing(self, other: Graph) -> List[str]:
+        """Names of the inputs that have another type in a graph with the same inputs."""
+        return [a.name for a, b in zip(self.inputs, other.inputs) if a.type != b.type]
+
     def to_dict(self) -> Dict[str, Any]:
         def source(s: Source) -> Dict[str, Any]:
             out: Dict[str, Any] = {"name": s.name, "dtype": s.type.dtype, "shape": list(s.type.shape)}

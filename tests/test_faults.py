@@ -52,6 +52,7 @@ FIRST_SEEN_BY = {
     "unbound": ("bias_input_dropped", "test_structure", "dense_bias_relu"),
     "size": ("constants_twice", "test_structure", "large_weight"),
     "batches": ("cache_keyed_without_batch", "test_structure", "diamond"),
+    "dynamic": ("dynamic_is_one", "test_structure", "diamond"),
     "together": ("constants_registered", "test_structure", "constant_first"),
     "reproducible": ("sum_order_by_hash", "test_structure", "equal_dense"),
     "missing-library": ("runtime_not_linked", "test_structure", "diamond"),

@@ -25,7 +25,7 @@ def observe(run: TargetRun) -> None:
     run.first_run(run.executors[0])
     with run.using(EXECUTOR):
         made = run.unless_tvm_fails(
-            lambda module: _run(run, module), run.partitioned(), run.graph, run.constants, "by AOT"
+            lambda module: _run(run, module), run.partitioned(), run.lowered_again, "by AOT"
         )
         if made is not None:
             run.hand(made["path"])

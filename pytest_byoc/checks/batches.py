@@ -22,7 +22,7 @@ def observe(run: TargetRun) -> None:
             larger, constants = run.larger.graph, run.larger.constants
             path = run.unless_tvm_fails(
                 partial(run.write, executor=executor),
-                run.partitioned_other(larger, constants), larger, constants,
+                run.partitioned_other(larger, constants), partial(run.lowered_other, larger, constants),
                 "for a larger batch, %s executor" % executor,
             )
             if path is not None:

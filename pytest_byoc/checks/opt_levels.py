@@ -25,7 +25,7 @@ def observe(run: TargetRun) -> None:
 
 def _at(run: TargetRun, executor: str, level: int) -> None:
     arrays = run.unless_tvm_fails(
-        lambda module: run.run_at(module, executor, level), run.partitioned(), run.graph, run.constants,
+        lambda module: run.run_at(module, executor, level), run.partitioned(), run.lowered_again,
         "at opt_level %d, %s executor" % (level, executor),
     )
     if arrays is not None:

@@ -25,7 +25,7 @@ def observe(run: TargetRun) -> None:
             run.first_run(executor)
             arrays = run.unless_tvm_fails(
                 partial(run.run_at, executor=executor, level=run.target.opt_level, inputs=inputs),
-                partitioned, run.graph.unbound(), {}, "with constants as inputs, %s executor" % executor,
+                partitioned, run.lowered_unbound, "with constants as inputs, %s executor" % executor,
             )
             if arrays is not None:
                 run.record("unbound", arrays)

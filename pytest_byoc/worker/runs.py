@@ -10,7 +10,7 @@ import gc
 import os
 import tempfile
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -96,13 +96,15 @@ class ReferenceRun(_Run):
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
         self._checks: List[str] = job.get("checks", [])
+        #: Inputs whose batch is left open.
+        self._open: Dict[str, Any] = {"batched": job["batched"]} if "batched" in job else {}
         #: Path the artifact is to be written to, if at all.
         self._export: str = job.get("export", "")
 
     def execute(self, executor: str) -> None:
         self._executor = executor
         self.stage("lower")
-        module, _ = self.ir.lower(self.graph, self._constants)
+        module, _ = self.ir.lower(self.graph, self._constants, **self._open)
         self.record("output_types", self.ir.output_types(module))
         self.stage("build")
         executable = self.ir.build(module, executor, self._opt_level)
@@ -188,17 +190,25 @@ class TargetRun(_Run):
 
     def lowered_again(self) -> Any:
         """The graph as another IRModule, which shares nothing with the first."""
-        return self.ir.lower(self.graph, self.constants)[0]
+        return self.lowered_other(self.graph, self.constants)
+
+    def lowered_other(self, graph: Graph, constants: Arrays) -> Any:
+        """Another graph as an IRModule."""
+        return self.ir.lower(graph, constants)[0]
 
     def partitioned_other(self, graph: Graph, constants: Arrays) -> Any:
         """What the vendor's partition function makes of another graph."""
         self.stage("lower")
-        return self.partition(self.ir.lower(graph, constants)[0])
+        return self.partition(self.lowered_other(graph, constants))
 
     def partition(self, module: Any) -> Any:
         """What the vendor's partition function makes of a module."""
         self.stage("partition")
         return self.ir.check_partitioned(self.target.partition(module))
+
+    def lowered_unbound(self) -> Any:
+        """The graph as an IRModule with its constants as inputs."""
+        return self.ir.lower(self.graph.unbound(), {})[0]
 
     def unbound(self) -> Any:
         """What the vendor's partition function makes of the graph with its constants as inputs; None, the
@@ -206,13 +216,25 @@ class TargetRun(_Run):
 
         def make() -> Any:
             try:
-                module = self.ir.lower(self.graph.unbound(), {})[0]
+                module = self.lowered_unbound()
             except Exception as e:
                 self.not_checked("TVM takes these constants as constants only (%s)" % type(e).__name__)
                 return None
             return self.partition(module)
 
         return self._once(("unbound",), make)
+
+    def open_module(self) -> Any:
+        """The graph as an IRModule with its batch left open; None, the check being recorded as not made,
+        where TVM has no such graph."""
+        assert self.larger is not None
+        batched = self.graph.differing(self.larger.graph)
+        self.stage("lower")
+        try:
+            return self.ir.lower(self.graph, self.constants, batched)[0]
+        except Exception as e:
+            self.not_checked("TVM has no such graph with its batch left open (%s)" % type(e).__name__)
+            return None
 
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
@@ -237,13 +259,18 @@ class TargetRun(_Run):
         self, module: Any, executor: str, level: int, inputs: Optional[Arrays] = None
     ) -> List[np.ndarray]:
         """Outputs of a module, built at an opt_level of the check's own choice."""
+        return self.run_each(module, executor, level, [self.inputs[0] if inputs is None else inputs])[0]
+
+    def run_each(
+        self, module: Any, executor: str, level: int, sets: Sequence[Arrays]
+    ) -> List[List[np.ndarray]]:
+        """As `run_at`, of one executable for several sets of inputs in turn."""
         self.stage("build")
         executable = self._build(module, executor, level)
         if executable.needs_export():
             executable = self._loaded(self._write(executable, self._another_name()), executor)
         self.stage("run")
-        outputs: List[np.ndarray] = executable.run(self.inputs[0] if inputs is None else inputs)[0]
-        return outputs
+        return [executable.run(inputs)[0] for inputs in sets]
 
     def write(self, module: Any, executor: str) -> str:
         """Path of the shared library that another module was built and exported to."""
@@ -255,16 +282,16 @@ class TargetRun(_Run):
         return "another_%d.so" % self._exports
 
     def unless_tvm_fails(
-        self, make: Callable[[Any], Any], module: Any, graph: Graph, constants: Arrays, what: str
+        self, make: Callable[[Any], Any], module: Any, lower: Callable[[], Any], what: str
     ) -> Any:
-        """make(module), the module being what the target has partitioned of the graph. None, the check being
-        recorded as not made, where TVM's own build of the graph fails at it too."""
+        """make(module), the module being what the target has partitioned of what `lower` returns. None, the
+        check being recorded as not made, where TVM's own build of that fails at it too."""
         try:
             return make(module)
         except Exception:
             stage = self._reporter.stage_name
             try:
-                make(self.ir.lower(graph, constants)[0])
+                make(lower())
             except Exception as e:
                 self.not_checked("TVM's own build fails too %s (%s)" % (what, type(e).__name__))
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import platform
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -197,15 +197,21 @@ def _type(t: Any) -> str:
     return "%s[%s]" % (t.dtype, ",".join(dims))
 
 
-def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[str]]:
-    """The graph as an IRModule, and for each node the signature its call can be found by."""
-    from tvm import relax
+def lower(
+    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+) -> Tuple[Any, List[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by.
+
+    batched: names of inputs whose first dimension, the batch, is left open."""
+    from tvm import relax, te
 
     builder = relax.BlockBuilder()
     tensor = _tensor_type()
     values: Dict[str, Any] = {}
+    batch = te.var("batch", "int64") if batched else None
     for s in graph.inputs:
-        values[s.name] = relax.Var(s.name, tensor(s.type.shape, s.type.dtype))
+        shape = (batch, *s.type.shape[1:]) if s.name in batched else s.type.shape
+        values[s.name] = relax.Var(s.name, tensor(shape, s.type.dtype))
     for s in graph.constants:
         values[s.name] = relax.const(constants[s.name], s.type.dtype)
     signatures = []

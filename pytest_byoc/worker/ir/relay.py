@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import platform
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -202,15 +202,20 @@ def arguments(module: Any) -> Dict[str, List[int]]:
 # --- lowering and partitioning ---------------------------------------------------------------
 
 
-def lower(graph: Graph, constants: Mapping[str, np.ndarray]) -> Tuple[Any, List[str]]:
-    """The graph as an IRModule, and for each node the signature its call can be found by."""
+def lower(
+    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+) -> Tuple[Any, List[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by.
+
+    batched: names of inputs whose first dimension, the batch, is left open."""
     import tvm
     from tvm import relay
 
     values: Dict[str, Any] = {}
     params = []
     for s in graph.inputs:
-        values[s.name] = relay.var(s.name, shape=s.type.shape, dtype=s.type.dtype)
+        shape = (relay.Any(), *s.type.shape[1:]) if s.name in batched else s.type.shape
+        values[s.name] = relay.var(s.name, shape=shape, dtype=s.type.dtype)
         params.append(values[s.name])
     for s in graph.constants:
         values[s.name] = relay.const(tensor(constants[s.name]))
