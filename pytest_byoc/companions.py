@@ -23,7 +23,7 @@ _ANEW = ("offload", "numerics", "reproducible")
 #: Of checks whose graph or build is not the one that the reference is made of: what they record.
 _FACTS = {
     "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",),
-    "dynamic": ("dynamic",), "together": ("together_other",),
+    "dynamic": ("dynamic",), "together": ("together_other", "together_behind"),
 }
 #: Checks that need the graph for a larger batch.
 _LARGER = frozenset(("batches", "dynamic"))
@@ -65,13 +65,16 @@ class Companions:
     # --- before and after the target is at work ---------------------------------------------------
 
     def prepare(self, job: dict[str, Any], graph: Graph) -> Evidence | None:
-        """Adds to a job the graph for a larger batch that some checks need; that graph's evidence."""
+        """Adds to a job what some checks need: the graph with other constants, and for a larger batch; the
+        latter's evidence."""
+        twin = companions.twin(graph) if "together" in job["checks"] else None
+        if twin is not None and twin.inputs == graph.inputs:
+            job["twin"] = _described(twin)
         larger = companions.larger(graph) if _LARGER.intersection(job["checks"]) else None
         if larger is None:
             return None
-        inputs, constants = data.inputs(larger, 0), data.constants(larger)
-        job["larger"] = {"graph": larger.to_dict(), "inputs": inputs, "constants": constants}
-        return Evidence(larger, [inputs], constants, [], JobReport(), JobReport())
+        job["larger"] = given = _described(larger)
+        return Evidence(larger, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
 
     def compile(
         self,
@@ -103,11 +106,14 @@ class Companions:
         evidence.twin = Evidence(twin, [inputs], constants, [], report, JobReport())
         self.expect(evidence.twin, evidence)
 
-    def hand_twin(self, evidence: Evidence) -> dict[str, Any]:
-        """What the loader's half of `together` needs, by executor."""
+    def hand_twin(self, evidence: Evidence, behind: Mapping[str, Any]) -> dict[str, Any]:
+        """What the loader's half of `together` needs, by executor. behind: artifacts that its other half has
+        left."""
         twin = evidence.twin
-        found = dict(twin.target.facts("artifact")) if twin is not None else {}
-        return {e: {"path": p, "inputs": twin.inputs[0]} for e, p in found.items() if twin is not None}
+        if twin is None:
+            return {}
+        inputs, found = twin.inputs[0], dict(twin.target.facts("artifact"))
+        return {e: {"path": p, "inputs": inputs, "behind": behind.get(e)} for e, p in found.items()}
 
     def load_without_libraries(
         self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
@@ -172,6 +178,11 @@ class Companions:
         companion.expected = [oracle.evaluate(companion.graph, values, self._precision, taken)]
 
 
+def _described(graph: Graph) -> dict[str, Any]:
+    """A graph, its constants and a set of inputs, for a job."""
+    return {"graph": graph.to_dict(), "inputs": data.inputs(graph, 0), "constants": data.constants(graph)}
+
+
 def _asked(companion: Evidence | None) -> tuple[dict[str, Any], Evidence | None]:
     """A job for another graph, and what that is judged by."""
     if companion is None:
@@ -195,6 +206,6 @@ def _compiled(
 ) -> JobReport:
     """The worker's report on a job like another one, in a folder of its own and with fewer checks."""
     folder.mkdir()
-    asked = {k: v for k, v in job.items() if k != "larger"}
+    asked = {k: v for k, v in job.items() if k not in ("larger", "twin")}
     worker.submit({**asked, "folder": str(folder), "checks": list(checks), **more}, limit)
     return worker.collect()

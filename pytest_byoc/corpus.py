@@ -7,6 +7,7 @@ under byoc-failures, with one more field, `found_in`: the case it was found in.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,11 @@ from .operators.record import TypeRuleError
 #: is no graph to be built.
 UNSHRUNK = "-unshrunk"
 ONNX = "-onnx"
+#: Elements of all values of a graph: more would not fit into the host's memory several times over.
+ELEMENTS = 1 << 28
+
+
+_ONNX_FOLDER = re.compile(f"-[0-9a-f]{{10}}{ONNX}$")
 
 
 class CorpusWarning(pytest.PytestWarning):
@@ -92,12 +98,16 @@ def find(paths: Iterable[Path], root: Path) -> list[Entry]:
     Raises SettingsError for a path that does not exist."""
     found: dict[Path, Entry] = {}
     for path in paths:
-        if not path.exists():
+        try:
+            there = path.exists()
+        except OSError as e:
+            raise SettingsError(f"{path}: {e.strerror}") from None
+        if not there:
             raise SettingsError(f"{path}: there is no such file or folder of graphs")
         for file in (list(_graphs_in(path)) or [path]) if path.is_dir() else [path]:
             entry = Entry(_id(file, path, root), file)
             same = next((e for e in found.values() if e.id == entry.id), None)
-            if found.setdefault(file.resolve(), entry) is entry and same is not None:
+            if found.setdefault(_real(file), entry) is entry and same is not None:
                 raise SettingsError(f"{same.path} and {file} have the same id {entry.id}: rename one of them")
     return list(found.values())
 
@@ -109,25 +119,49 @@ def files_of(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _graphs_in(folder: Path) -> Iterator[Path]:
-    found = sorted(folder.rglob("*.json"))
-    return (p for p in found if p.name != "report.json" and not p.parent.name.endswith(ONNX))
+    """Graphs in a folder and below; of folders that can't be read themselves, which then are unusable. What a
+    session writes beside graphs is none."""
+    unreadable: list[OSError] = []
+    found = [
+        Path(path, name)
+        for path, _, names in os.walk(folder, onerror=unreadable.append)
+        for name in names
+        if name.lower().endswith(".json")
+    ]
+    found += (Path(e.filename) for e in unreadable)
+    return (p for p in sorted(found) if not _ONNX_FOLDER.search(p.parent.name) and not _is_report(p))
+
+
+def _is_report(path: Path) -> bool:
+    if path.name != "report.json":
+        return False
+    try:
+        return b'"pytest-byoc/report/' in files.read(path)[:200]
+    except OSError:
+        return False
+
+
+def _real(path: Path) -> Path:
+    # Path.resolve raises for a loop of links.
+    return Path(os.path.realpath(path))
 
 
 def _id(file: Path, given: Path, root: Path) -> str:
-    base = root.resolve()
-    if not file.resolve().is_relative_to(base):
-        base = given.resolve().parent
-    name = file.resolve().relative_to(base).as_posix()
-    # The folder of a failure may be copied as it is.
-    return name.removesuffix("/graph.json").removesuffix(".json")
+    # Links are not followed: what a file is called is what it is known by.
+    path, folder = Path(os.path.abspath(file)), Path(os.path.abspath(given)).parent
+    for base in (Path(os.path.abspath(root)), _real(root), folder):
+        if path.is_relative_to(base):
+            # The folder of a failure may be copied as it is.
+            return path.relative_to(base).as_posix().removesuffix("/graph.json").removesuffix(".json")
+    return path.as_posix()
 
 
 def all_of(failures: Path | None, named: Sequence[Path], root: Path) -> list[Entry]:
     """First what failed before, then what is named; what is both is a vendor's, and never removed."""
     own = find(named, root)
-    theirs = {e.path.resolve() for e in own}
+    theirs = {_real(e.path) for e in own}
     before = failed_before(failures) if failures is not None else []
-    return [*(e for e in before if e.path.resolve() not in theirs), *own]
+    return [*(e for e in before if _real(e.path) not in theirs), *own]
 
 
 # --- reading and writing -------------------------------------------------------------------------
@@ -139,8 +173,9 @@ def read(path: Path) -> tuple[Graph, str]:
     Raises GraphFormatError, naming the file and what was expected."""
     try:
         if path.is_dir():
+            os.listdir(path)
             raise GraphFormatError("there is no graph (*.json) in this folder")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(files.read(path).decode("utf-8"))
         graph = Graph.from_dict(content)
         _check_types(graph)
     except OSError as e:
@@ -155,6 +190,9 @@ def read(path: Path) -> tuple[Graph, str]:
 
 
 def _check_types(graph: Graph) -> None:
+    types = [s.type for s in graph.sources()] + [t for n in graph.nodes for t in n.types]
+    if sum(t.size for t in types) > ELEMENTS:
+        raise GraphFormatError(f"its values have more than {ELEMENTS} elements")
     for source in graph.sources():
         try:
             array(source)
@@ -171,11 +209,11 @@ def _check_types(graph: Graph) -> None:
             odd = ", ".join(sorted(set(node.attrs) ^ known))
             raise GraphFormatError(f"{node.op} with an attribute too many or too few: {odd}")
         try:
-            types = OPERATORS[node.op].infer([graph.type_of(i) for i in node.inputs], node.attrs)
+            made = OPERATORS[node.op].infer([graph.type_of(i) for i in node.inputs], node.attrs)
         except (TypeRuleError, KeyError, TypeError, ValueError, IndexError) as e:
             raise GraphFormatError(f"{node.op} does not take these operands: {e}") from None
-        if types != node.types:
-            wanted, found = ", ".join(map(str, types)), ", ".join(map(str, node.types))
+        if made != node.types:
+            wanted, found = ", ".join(map(str, made)), ", ".join(map(str, node.types))
             raise GraphFormatError(f"{node.op} makes {wanted}; the file says {found}")
 
 

@@ -168,10 +168,17 @@ def declare(
             reference = _absolute(given, invocation)
     elif reference is not None:
         reference = _absolute(reference, root)
-    name = f"{Path(given.rpartition(':')[0]).stem}:{given.rpartition(':')[2]}" if ":" in given else given
+    name = _short(given) if ":" in given else given
     return TargetDeclaration(
         given, name, reference, ir, python, python_given, libraries, table, sys_path, names, given in tables
     )
+
+
+def _short(reference: str) -> str:
+    """What a target given by module:attribute or path/to/file.py:attribute is called until it is known."""
+    where, _, attribute = reference.rpartition(":")
+    path = Path(where)
+    return f"{path.parent.name if path.stem == '__init__' else path.stem}:{attribute}"
 
 
 def _list(value: Any) -> list[str]:

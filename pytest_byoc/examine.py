@@ -273,7 +273,7 @@ class Examiner:
             handed = evidence.target.handed()
             if evidence.target.died is None:
                 companions.compile(target, reference, job, evidence, folder, self._limit())
-                handed["together"] = companions.hand_twin(evidence)
+                handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
                 companions.load_without_libraries(job, artifacts, evidence, self._limit())
             loader = self._workers["loader"]
             checks = selection.loaded(job["checks"], evidence.host_runs_some)

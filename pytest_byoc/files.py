@@ -1,9 +1,17 @@
-"""Files written whole or not at all."""
+"""Files read if they are files, written whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+
+
+def read(path: Path) -> bytes:
+    """What is in a file. Raises OSError, for a pipe or a device too: reading one may never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+    return path.read_bytes()
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -191,7 +191,7 @@ class Graph:
             raise GraphFormatError(
                 'expected an object with "format": "%s", found %r' % (FORMAT, found)
             )
-        if obj.get("version") != VERSION:
+        if type(obj.get("version")) is not int or obj["version"] != VERSION:
             raise GraphFormatError(
                 "expected version %d of the graph format, found %r" % (VERSION, obj.get("version"))
             )
@@ -207,7 +207,9 @@ class Graph:
             return graph
         except GraphFormatError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+        except KeyError as e:
+            raise GraphFormatError("malformed graph: there is no field %s" % e) from e
+        except (TypeError, ValueError, AttributeError, OverflowError) as e:
             raise GraphFormatError("malformed graph: %s: %s" % (type(e).__name__, e)) from e
 
     @staticmethod
@@ -221,14 +223,15 @@ class Graph:
 
 
 def _string(value: Any) -> str:
-    if not isinstance(value, str):
+    # What UTF-8 can't hold can't be passed on.
+    if not isinstance(value, str) or any("\ud800" <= c <= "\udfff" for c in value):
         raise GraphFormatError("expected a name, found %r" % (value,))
     return value
 
 
 def _type(obj: Mapping[str, Any]) -> TensorType:
     shape = tuple(obj["shape"])
-    if not all(isinstance(d, int) and d >= 0 for d in shape):
+    if not all(type(d) is int and d >= 0 for d in shape):
         raise GraphFormatError("a shape must be a list of non-negative ints, found %r" % (shape,))
     if obj["dtype"] not in DTYPES:
         raise GraphFormatError("unknown dtype %r; known are %s" % (obj["dtype"], ", ".join(DTYPES)))

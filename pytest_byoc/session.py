@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,14 +14,14 @@ from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, search
 from .generation.reduce import reduce
-from .graph import Graph, show
+from .graph import Graph
 from .levels import STANDARD
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
-from .recorder import Excused, TargetRecord, failure_id
+from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
-from .report.words import IR_TITLES, printed_lines, vendor_frame
+from .report.text import FailureText
 from .settings import Settings, cache_folder
 from .suite import Suite
 
@@ -233,7 +234,9 @@ class TargetSession:
         if shrink and len(verdict.graph.nodes) > self.shrink_above:
             # Shrinking takes time, and may be what a session dies of.
             first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
-            saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case))
+            # Where that can't be written the bundle can't either, which is told.
+            with suppress(OSError):
+                saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case))
             identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:
@@ -249,28 +252,39 @@ class TargetSession:
             folder = self._folder(failure.id)
             failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
-            text = self.describe(verdict, original, where, failure.command, folder)
-            bundle.write(
-                folder, verdict, text,
-                declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
-                ir=self.ir,
-                executors=self.examiner.executors,
-                opt_level=self.examiner.opt_level,
-                timeout=self.settings.timeout,
-                versions=self.examiner.versions,
-                command=failure.command,
-                found_in=found_in or case,
-            )
+            text = self._text().new(verdict, original, where, failure.command, folder)
+            try:
+                bundle.write(
+                    folder, verdict, text,
+                    declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
+                    ir=self.ir,
+                    executors=self.examiner.executors,
+                    opt_level=self.examiner.opt_level,
+                    timeout=self.settings.timeout,
+                    versions=self.examiner.versions,
+                    command=failure.command,
+                    found_in=found_in or case,
+                )
+            except OSError as e:
+                text += self._unsaved(failure, e)
         else:
             folder = Path(failure.graph).parent
-            text = self.describe(verdict, original, where, failure.command, folder)
-            text += f"\nThis is failure {failure.id} again, first met in {failure.case or 'a test'}."
+            text = self._text().again(verdict, where, failure)
         if beside:
             text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
         for path in saved:
             if path.parent != folder:
                 corpus.remove(path)
         raise ConformanceFailure(text, verdict)
+
+    def _text(self) -> FailureText:
+        return FailureText(self.record.target, self.ir, self.declaration.python)
+
+    def _unsaved(self, failure: Failure, error: OSError) -> str:
+        """What is told of a failure whose bundle can't be written: it is listed all the same."""
+        failure.graph = failure.bundle = ""
+        failure.command = self.command("-k", shlex.quote(failure.case))
+        return f"\nIt could NOT be saved ({error}). To repeat it: {failure.command}"
 
     def _folder(self, name: str) -> Path:
         """Where the bundle of a failure goes, by its id."""
@@ -324,43 +338,15 @@ class TargetSession:
                 failure.command = self.command("-k", shlex.quote(f"test_onnx[{name}]"))
             text = onnx_nodes.describe(verdict, self.record.target, failure.command)
             if new:
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / "graph.json").write_text(verdict.graph.to_json(indent=1))
-                (folder / "failure.txt").write_text(text)
                 failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
+                try:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    (folder / "graph.json").write_text(verdict.graph.to_json(indent=1))
+                    (folder / "failure.txt").write_text(text)
+                except OSError as e:
+                    text += self._unsaved(failure, e)
             raise ConformanceFailure(text, verdict)
         return verdict
-
-    # --- words -------------------------------------------------------------------------------
-
-    def describe(
-        self, verdict: Verdict, original: Verdict, case: str, command: str, folder: Path
-    ) -> str:
-        """The failure as text: what, the graph, where it is saved, how to repeat it."""
-        finding = verdict.findings[0]
-        lines = [
-            f"{verdict.outcome} in stage {finding.stage}, check {finding.check} "
-            f"(target {self.record.target}, {IR_TITLES[self.ir]})",
-            "",
-            finding.message,
-        ]
-        lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
-        frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
-        if frame:
-            lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
-            lines.append(f"  {frame['text']}")
-        lines += printed_lines(finding.details)
-        n, before = len(verdict.graph.nodes), len(original.graph.nodes)
-        shrunk = f", shrunk from {before}" if before != n else ""
-        lines += ["", f"graph ({n} operator{'s' if n != 1 else ''}{shrunk}):"]
-        lines += ["  " + line for line in show(verdict.graph).splitlines()]
-        taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
-        lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({verdict.regions} subgraphs)")
-        lines += [f"note: {note}" for note in verdict.notes]
-        alone = f"{shlex.quote(self.declaration.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
-        lines.append(f"or, without pytest-byoc: {alone}")
-        return "\n".join(lines)
 
 
 def _declared(d: TargetDeclaration) -> dict[str, object]:

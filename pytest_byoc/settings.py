@@ -125,10 +125,19 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         )
     if summary is not None:
         _check_writable(summary, "--byoc-summary")
+    failures = (path.parent if path else invocation) / "byoc-failures"
+    _check_folder(failures)
     level = _level(option(config, "level") or STANDARD)
     bundle = _path(config, "bundle")
     if bundle is not None:
         _check_writable(bundle, "--byoc-bundle")
+    _check_apart(
+        {
+            "--byoc-report": path, "the page of --byoc-report": path.with_suffix(".html") if path else None,
+            "--byoc-summary": summary, "--byoc-bundle": bundle,
+        },
+        {"--byoc-waivers": waivers, "--byoc-baseline": baseline},
+    )
     return Settings(
         targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
         operators=operators,
@@ -141,7 +150,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         memory_bytes=MEMORY_BYTES,
         report=path,
         replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
-        failures=(path.parent if path else invocation) / "byoc-failures",
+        failures=failures,
         waivers=waivers,
         update_waivers=update,
         fail_under=_percent(option(config, "fail-under")),
@@ -164,6 +173,8 @@ def _corpus(config: pytest.Config) -> tuple[Path, ...]:
     given, root = config.option.byoc_corpus, config.invocation_params.dir
     if given is None:
         given, root = config.getini("byoc_corpus"), config.rootpath
+    if not all(given):
+        raise SettingsError("--byoc-corpus is empty: name a folder or a file of graphs")
     return tuple(root / Path(p).expanduser() for p in given)
 
 
@@ -232,9 +243,41 @@ def _narrowed(config: pytest.Config) -> Iterator[str]:
         yield "--byoc-explore"
 
 
+#: Folders of devices and of what processes have open: a file made anew there would take its place.
+_DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc"))
+
+
+def _check_apart(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+    """Raises SettingsError where one file is to be written twice, or over one that is read."""
+    known = {os.path.realpath(path): name for name, path in read.items() if path is not None}
+    for name, path in written.items():
+        if path is not None:
+            other = known.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise SettingsError(f"{name} and {other} name the same file {path}: name another one")
+
+
+def _check_folder(path: Path) -> None:
+    """Raises SettingsError where the folder of failures can't be written. It is made when it is needed."""
+    there = next(p for p in (path, *path.parents) if os.path.lexists(p))
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as e:
+        raise SettingsError(
+            f"{path}, where failures are saved, cannot be written: {e.strerror}; run pytest in a folder that "
+            "can be written, or name one with --byoc-report"
+        ) from None
+
+
 def _check_writable(path: Path, name: str = "--byoc-report") -> None:
     """Raises SettingsError where a file can't be written: better now than when it is finished."""
+    device = Path(os.path.abspath(path)).parent in _DEVICES
+    if device or (path.exists() and not (path.is_file() or path.is_dir())):
+        raise SettingsError(f"{name}: {path} is no regular file; name one, and print it afterwards")
     try:
+        if path.parent.is_file():
+            raise NotADirectoryError(f"{path.parent} is a file; name a folder, or a file that ends in .json")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a directory")

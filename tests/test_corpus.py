@@ -18,7 +18,7 @@ from pytest_byoc import corpus
 from pytest_byoc.corpus import Entry
 from pytest_byoc.declarations import SettingsError
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import Graph, Node
+from pytest_byoc.graph import Graph, GraphFormatError, Node
 
 from .conftest import FIXTURES, PYTHON, interruptible
 
@@ -234,13 +234,15 @@ def test_a_corpus_that_is_not_there(pytester: pytest.Pytester) -> None:
 
 
 def test_ids_are_paths(tmp_path: Path) -> None:
-    for name in ("root/a/x", "root/a/b/graph", "root/a/report", "away/c/x", "root/a-onnx/y"):
+    for name in ("root/a/x", "root/a/b/graph", "root/a/pad-onnx/z", "away/c/x", "root/m-0123456789-onnx/y"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.json").write_text("{}")
+    (tmp_path / "root" / "a" / "report.json").write_text('{"schema": "pytest-byoc/report/1"}')
     root = tmp_path / "root"
     found = corpus.find([root / "a", tmp_path / "away" / "c", root / "a" / "x.json"], root)
-    assert [e.id for e in found] == ["a/b", "a/x", "c/x"]
-    assert corpus.find([root / "a-onnx"], root)[0].path == root / "a-onnx"
+    assert [e.id for e in found] == ["a/b", "a/pad-onnx/z", "a/x", "c/x"]
+    own = root / "m-0123456789-onnx"
+    assert corpus.find([own], root)[0].path == own
     (tmp_path / "other" / "c").mkdir(parents=True)
     (tmp_path / "other" / "c" / "x.json").write_text("{}")
     with pytest.raises(SettingsError, match="have the same id c/x: rename one of them"):
@@ -250,6 +252,97 @@ def test_ids_are_paths(tmp_path: Path) -> None:
     corpus.save(failures / "mine-relay-0123456789", default_case("exp", "float32").graph, "")
     assert [e.automatic for e in corpus.all_of(failures, [], root)] == [True]
     assert [e.automatic for e in corpus.all_of(failures, [failures], root)] == [False]
+
+
+def test_links_are_called_what_they_are_called(tmp_path: Path) -> None:
+    """One that leads outside is as good as a file; one that leads nowhere can't be used."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside.json").write_text("{}")
+    (root / "linked.json").symlink_to("../outside.json")
+    (root / "loop.json").symlink_to("loop.json")
+    assert [e.id for e in corpus.find([root], tmp_path / "elsewhere")] == ["root/linked", "root/loop"]
+    assert [e.id for e in corpus.find([root / "linked.json"], root)] == ["linked"]
+    with pytest.raises(GraphFormatError, match=r"loop\.json: "):
+        corpus.read(root / "loop.json")
+    with pytest.raises(SettingsError, match="name too long"):
+        corpus.find([root / ("x" * 5000)], root)
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an entry that can't be used, and not left out without a word."""
+    (tmp_path / "a").mkdir()
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "a":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    # Root, as which tests may run, reads everything.
+    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert [e.id for e in corpus.find([tmp_path], tmp_path)] == ["a"]
+    with pytest.raises(GraphFormatError, match="a: Permission denied"):
+        corpus.read(tmp_path / "a")
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.json")
+    with pytest.raises(GraphFormatError, match=r"p\.json: this is no regular file"):
+        corpus.read(tmp_path / "p.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"inputs": [{"name": "x", "dtype": "float32", "shape": [10**10]}]}, "more than 268435456 elements"),
+        ({"inputs": [{"name": "x", "dtype": "float32", "shape": [2], "seed": float("inf")}]}, "infinity"),
+        ({"inputs": [{"name": "\ud800", "dtype": "float32", "shape": [2]}]}, "expected a name"),
+        ({"inputs": [{"name": "x", "dtype": "float32", "shape": [True]}]}, "non-negative ints"),
+        ({"version": True}, "expected version 1"),
+        ({"outputs": None}, "malformed graph"),
+    ],
+)
+def test_numbers_without_measure(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    graph = default_case("exp", "float32").graph.to_dict()
+    graph["inputs"][0]["name"] = graph["nodes"][0]["inputs"][0] = "x"
+    (tmp_path / "g.json").write_text(json.dumps({**graph, **change}))
+    with pytest.raises(GraphFormatError, match=message):
+        corpus.read(tmp_path / "g.json")
+
+
+def test_nothing_examined_is_no_success(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.mkdir("bad").joinpath("x.json").write_text("{")
+    result = run(pytester, ir, "--byoc-corpus=bad", "-k", "test_corpus", "-p", "no:cacheprovider")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*no graph was examined: the session fails"])
+
+
+def test_a_failure_that_cannot_be_saved_is_told(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    # As where the disk is full.
+    pytester.makeconftest(
+        "from pytest_byoc.report import bundle\n"
+        "def write(*args, **options): raise OSError(28, 'No space left on device')\n"
+        "bundle.write = write\n"
+    )
+    result = run(pytester, ir, *FEW, "--byoc-report=out", "-p", "no:cacheprovider")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*It could NOT be saved (*No space left on device*", "1 failure, each listed once:"]
+    )
+    (failure,) = report(pytester)["failures"]
+    assert failure["graph"] == failure["bundle"] == "" and " -k " in failure["command"]
+
+
+def test_a_folder_of_failures_that_cannot_be_written(pytester: pytest.Pytester) -> None:
+    pytester.path.joinpath("byoc-failures").write_text("a file")
+    result = pytester.runpytest_subprocess("--byoc-target=example_c")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*byoc-failures, where failures are saved, cannot be written: *"])
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyP
     result.assert_outcomes(passed=2, xfailed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "changing: 1 failures waived:",
+            "changing: 1 failure waived:",
             "  w.toml:1 check offload: exp[[]float32]",
             "    exp is being reworked, https://example.org/7, until 2030-01-31",
             "w.toml: not judged, since tests that it may be for were not run: the entries in line 26",

@@ -100,6 +100,20 @@ def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:
         (["--byoc-target=example_c", "--byoc-timeout=soon"], "*--byoc-timeout must be a positive float*"),
         (["--byoc-target=example_c", "--byoc-timeout=nan"], "*--byoc-timeout must be a positive float*"),
         (["--byoc-target=example_c", "--byoc-report=/proc/byoc"], "*--byoc-report: *cannot be written*"),
+        (["--byoc-target=example_c", "--byoc-summary=/dev/stdout"], "*--byoc-summary: *no regular file*"),
+        (["--byoc-target=example_c", "--byoc-corpus="], "*--byoc-corpus is empty*"),
+        (
+            ["--byoc-target=example_c", "--byoc-summary=s", "--byoc-bundle=s"],
+            "*--byoc-bundle and --byoc-summary name the same file*",
+        ),
+        (
+            ["--byoc-target=example_c", "--byoc-summary=w.toml", "--byoc-waivers=w.toml"],
+            "*--byoc-summary and --byoc-waivers name the same file*",
+        ),
+        (
+            ["--byoc-target=example_c", "--byoc-report=out", "--byoc-bundle=out/report.html"],
+            "*--byoc-bundle and the page of --byoc-report name the same file*",
+        ),
         (["--byoc-replay=x.json"], "*--byoc-replay needs --byoc-target*"),
         (["--byoc-target=example_c", "--byoc-replay=x.json"], "*x.json: there is no such file*"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
@@ -374,6 +375,30 @@ def test_a_damaged_bundle_is_found(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(messages)
     assert all(line.startswith(m) for line, m in zip(lines, messages))
+
+
+@pytest.mark.parametrize("name", ["../../evil.json", "/etc/abs", "C:\\\\win", "a/../../b"])
+def test_a_bundle_that_would_not_stay_in_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = bundle(tmp_path)
+    with zipfile.ZipFile(path) as old:
+        manifest = json.loads(old.read("MANIFEST.json"))
+    manifest["files"][name] = hashlib.sha256(b"x").hexdigest()
+    rewritten(path, {name: b"x", "MANIFEST.json": json.dumps(manifest).encode()})
+    assert main(["verify", str(path)]) == 1
+    assert "would be unpacked outside its folder" in capsys.readouterr().out
+
+
+def test_a_bundle_without_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_BYTES", 1 << 16)
+    path = bundle(tmp_path)
+    rewritten(path, {"bomb\x1b[31m": bytes(1 << 20)})
+    assert main(["verify", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "not read on" in out and "\x1b" not in out
 
 
 def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,3 +133,15 @@ def test_structures_and_regions_share_modules_at_smoke_and_fail_by_themselves(
     assert set(cases) >= {"returned_and_consumed", "alternating", "many_inputs"}, result.outlines
     failed = {case for case, outcome in cases.items() if outcome not in ("pass", "not-offloaded")}
     assert "returned_and_consumed" in failed and "many_inputs" not in failed
+
+
+@pytest.mark.parametrize("operators", ["abs,divide,nn.relu", "maximum,sqrt"])
+def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, operators: str) -> None:
+    """Structures are made of what there is: here a constant is the second operand of a division."""
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
+        f"--byoc-operators={operators}", "-p", "no:cacheprovider",
+        "-k", "test_structure and (large_weight or diamond or constant_first)", timeout=300,
+    )
+    assert result.ret == pytest.ExitCode.OK
+    assert result.parseoutcomes()["passed"] == 3

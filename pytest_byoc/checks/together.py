@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from .base import FEW, Check, Finding, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    """Compiles the graph with other constants in the process that has compiled it with its own."""
+    if run.twin is None:
+        return
+    graph, constants = run.twin.graph, run.twin.constants
+    for executor in run.executors:
+        with run.using(executor):
+            run.first_run(executor)
+            path = run.unless_tvm_fails(
+                partial(run.write, executor=executor), run.partitioned_other(graph, constants),
+                partial(run.lowered_other, graph, constants), "with other constants, %s executor" % executor,
+            )
+            if path is not None:
+                run.hand(path)
 
 
 def reload(run: LoaderRun) -> None:
@@ -23,6 +40,11 @@ def reload(run: LoaderRun) -> None:
             for _ in range(2):
                 run.record("together_other", second.run(other["inputs"])[0])
                 run.record("together_first", first.run(run.inputs[0])[0])
+            if other["behind"] is not None:
+                run.stage("load")
+                behind = run.ir.load(other["behind"], executor)
+                run.stage("run")
+                run.record("together_behind", behind.run(other["inputs"])[0])
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -47,6 +69,12 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             "where another model's artifact is loaded too, with the same names and types (%s executor)"
             % executor,
         )
+    for executor, arrays in evidence.loader.facts("together_behind"):
+        yield from evidence.twin.compare(
+            "together", "other-constants", 0, arrays,
+            "with other constants, compiled in one process behind the graph with its own (%s executor)"
+            % executor,
+        )
     yield from evidence.repeats(
         "together", "run", "differs", evidence.loader.facts("together_first"),
         "a run in turn with another model's artifact (%s executor)",
@@ -57,8 +85,10 @@ CHECK = Check(
     id="together",
     rule="The artifact and that of the same graph with other constants (without any: for another batch), "
     "compiled by another process, loaded in one and run in turn: each inside its bound, the first as "
-    "before bit by bit.",
-    why="Symbols and registrations that clash between models, state of the process (bug classes 7, 26).",
+    "before bit by bit. With other constants it is compiled by the same process too.",
+    why="Symbols and registrations that clash between models, what is kept without the values of constants "
+    "(bug classes 7, 26, 44).",
+    observe=observe,
     reload=reload,
     judge=judge,
     made=FEW,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import files
 from ..declarations import SettingsError
 from ..outcome import OUTCOMES
 from ..recorder import SCHEMA, is_claimed
@@ -49,7 +50,7 @@ def read(path: Path) -> Baseline:
     """Raises SettingsError for a file that is no report of a session."""
     remedy = "name a report.json that --byoc-report wrote"
     try:
-        report = json.loads(path.read_bytes().decode("utf-8-sig"))
+        report = json.loads(files.read(path).decode("utf-8-sig"))
     except OSError as e:
         raise SettingsError(f"--byoc-baseline: {path} cannot be read: {e.strerror}; {remedy}") from None
     except (ValueError, RecursionError) as e:

@@ -28,6 +28,8 @@ def judge(
         if settings.strict_corpus:
             strict_corpus(gate, record)
         if not record.graphs:
+            if any("::" not in case for case in selection.finished):
+                gate.fail(f"{record.target}: no graph was examined: the session fails")
             continue
         if not record.outcomes[PASS]:
             gate.fail(

@@ -173,7 +173,7 @@ def read(path: Path, update: bool) -> Waivers:
     update: whether the file is to be written, and so need not exist."""
     now = today()
     try:
-        data = path.read_bytes()
+        data = files.read(path)
     except FileNotFoundError:
         if update:
             return Waivers(path, now)
@@ -194,6 +194,8 @@ def read(path: Path, update: bool) -> Waivers:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise SettingsError(_malformed(path, text, str(e))) from None
+    except RecursionError:
+        raise SettingsError(f"--byoc-waivers: {path} is nested too deeply") from None
     head, pieces = _split(text)
     _check_shape(path, text, content, len(pieces))
     tables = content.get("waiver", [])

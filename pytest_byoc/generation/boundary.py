@@ -38,6 +38,8 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
     for dtype in floats:
         for label in FLOAT_LABELS if dtype == floats[0] else ("special_values",):
             yield f"{dtype}-{label}", _given(op, dtype, _FLOATING[label](dtype))
+    if floats and _binary(op, TensorType(op.shapes[0], floats[0])):
+        yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
     # A domain of integers is one of indices.
     for dtype in (d for d in EDGED if d in dtypes and op.domain is None):
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
@@ -140,6 +142,22 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...]) -> Make:
             if binary and operand.role == DATA and operand.type == x:
                 return builder.input(operand.type, data=_placed(other, operand.type, *operand.range()))
             return builder.fresh(operand)
+
+        return builder.graph(*builder.apply(op, lead, chosen, supply))
+
+    return make
+
+
+def _doubled(op: Operator, x: TensorType) -> Make:
+    """The operator of a tensor and itself, in which there is all that is special, and zero."""
+
+    def make() -> Graph:
+        builder = Builder(seed=1)
+        lead = builder.input(x, data=_placed((*_mixed(x.dtype), (0.0,)), x, *op.range(x.dtype)))
+        chosen = choose_parameters(op, x, first)
+
+        def supply(operand: Operand, position: int) -> str:
+            return lead if operand.role == DATA and operand.type == x else builder.fresh(operand)
 
         return builder.graph(*builder.apply(op, lead, chosen, supply))
 

@@ -35,7 +35,7 @@ from .builder import Builder, choose_parameters, first
 _EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
 _LARGE_VALUES = "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
-_EDGES = (_LARGE_VALUES, "-nan", "-subnormals", "-empty")
+_EDGES = (_LARGE_VALUES, "-nan", "-same_operand_special", "-subnormals", "-empty")
 #: Operators with this many parameters get pairs of their classes too.
 MANY = 2
 

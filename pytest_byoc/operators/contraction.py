@@ -125,6 +125,10 @@ def _right(x: TensorType, chosen: Attrs) -> Classes:
         "stack": (batch + (k, 3),) if batch else (),
         "stack_of_one": ((1,) * len(batch) + (k, 3),) if batch else (),
         "more_dims": ((2,) + (1,) * len(batch) + (k, 4),) if x.rank < 4 else (),
+        # Of several batch dimensions one alone is broadcast, of either operand.
+        "stack_inner_one": (batch[:-1] + (1, k, 3),) if len(batch) > 1 and batch[-1] > 1 else (),
+        "stack_outer_one": ((1,) + batch[1:] + (k, 3),) if len(batch) > 1 and batch[0] > 1 else (),
+        "stack_widened": (tuple(3 if d == 1 else d for d in batch) + (k, 3),) if 1 in batch else (),
     }
 
 
@@ -171,7 +175,7 @@ OPERATORS: Tuple[Operator, ...] = (
     Operator(
         name="matmul",
         infer=_matmul_infer,
-        shapes=((3, 8), (7,), (2, 4, 5), (1, 67), (3, 2, 1, 6)),
+        shapes=((3, 8), (7,), (2, 4, 5), (1, 67), (3, 2, 1, 6), (2, 1, 3, 5)),
         accuracy=_ACCURACY,
         accepts=lambda x: 0 < x.rank < 5 and x.size > 0,
         operands=_matmul_operands,

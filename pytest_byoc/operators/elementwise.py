@@ -73,6 +73,8 @@ def other_shape(x: TensorType, chosen: Attrs) -> Classes:
         "inner_one": [s[:-1] + (1,)] if len(s) > 1 else [],
         "all_ones": [ones] if len(s) > 1 else [],
         "more_dims": [(2,) + s, (2, 1) + s] if len(s) < 4 else [],
+        # As many elements, and not the same ones.
+        "column": [s + (1,)] if len(s) == 1 and s[0] > 1 else [],
     }
     # A dimension of 1 in the first operand that the second one widens.
     if 1 in s:

@@ -27,6 +27,8 @@ from . import html, schema
 FORMAT = "pytest-byoc/bundle/1"
 MANIFEST = "MANIFEST.json"
 #: The oldest time a .zip can say: the same data makes the same bundle.
+#: Bytes of all members together, unpacked: more is no bundle, and would fill the memory.
+_BYTES = 2 << 30
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -80,14 +82,24 @@ def verify(path: Path) -> list[str]:
 
 def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
     contents: dict[str, bytes] = {}
+    left = _BYTES
     for info in archive.infolist():
         if info.filename in contents:
             yield f"{info.filename}: is there twice"
+        contents[info.filename] = b""
+        if not _stays_inside(info.filename):
+            yield f"{info.filename!r}: would be unpacked outside its folder: don't unpack this file"
         try:
-            contents[info.filename] = archive.read(info)
+            with archive.open(info) as member:
+                data = member.read(left + 1)
         except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as e:
             yield f"{info.filename}: cannot be unpacked: {e}"
-            contents[info.filename] = b""
+            continue
+        left -= len(data)
+        if left < 0:
+            yield f"{info.filename}: unpacked, all together are more than {_BYTES >> 20} MiB: not read on"
+            return
+        contents[info.filename] = data
     manifest = _json(contents.pop(MANIFEST, b""))
     hashes = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(hashes, dict) or manifest.get("format") != FORMAT:
@@ -108,9 +120,13 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
     if not wrong:
         for failure in _failures(report):
             graph = str(PurePosixPath(failure["bundle"]) / "graph.json")
-            if graph not in contents:
+            if failure["bundle"] and graph not in contents:
                 yield f"{graph}: is missing, the graph of failure {failure['id']}"
     yield from _graphs(contents)
+
+
+def _stays_inside(name: str) -> bool:
+    return not (name.startswith("/") or ".." in name.split("/") or "\\" in name or ":" in name)
 
 
 def _graphs(contents: Mapping[str, bytes]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
 from ..recorder import COUNTS, Excused, TargetRecord, is_claimed
-from .words import IR_TITLES
+from .words import IR_TITLES, counted
 
 #: Cases listed under one heading.
 LISTED = 10
@@ -30,10 +30,10 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _table(record)
         yield "", plain
     counts = ", ".join(f"{record.outcomes[o]} {o}" for o in OUTCOMES if record.outcomes[o])
-    yield f"{record.graphs} graphs: {counts or 'none examined'}", plain
+    yield f"{counted(record.graphs, 'graph')}: {counts or 'none examined'}", plain
     if record.cells:
         yield (
-            f"{record.regions} subgraphs; "
+            f"{counted(record.regions, 'subgraph')}; "
             f"{record.offload_share():.0%} of the operators generated were offloaded",
             plain,
         )
@@ -69,7 +69,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _corpus(record)
     if record.failures:
         yield "", plain
-        yield f"{len(record.failures)} failures, each listed once:", {"red": True, "bold": True}
+        yield f"{counted(len(record.failures), 'failure')}, each listed once:", {"red": True, "bold": True}
         for f in record.failures.values():
             times = f" ({f.count} graphs)" if f.count > 1 else ""
             what = f"{f.outcome} in {f.stage}, check {f.check}: {', '.join(f.operators)}{times}"
@@ -108,7 +108,7 @@ def excused_lines(records: Sequence[TargetRecord], waivers: Waivers | None) -> I
                 entries.setdefault((e.line, e.check, e.reason), []).append(e)
         if entries:
             n = sum(map(len, entries.values()))
-            yield f"{record.target}: {n} failures waived:"
+            yield f"{record.target}: {counted(n, 'failure')} waived:"
         for (number, check, reason), es in sorted(entries.items()):
             where = f"{waivers.path.name if waivers else 'waiver'}:{number}" if number else "new"
             until = f"until {es[0].expires}" if es[0].expires else ""
@@ -116,7 +116,7 @@ def excused_lines(records: Sequence[TargetRecord], waivers: Waivers | None) -> I
             yield "    " + ", ".join(filter(None, (reason, es[0].issue, until)))
         known = [e for e in record.excused.values() if e.kind == "known"]
         if known:
-            yield f"{record.target}: {len(known)} failures known from the baseline:"
+            yield f"{record.target}: {counted(len(known), 'failure')} known from the baseline:"
             for item in shown((f"{e.case}: {e.outcome} (check {e.check})" for e in known), LISTED):
                 yield f"  {item}"
 

@@ -24,3 +24,8 @@ def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | Non
     """The innermost frame of an exception that is neither ours, nor TVM's, nor the import system's."""
     theirs = [f for f in frames if not (f["ours"] or f["tvm"] or "importlib" in f["file"])]
     return theirs[-1] if theirs else None
+
+
+def counted(number: int, what: str) -> str:
+    """1 graph, 2 graphs."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -21,12 +21,16 @@ from .server import Reporter, describe_exception
 Arrays = Mapping[str, np.ndarray]
 
 
-class Larger(NamedTuple):
-    """The graph for a larger batch, its constants, a set of inputs."""
+class Other(NamedTuple):
+    """Another graph, its constants, a set of inputs."""
 
     graph: Graph
     constants: Arrays
     inputs: Arrays
+
+
+def _other(given: Optional[Mapping[str, Any]]) -> Optional[Other]:
+    return Other(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
 
 
 class _Run:
@@ -145,11 +149,10 @@ class TargetRun(_Run):
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Optional[Compiler] = None
-        given = job.get("larger")
-        #: None where the graph has no batch.
-        self.larger = (
-            Larger(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
-        )
+        #: The graph for a larger batch; None where it has no batch.
+        self.larger = _other(job.get("larger"))
+        #: The graph with other constants; None where there are none that could be others.
+        self.twin = _other(job.get("twin"))
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 

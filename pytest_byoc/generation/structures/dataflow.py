@@ -8,6 +8,7 @@ from .vocabulary import Vocabulary, need, structure
 
 _T = TensorType((2, 3, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
+_ROW = TensorType((5,), "float32")
 
 
 @structure
@@ -91,6 +92,25 @@ def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
     ones, twos = (b.constant(_T, data=[value] * _T.size) for value in (1.0, 2.0))
     y = b.node(v.binary, (b.input(_T), ones), {})[0]
     return b.graph(b.node(v.binary, (y, twos), {})[0])
+
+
+@structure
+def equal_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants of the same bytes and other shapes, which are not the same (class 26)."""
+    types = [TensorType(shape, "float32") for shape in ((4, 4), (4,), (4, 1))]
+    row, column = (b.constant(t, data=[0.5, 1.25, -0.75, 2.0]) for t in types[1:])
+    y = b.node(v.binary, (b.input(types[0]), row), {})[0]
+    return b.graph(b.node(v.binary, (y, column), {})[0])
+
+
+@structure
+def many_constants(b: Builder, v: Vocabulary) -> Graph:
+    """More constants in one region than have names of one digit (class 26)."""
+    y = b.input(_ROW)
+    for _ in range(12):
+        # Not one behind the other: TVM 0.16 gives up simplifying so many additions.
+        y = b.node(v.binary, (b.simple(v.unary[0], y), b.constant(_ROW, 0.5, 1.5)), {})[0]
+    return b.graph(y)
 
 
 @structure

@@ -60,16 +60,17 @@ def _partitioned_for_another(module: Any) -> Any:
     """The module partitioned as TVM does it, for a target that takes every operator in it."""
     import tvm
     from tvm import relax
-    from tvm.relax.dpl import is_op
+    from tvm.relax.dpl import is_op, wildcard
 
-    names: List[str] = []
+    calls: Dict[Tuple[str, int], None] = {}
 
     def visit(e: Any) -> None:
-        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name not in names:
-            names.append(e.op.name)
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+            calls[e.op.name, len(e.args)] = None
 
     relax.analysis.post_order_visit(module["main"], visit)
-    patterns = [("%s.%s" % (OTHER, n), is_op(n)(varg_default_wildcard=True)) for n in names]
+    # With varg_default_wildcard TVM looks for operands that the pattern does not have, to bind constants.
+    patterns = [("%s.%s" % (OTHER, n), is_op(n)(*[wildcard() for _ in range(k)])) for n, k in calls]
     fused = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(module)
     return relax.transform.MergeCompositeFunctions()(fused)
 

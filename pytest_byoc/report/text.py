@@ -1,0 +1,63 @@
+"""A failure as text, for the terminal and failure.txt."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..graph import show
+from ..outcome import Verdict
+from ..recorder import Failure
+from .words import IR_TITLES, counted, printed_lines, vendor_frame
+
+
+@dataclass(frozen=True)
+class FailureText:
+    """target: its name. python: the workers' interpreter."""
+
+    target: str
+    ir: str
+    python: str
+
+    def new(self, verdict: Verdict, original: Verdict, case: str, command: str, folder: Path) -> str:
+        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk."""
+        finding = verdict.findings[0]
+        lines = self._heading(verdict)
+        lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
+        frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
+        if frame:
+            lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
+            lines.append(f"  {frame['text']}")
+        lines += printed_lines(finding.details)
+        n, before = len(verdict.graph.nodes), len(original.graph.nodes)
+        shrunk = f", shrunk from {before}" if before != n else ""
+        if not shrunk and verdict.graph != original.graph:
+            shrunk = ", simpler than the one of the case"
+        lines += ["", f"graph ({counted(n, 'operator')}{shrunk}):"]
+        lines += ["  " + line for line in show(verdict.graph).splitlines()]
+        taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
+        lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
+        lines += [f"note: {note}" for note in verdict.notes]
+        alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
+        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
+        lines.append(f"or, without pytest-byoc: {alone}")
+        return "\n".join(lines)
+
+    def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
+        """Of a failure that another graph has shown before: which one, and what is wrong here."""
+        lines = self._heading(verdict)
+        lines += ["", f"This is failure {failure.id} again, first met in {failure.case or 'a test'}."]
+        lines.append(f"case:     {case}")
+        if failure.graph:
+            lines.append(f"saved in: {Path(failure.graph).parent}")
+        return "\n".join([*lines, f"repeat:   {failure.command}"])
+
+    def _heading(self, verdict: Verdict) -> list[str]:
+        finding = verdict.findings[0]
+        return [
+            f"{verdict.outcome} in stage {finding.stage}, check {finding.check} "
+            f"(target {self.target}, {IR_TITLES[self.ir]})",
+            "",
+            finding.message,
+        ]
