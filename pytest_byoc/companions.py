@@ -32,13 +32,14 @@ _SHARED = "TVM's own build is outside the bound there too"
 
 class Companions:
     """For one target. `anew` starts another worker of the target's, `bare` a loader that is given none of its
-    libraries (None: it has none); both are started when they are first needed."""
+    libraries (None: it has none), `watched` one whose malloc looks at the ends of what it hands out; they are
+    started when they are first needed."""
 
     def __init__(
-        self, anew: Callable[[], Worker], bare: Callable[[], Worker] | None, opt_level: int,
-        precision: Precision,
+        self, anew: Callable[[], Worker], bare: Callable[[], Worker] | None, watched: Callable[[], Worker],
+        opt_level: int, precision: Precision,
     ) -> None:
-        self._start = {"anew": anew, "bare": bare}
+        self._start = {"anew": anew, "bare": bare, "watched": watched}
         self._workers: dict[str, Worker] = {}
         self._opt_level = opt_level
         self._precision = precision
@@ -119,12 +120,25 @@ class Companions:
         self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
         """Has the artifacts loaded where the target's libraries are missing, for `missing-library`."""
-        if "missing-library" in job["checks"]:
-            worker = self._worker("bare", "missing-library", evidence)
-            if worker is not None:
-                asked = {"inputs": job["inputs"], "checks": ["missing-library"], "artifacts": artifacts}
-                worker.submit(asked, limit)
-                evidence.bare = worker.collect()
+        evidence.bare = self._apart("bare", "missing-library", job, artifacts, evidence, limit)
+
+    def watch(
+        self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
+    ) -> None:
+        """Has the artifacts run where malloc watches, for `overrun`, if TVM itself runs nothing of them."""
+        if evidence.loader.died is None and not evidence.host_runs_some:
+            evidence.watched = self._apart("watched", "overrun", job, artifacts, evidence, limit)
+
+    def _apart(
+        self, name: str, check: str, job: Mapping[str, Any], artifacts: Mapping[str, str],
+        evidence: Evidence, limit: float,
+    ) -> JobReport:
+        """A worker's report on one check of artifacts; an empty one where the check is not to be made."""
+        worker = self._worker(name, check, evidence) if check in job["checks"] else None
+        if worker is None:
+            return JobReport()
+        worker.submit({"inputs": job["inputs"], "checks": [check], "artifacts": artifacts}, limit)
+        return worker.collect()
 
     def time(
         self, reference: Worker, loader: Worker, job: Mapping[str, Any], evidence: Evidence, path: Path

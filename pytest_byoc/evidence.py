@@ -150,6 +150,8 @@ class Evidence:
     #: Of compiling the graph once more elsewhere, and of loading it without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
     bare: JobReport = field(default_factory=JobReport)
+    #: Of running it where malloc looks at the ends of what it hands out.
+    watched: JobReport = field(default_factory=JobReport)
     #: Median seconds of a run, of "target" and "llvm".
     speed: dict[str, float] = field(default_factory=dict)
 
@@ -184,6 +186,7 @@ class Evidence:
     def not_checked(self) -> tuple[str, ...]:
         """Checks that could not be made, each once, with the reason."""
         found = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
+        found += self.watched.not_checked()
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
 
     def placement(self) -> tuple[int | None, ...]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
-from .checks import selection
+from .checks import overrun, selection
 from .claims import Claims
 from .companions import Companions
 from .decision import decide
@@ -38,6 +40,11 @@ HANG_FACTOR = 20.0
 HANG_FLOOR = 3.0
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
+#: Environment of a process whose malloc aborts where the ends of a piece have been written over.
+_WATCHING = {
+    "LD_PRELOAD": " ".join(filter(None, [overrun.LIBRARY, os.environ.get("LD_PRELOAD")])),
+    "MALLOC_CHECK_": "3",
+}
 #: Verdicts that are given again without a look: the last ones, so that long sessions need no more memory.
 KEPT = 2000
 
@@ -111,6 +118,7 @@ class Examiner:
         self._companions = Companions(
             lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
             (lambda: self._loader(common, [])) if said["runtime_libraries"] else None,
+            lambda: self._loader(common, said["runtime_libraries"], _WATCHING),
             self.opt_level, self.precision,
         )
         self._try_partition()
@@ -126,10 +134,12 @@ class Examiner:
         reference = self._worker({**common, "role": "reference"})
         return reference, self._loader(common, libraries)
 
-    def _loader(self, common: dict[str, Any], libraries: list[str]) -> Worker:
+    def _loader(
+        self, common: dict[str, Any], libraries: list[str], env: Mapping[str, str] = MappingProxyType({})
+    ) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})
         config = {"role": "loader", "libraries": libraries, "functions": functions}
-        return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1"}})
+        return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1", **env}})
 
     def _worker(self, config: dict[str, Any]) -> Worker:
         worker = self.make_worker(config)
@@ -281,6 +291,7 @@ class Examiner:
             loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
+            companions.watch(job, artifacts, evidence, self._limit())
             companions.time(reference, loader, job, evidence, folder / "timed.so")
         if not evidence.nothing_offloaded:
             companions.settle(reference, job, evidence)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from . import side_by_side
+from .checks import selection
 from .claims import Claim
 from .generation.builder import Builder
 from .generation.neighbours import between
@@ -110,7 +111,8 @@ class Suite:
     def check_structure(self, name: str) -> Verdict:
         """`TargetSession.check` of a structure. Raises structures.Unavailable."""
         graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
-        return self._check("structures", name, graph, True, self._alike_structures)
+        chosen = name not in selection.PLAIN
+        return self._check("structures", name, graph, chosen, self._alike_structures)
 
     def check_region(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of what `in_region` finds; None where it finds nothing."""
@@ -166,7 +168,7 @@ class Suite:
                 graph = STRUCTURES[name](Builder(seed=1), words)
             except Unavailable:
                 continue
-            if self._plain(name, graph, chosen=True):
+            if self._plain(name, graph, chosen=name not in selection.PLAIN):
                 found[name] = graph
         return self._grouped(found)
 

@@ -28,6 +28,7 @@ from . import (
     offload,
     opt_levels,
     outputs_written,
+    overrun,
     params,
     regions,
     reproducible,
@@ -71,6 +72,7 @@ CHECKS: Tuple[Check, ...] = (
     together.CHECK,
     reproducible.CHECK,
     missing_library.CHECK,
+    overrun.CHECK,
     truncated.CHECK,
     exit.CHECK,
 )

@@ -14,6 +14,9 @@ SPEED = "speed"
 #: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while,
 #: constants that fill the artifact).
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
+#: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
+PLAIN = ("large_between",)
+
 
 def made(chosen: bool, level: str = "standard", alone: bool = False, case: str = "") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the

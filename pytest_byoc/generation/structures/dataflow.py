@@ -301,6 +301,16 @@ def large(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def large_between(b: Builder, v: Vocabulary) -> Graph:
+    """Small operands, and intermediates of 9 MB: more than a stack holds (class 18)."""
+    column = b.input(TensorType((1531, 1), "float32"))
+    row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
+    y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
+    reduction = next((o for o in ("max", "mean", "sum") if o in v.claimed), None)
+    return b.graph(b.simple(reduction, y) if reduction else b.simple(v.unary[1], y))
+
+
+@structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
     """Tuple results taken apart, used out of order and joined (class 2)."""
     need(v, "split", "concatenate")

@@ -344,6 +344,8 @@ class Executable:
     takes_views = True
     #: Constants are in the library.
     has_parts = False
+    #: Whether each tensor is allocated by itself, of exactly its size.
+    exact = False
 
     def __init__(self, executable: Any) -> None:
         self._executable = executable
@@ -359,7 +361,8 @@ class Executable:
         from tvm.runtime import vm as runtime_vm
 
         if self._vm is None:
-            self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu())
+            memory = "naive" if self.exact else None
+            self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
         if viewed:
             tensors = [tvm.runtime.from_dlpack(dlpack.view(a)) for a in inputs.values()]
         else:

@@ -18,6 +18,8 @@ class Executable:
     takes_views = True
     #: Whether it can be saved as three files too: library, graph and parameters.
     has_parts = False
+    #: Whether each tensor is allocated by itself, of exactly its size.
+    exact = False
 
     def fresh(self) -> Executable:
         """Another executor of the same library."""
@@ -170,7 +172,7 @@ class VMExecutable(Executable):
         from tvm.runtime.vm import VirtualMachine
 
         if self._vm is None:
-            self._vm = VirtualMachine(self._executable, tvm.cpu())
+            self._vm = VirtualMachine(self._executable, tvm.cpu(), "naive" if self.exact else None)
         if viewed:
             tensors = [tvm.nd.from_dlpack(dlpack.view(a).__dlpack__()) for a in inputs.values()]
         else:

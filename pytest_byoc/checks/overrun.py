@@ -1,0 +1,73 @@
+"""Nothing is written behind the end of what was allocated."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Iterator
+
+from .base import CHOSEN, Check, Finding, outcome_of
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+#: glibc's malloc that looks at the ends of what it hands out, from 2.34 on a library of its own.
+LIBRARY = "libc_malloc_debug.so.0"
+
+
+def reload(run: LoaderRun) -> None:
+    """In a process whose malloc looks at the byte behind a piece when that is given back."""
+    if not _watched():
+        run.not_checked("this C library has no " + LIBRARY)
+        return
+    for executor, path in run.artifacts.items():
+        with run.using(executor):
+            run.stage("load")
+            executable = run.ir.load(path, executor)
+            # TVM's pools round sizes up.
+            executable.exact = True
+            run.stage("run")
+            outputs = executable.run(run.inputs[0])
+            run.stage("unload")
+            del executable, outputs
+            gc.collect()
+
+
+def _watched() -> bool:
+    try:
+        with open("/proc/self/maps") as f:
+            return LIBRARY.partition(".")[0] in f.read()
+    except OSError:
+        return False
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    died, end = evidence.watched.died, evidence.watched.end
+    if died is not None and end is not None:
+        yield Finding(
+            "overrun", outcome_of(died), str(end["stage"]), died,
+            "where malloc looks at the ends of what it hands out the process ends in the stage %s (%s): "
+            "something was written behind (or before) an output or a piece of the target's own."
+            % (end["stage"], died),
+            {"printed": end["printed"]},
+        )
+    for message in evidence.watched.raised():
+        yield Finding(
+            "overrun", "error", message["stage"], message["raised"]["type"],
+            "where malloc looks at the ends of what it hands out, %s raised %s: %s"
+            % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
+            {"exception": message["raised"], "executor": message.get("executor")},
+        )
+
+
+CHECK = Check(
+    id="overrun",
+    rule="Run where malloc looks at the ends of what it hands out (glibc's MALLOC_CHECK_), with every tensor "
+    "in a piece of exactly its size, nothing is written behind or before one.",
+    why="Whole vectors written at the end of a row, workspaces counted too small (bug class 18).",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+    apart=True,
+)
