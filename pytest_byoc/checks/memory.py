@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import os
 from typing import TYPE_CHECKING, Callable, Iterator, List, Optional
 
@@ -17,10 +18,11 @@ ROUNDS = 200
 #: Measured this often, evenly; what the first quarter takes is warming up.
 _PARTS = 4
 #: Bytes a round that are taken for noise, less than malloc's smallest piece; the share of the artifact's size
-#: that is; open files a round.
+#: that is; open files a round; bytes of address space a round, less than a page of each.
 NOISE = 24
 SHARE = 1e-4
 FILES = 0.5
+MAPPED = 4096
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -49,6 +51,12 @@ def _measure() -> Optional[Callable[[], int]]:
     return used
 
 
+def _mapped() -> int:
+    """Bytes of address space in use; what is not malloc's is seen in them alone."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[0]) * mmap.PAGESIZE
+
+
 def reload(run: LoaderRun) -> None:
     used = _measure()
     if used is None:
@@ -61,14 +69,16 @@ def reload(run: LoaderRun) -> None:
             run.stage("rounds")
             measured: List[int] = []
             opened: List[int] = []
+            mapped: List[int] = []
             for n in range(ROUNDS + 1):
                 if n % (ROUNDS // _PARTS) == 0:
                     measured.append(used())
                     opened.append(len(os.listdir("/proc/self/fd")))
+                    mapped.append(_mapped())
                 if n < ROUNDS:
                     library.fresh().run(run.inputs[0])
             size = os.path.getsize(run.artifacts[executor])
-            run.record("memory", {"used": measured, "size": size, "opened": opened})
+            run.record("memory", {"used": measured, "size": size, "opened": opened, "mapped": mapped})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -83,6 +93,14 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 "least of %d stretches of %d rounds; taken for noise: %.0f)."
                 % (found, executor, _PARTS - 1, ROUNDS // _PARTS, limit),
                 {"executor": executor, "bytes_per_round": found, "limit": limit},
+            )
+        mapped = growth(value["mapped"])
+        if found <= limit and mapped > MAPPED + allowed.get(executor, 0.0):
+            yield Finding(
+                "memory", "error", "rounds", "mappings",
+                "each round of create, run and destroy leaves %.0f bytes mapped behind, which malloc has not "
+                "handed out (%s executor)." % (mapped, executor),
+                {"executor": executor, "bytes_per_round": mapped, "limit": MAPPED},
             )
         opened = growth(value["opened"])
         if opened > FILES:
@@ -102,8 +120,8 @@ def growth(used: List[int]) -> float:
 
 CHECK = Check(
     id="memory",
-    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing, nor the number "
-    "of open files.",
+    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing, nor the address "
+    "space, nor the number of open files.",
     why="Engines, workspaces and handles that are never freed (bug class 28).",
     reload=reload,
     judge=judge,

@@ -135,7 +135,9 @@ OPERATORS: Tuple[Operator, ...] = (
         "nn.leaky_relu",
         "IEEE 754: alpha and the product are rounded, 2 * 1/2 ulp",
         relax=call("nn.leakyrelu"),
-        parameters=(Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013)}),),
+        parameters=(
+            Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013), "above_one": (1.75,)}),
+        ),
     ),
     Operator(
         name="clip",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...graph import Graph, TensorType
+from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, structure
+from .vocabulary import Unavailable, Vocabulary, need, structure
 
 _T = TensorType((2, 3, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -138,6 +139,13 @@ def constant_only(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def constant_result(b: Builder, v: Vocabulary) -> Graph:
+    """A region that has no input at all, beside one that has (class 30)."""
+    constant = b.node(v.binary, (b.constant(_T), b.constant(_T, 0.5, 1.5)), {})[0]
+    return b.graph(constant, b.simple(v.unary[0], b.input(_T)))
+
+
+@structure
 def shared_constant(b: Builder, v: Vocabulary) -> Graph:
     """One constant used by two regions (class 26)."""
     c = b.constant(_T, 0.5, 2.0)
@@ -234,6 +242,26 @@ def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
     need(v, "transpose")
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
     return b.graph(b.simple("transpose", b.simple(v.unary[0], y), axes=(0, 2, 1)))
+
+
+#: Operators whose results are of one shape whatever these attributes.
+_TWICE: tuple[tuple[str, Attrs, Attrs], ...] = (
+    ("transpose", {"axes": (1, 2, 0)}, {"axes": (0, 2, 1)}),
+    ("nn.softmax", {"axis": 0}, {"axis": -1}),
+    ("clip", {"a_min": -0.5, "a_max": 1.5}, {"a_min": -1.5, "a_max": 0.75}),
+    ("nn.leaky_relu", {"alpha": 0.125}, {"alpha": 0.5}),
+)
+
+
+@structure
+def same_operand_other_attributes(b: Builder, v: Vocabulary) -> Graph:
+    """One operator twice on one tensor: what tells the two apart is their attributes (classes 10, 44)."""
+    found = [t for t in _TWICE if t[0] in v.claimed]
+    if not found:
+        raise Unavailable("the target takes none of " + ", ".join(t[0] for t in _TWICE))
+    name, one, other = found[0]
+    x = b.input(TensorType((3, 3, 3), "float32"))
+    return b.graph(b.node(v.binary, (b.simple(name, x, **one), b.simple(name, x, **other)), {})[0])
 
 
 @structure
