@@ -185,6 +185,15 @@ def shared_weight(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def shared_weight_inside(b: Builder, v: Vocabulary) -> Graph:
+    """One weight used by two layers of one region (class 26)."""
+    need(v, "nn.dense")
+    w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
+    y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
+    return b.graph(b.simple("nn.dense", b.simple(v.unary[0], y), w, units=8))
+
+
+@structure
 def host_between(b: Builder, v: Vocabulary) -> Graph:
     """Target, host, target."""
     return b.graph(b.simple(v.unary[1], b.simple(v.host, b.simple(v.unary[0], b.input(_T)))))
