@@ -16,12 +16,17 @@ def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
     if not found.fragments:
         pytest.skip(f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}")
     level = byoc_target.settings.level
-    for number, fragment in enumerate(found.fragments[: level.ways]):
-        byoc_target.check(fragment.graph, f"{byoc_pattern}[{fragment.way}]", chosen=number == 0)
+    ways = [(f"{byoc_pattern}[{f.way}]", f.graph) for f in found.fragments[: level.ways]]
     near = [
         (kind(label), (f"{byoc_pattern}[{fragment.way}-{label}]", graph))
         for fragment in found.fragments
         for label, graph in near_misses(fragment.graph, byoc_target.ir)
     ]
-    for case, graph in spread(near, level.near_misses):
-        byoc_target.check(graph, case)
+    # Of each pattern all checks are made on its first way.
+    graphs = [(case, graph, number == 0) for number, (case, graph) in enumerate(ways)]
+    graphs += [(case, graph, False) for case, graph in spread(near, level.near_misses)]
+    module = byoc_target.ahead([g for case, g, chosen in graphs if byoc_target.is_plain(g, case, chosen)])
+    for case, graph, chosen in graphs:
+        byoc_target.check(graph, case, chosen=chosen)
+    if module is not None and byoc_target.holds_against(module, f"{byoc_pattern}[together]"):
+        byoc_target.fail(module, f"{byoc_pattern}[together]")

@@ -133,6 +133,11 @@ class TargetSession:
         # What was saved may have failed any check.
         return selection.made(chosen, STANDARD if saved else self.settings.level.name, alone, case)
 
+    def is_plain(self, graph: Graph, case: str, chosen: bool) -> bool:
+        """Whether no checks are made on a graph but those of every one: on a module of several no others
+        are."""
+        return self.checks(chosen, alone=len(graph.nodes) == 1, case=case) == self.checks(False)
+
     # --- the target's patterns ---------------------------------------------------------------
 
     def patterns(self) -> list[str]:

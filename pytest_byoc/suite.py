@@ -142,11 +142,6 @@ class Suite:
         self.claimed()
         return self._first_of.get(case.operator) == case.id
 
-    def _plain(self, case: str, graph: Graph, chosen: bool) -> bool:
-        """Whether no checks are made but those of every graph: on a module of several no others are."""
-        checks = self._session.checks
-        return checks(chosen, alone=len(graph.nodes) == 1, case=case) == checks(False)
-
     def _runs(self, case: str) -> bool:
         return self.selected is None or case in self.selected
 
@@ -154,7 +149,7 @@ class Suite:
         """Early ones of all operators together, the others by operator."""
         kinds: dict[str, dict[str, Graph]] = {}
         for case in self._cases():
-            if self._runs(case.id) and self._plain(case.id, case.graph, self._chosen(case)):
+            if self._runs(case.id) and self._session.is_plain(case.graph, case.id, self._chosen(case)):
                 kinds.setdefault("" if case.early else case.operator, {})[case.id] = case.graph
         found: dict[str, Group] = {}
         for several in kinds.values():
@@ -168,7 +163,7 @@ class Suite:
                 graph = STRUCTURES[name](Builder(seed=1), words)
             except Unavailable:
                 continue
-            if self._plain(name, graph, chosen=name not in selection.PLAIN):
+            if self._session.is_plain(graph, name, name not in selection.PLAIN):
                 found[name] = graph
         return self._grouped(found)
 

@@ -140,9 +140,12 @@ class _Refused(Worker):
 
 
 def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
-    companions = Companions(lambda: _Refused("", {"role": "target"}, 1.0), None, 3, FULL)
+    def refused() -> Worker:
+        return _Refused("", {"role": "target"}, 1.0)
+
+    companions = Companions(refused, None, refused, 3, FULL)
     evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport())
-    target = _Refused("", {"role": "target"}, 1.0)
+    target = refused()
     job = {"checks": ["reproducible"]}
     companions.compile(target, target, job, evidence, tmp_path, 1.0)
     assert evidence.not_checked() == ("reproducible: there is no second worker: the device is taken",)

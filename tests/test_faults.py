@@ -56,7 +56,7 @@ FIRST_SEEN_BY = {
     "together": ("constants_registered", "test_structure", "constant_first"),
     "reproducible": ("sum_order_by_hash", "test_structure", "equal_dense"),
     "missing-library": ("runtime_not_linked", "test_structure", "diamond"),
-    "overrun": ("vector_overrun", "test_operator", "nn.relu"),
+    "overrun": ("workspace_short", "test_structure", "long_chain"),
     "truncated": ("length_believed", "test_structure", "diamond"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }

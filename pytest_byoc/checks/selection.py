@@ -14,6 +14,8 @@ SPEED = "speed"
 #: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while,
 #: constants that fill the artifact).
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
+#: At smoke the only ones of the dear checks on a structure.
+ONLY_AT_SMOKE = {"large": ("threads", "overrun")}
 #: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
 PLAIN = ("large_between",)
 
@@ -31,7 +33,11 @@ def made(chosen: bool, level: str = "standard", alone: bool = False, case: str =
     if (chosen and level == "full") or (among and not alone):
         made_on.add(FEW)
     speed = (SPEED,) if chosen and level == "full" else ()
-    return (*(c.id for c in CHECKS if c.made in made_on), *speed)
+    only = ONLY_AT_SMOKE.get(case) if level == "smoke" else None
+    return (
+        *(c.id for c in CHECKS if c.made in made_on and (c.made == EVERY or only is None or c.id in only)),
+        *speed,
+    )
 
 
 def again(check: str) -> Tuple[str, ...]:
