@@ -145,3 +145,20 @@ def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, 
     )
     assert result.ret == pytest.ExitCode.OK
     assert result.parseoutcomes()["passed"] == 3
+
+
+@pytest.mark.parametrize("shapes", ["each", "first"])
+def test_open_batches_are_the_targets_to_take(
+    pytester: pytest.Pytester, ir: str, shapes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that reads its shapes in each run is right; in the first run alone, wrong."""
+    monkeypatch.setenv("ANY_SHAPE", shapes)
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={FIXTURES}/targets/any_shape.py:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
+        "--byoc-operators=nn.relu", "-p", "no:cacheprovider", "--byoc-report=out",
+        "-k", "test_structure and host_between", timeout=300,
+    )
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert (result.ret, [f["check"] for f in report["failures"]]) == (
+        (pytest.ExitCode.OK, []) if shapes == "each" else (pytest.ExitCode.TESTS_FAILED, ["dynamic"])
+    )

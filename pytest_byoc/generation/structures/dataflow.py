@@ -253,6 +253,14 @@ def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("transpose", b.simple(v.unary[0], y), axes=(0, 2, 1)))
 
 
+@structure
+def transposes_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """Two that don't commute, which may be made one (class 10)."""
+    need(v, "transpose")
+    y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
+    return b.graph(b.simple(v.unary[0], b.simple("transpose", y, axes=(0, 2, 1))))
+
+
 #: Operators whose results are of one shape whatever these attributes.
 _TWICE: tuple[tuple[str, Attrs, Attrs], ...] = (
     ("transpose", {"axes": (1, 2, 0)}, {"axes": (0, 2, 1)}),
