@@ -22,6 +22,9 @@ from pytest_byoc.graph import Graph, GraphFormatError, Node
 
 from .conftest import FIXTURES, PYTHON, interruptible
 
+#: The IR is one of many here: what is shown is the host's.
+pytestmark = pytest.mark.once
+
 #: example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
 #: Two cases of exp, of which every graph is the smallest already, two of nn.relu, and the corpus.

@@ -22,6 +22,9 @@ from pytest_byoc.report import json_report, summary
 
 from .conftest import FIXTURES, PYTHON, make_settings
 
+#: The IR is one of many here: what is shown is the host's.
+pytestmark = pytest.mark.once
+
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
 #: Four cases, two of which hold exp.
 FOUR = ("--byoc-operators=exp,nn.relu", "-k", "test_operator and (scalar or float32])")

@@ -18,6 +18,9 @@ from pytest_byoc.report import schema
 from .conftest import FIXTURES, PYTHON
 from .test_plugin import run
 
+#: The IR is one of many here: what is shown is the host's.
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_a_session_writes_page_and_bundle(
