@@ -157,6 +157,12 @@ class ActivePlugin:
         if self._unusable:
             pytest.exit(self._unusable, returncode=pytest.ExitCode.USAGE_ERROR)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leaves out what has no line, which CPython 3.11 gives where a signal comes in: pytest asks for
+        it, and would end with an error of its own, not as an interrupted session."""
+        excinfo.traceback = excinfo.traceback.filter(_has_line)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._close()
         for target, selection in zip(self.sessions, self._collection.selections):
@@ -360,3 +366,10 @@ def _in_words(name: str, error: WorkerError) -> str:
         if frame["text"]:
             text += f"\n    {frame['text']}"
     return text
+
+
+def _has_line(entry: Any) -> bool:
+    try:
+        return entry.lineno >= 0
+    except TypeError:
+        return False

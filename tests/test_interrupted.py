@@ -1,0 +1,147 @@
+"""Sessions that are divided among workers, or cut short: nothing that was found is lost."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc import corpus
+from pytest_byoc.generation.systematic import default_case
+
+from .conftest import interruptible
+from .test_corpus import FEW, common, names_of, report, run
+
+#: The IR is one of many here: what is shown is the host's.
+pytestmark = pytest.mark.once
+
+
+def test_divided_sessions_find_the_same(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code, counts, cells, cases and failures, with graphs that fail, pass and can't be used."""
+    monkeypatch.setenv("CHANGING", "raises")
+    graph = default_case("exp", "float32").graph
+    for folder in ("alone", "both"):
+        corpus.save(
+            pytester.path / folder / "byoc-failures" / f"changing-{ir}-0123456789", graph, "random[exp]"
+        )
+    pytester.path.joinpath("bad.json").write_text("{")
+    args = (
+        *FEW[:-1], "not onnx and not 16", "--byoc-max-examples=2", "--byoc-level=smoke",
+        "--byoc-corpus=bad.json", "--byoc-fail-under=99",
+    )
+    one = run(pytester, ir, *args, "--byoc-report=alone")
+    two = run(pytester, ir, *args, "--byoc-report=both", "-n", "2")
+    assert one.ret == two.ret == pytest.ExitCode.TESTS_FAILED
+    counts = [{**r.parseoutcomes(), "deselected": 0} for r in (one, two)]  # which pytest-xdist does not count
+    assert counts[0] == counts[1]
+    a, b = report(pytester, "alone"), report(pytester, "both")
+    assert a["failures"] and a["graphs"] > 10
+    same = (
+        "schema", "seed", "settings", "target", "ir", "versions", "outcomes", "graphs", "subgraphs", "cells",
+        "cases", "failed_checks", "patterns", "fragmentation", "corpus", "onnx", "gate", "excused",
+    )
+    for key in same:
+        assert a[key] == b[key], key
+    assert {f["id"]: (f["check"], f["count"]) for f in a["failures"]} == {
+        f["id"]: (f["check"], f["count"]) for f in b["failures"]
+    }
+    assert sorted(a["not_checked"]) == sorted(b["not_checked"])
+    alone, both = (pytester.path / f / "byoc-failures" for f in ("alone", "both"))
+    folders = [sorted(p.name for p in found.iterdir()) for found in (alone, both)]
+    assert folders[0] == folders[1] == [f"changing-{ir}-{f['id']}" for f in a["failures"]]
+
+
+def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pytest", *common(ir), "--byoc-operators=exp,nn.relu", "-v", *args]
+    return subprocess.Popen(
+        command, cwd=pytester.path, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
+    )
+
+
+def until_failed(process: subprocess.Popen[str], number: int) -> str:
+    """What was printed until so many tests had failed."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line)
+        if sum("FAILED" in seen for seen in lines) >= number:
+            break
+    return "".join(lines)
+
+
+def test_a_killed_session_leaves_what_it_found(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    process = start(pytester, ir, "-k", "test_operator")
+    until_failed(process, 1)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    (folder,) = (pytester.path / "byoc-failures").iterdir()
+    words = (folder / "failure.txt").read_text()
+    command = next(line for line in words.splitlines() if line.startswith("repeat: ")).split(None, 1)[1]
+    repeated = pytester.run(sys.executable, "-m", *shlex.split(command))
+    repeated.assert_outcomes(failed=1)
+    again = run(pytester, ir, *FEW, "-v", "-x")
+    assert names_of(again) == [f"test_corpus[byoc-failures/{folder.name}]"]
+    assert again.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_an_interrupted_session_reports_what_it_did(
+    pytester: pytest.Pytester, ir: str, workers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    args = ("-k", "test_operator", "--byoc-report=out", "--byoc-waivers=w.toml")
+    waiver = '[[waiver]]\ncheck = "offload"\ncase = "none"\nreason = "fits nothing"\n'
+    pytester.path.joinpath("w.toml").write_text(waiver)
+    process = start(pytester, ir, *args, *workers)
+    seen = until_failed(process, 2)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=120)[0]
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, seen + rest
+    found = report(pytester)
+    assert found["gate"] == {"exit": 2, "problems": [], "notes": []}
+    assert found["outcomes"]["error"] >= 2
+    (failure,) = found["failures"]
+    assert failure["count"] >= 2 and Path(failure["graph"]).is_file()
+
+
+#: A plugin with which the fourth test's report is interrupted at a place for which Python knows no
+#: line, as CPython 3.11 has them where a signal comes in.
+INTERRUPTING = """
+import pytest
+reports = 0
+code = compile("raise KeyboardInterrupt", "interrupting", "exec").replace(co_linetable=b"")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call):
+    global reports
+    reports += call.when == "call"
+    if reports == 4:
+        exec(code)
+"""
+
+
+def test_an_interruption_at_no_line_is_one(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGING", "raises")
+    pytester.makepyfile(interrupting=INTERRUPTING)
+    monkeypatch.setenv("PYTHONPATH", str(pytester.path))
+    few = ("--byoc-operators=exp", "-k", "test_operator", "--byoc-report=out")
+    result = run(pytester, ir, "-p", "interrupting", *few)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["!*KeyboardInterrupt*!"])
+    assert report(pytester)["gate"]["exit"] == 2
