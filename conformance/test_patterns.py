@@ -16,14 +16,16 @@ def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
     if not found.fragments:
         pytest.skip(f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}")
     level = byoc_target.settings.level
-    ways = [(f"{byoc_pattern}[{f.way}]", f.graph) for f in found.fragments[: level.ways]]
     near = [
         (kind(label), (f"{byoc_pattern}[{fragment.way}-{label}]", graph))
         for fragment in found.fragments
         for label, graph in near_misses(fragment.graph, byoc_target.ir)
     ]
     # Of each pattern all checks are made on its first way.
-    graphs = [(case, graph, number == 0) for number, (case, graph) in enumerate(ways)]
+    graphs = [
+        (f"{byoc_pattern}[{fragment.way}]", fragment.graph, number == 0)
+        for number, fragment in enumerate(found.fragments[: level.ways])
+    ]
     graphs += [(case, graph, False) for case, graph in spread(near, level.near_misses)]
     module = byoc_target.ahead([g for case, g, chosen in graphs if byoc_target.is_plain(g, case, chosen)])
     for case, graph, chosen in graphs:

@@ -11,7 +11,7 @@ from typing import Any
 from reference_kernels import Precision
 
 from . import oracle
-from .checks import CHECKS, selection
+from .checks import CHECKS, dynamic, selection
 from .evidence import Evidence, JobReport, compare
 from .generation import companions, data
 from .graph import Graph
@@ -95,8 +95,9 @@ class Companions:
         twin = companions.twin(evidence.graph) if "together" in job["checks"] else None
         if twin is None:
             return
-        inputs, constants = data.inputs(twin, 0), data.constants(twin)
-        asked = {"graph": twin.to_dict(), "inputs": [inputs], "constants": constants}
+        given = job.get("twin") or _described(twin)
+        inputs, constants = given["inputs"], given["constants"]
+        asked = {**given, "inputs": [inputs]}
         report = _compiled(target, job, folder / "twin", limit, checks=("offload", "roundtrip"), **asked)
         if report.died or any(report.raised()):
             reference.submit({**job, **asked, "executor": job["executors"][0], "opt_level": self._opt_level})
@@ -211,8 +212,8 @@ def _asked_open(evidence: Evidence) -> tuple[dict[str, Any], Evidence | None]:
         return {}, None
     both = [evidence, evidence.larger]
     inputs, expected = [e.inputs[0] for e in both], [e.expected[0] for e in both]
-    asked = {"inputs": inputs, "batched": evidence.graph.differing(evidence.larger.graph), "executor": "vm"}
-    return asked, replace(evidence, inputs=inputs, expected=expected)
+    asked = {"inputs": inputs, "batched": evidence.graph.differing(evidence.larger.graph)}
+    return {**asked, "executor": dynamic.EXECUTOR}, replace(evidence, inputs=inputs, expected=expected)
 
 
 def _compiled(

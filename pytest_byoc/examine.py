@@ -7,10 +7,9 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from reference_kernels import FULL, Bounded, Precision
@@ -118,7 +117,7 @@ class Examiner:
         self._companions = Companions(
             lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
             (lambda: self._loader(common, [])) if said["runtime_libraries"] else None,
-            lambda: self._loader(common, said["runtime_libraries"], _WATCHING),
+            lambda: self._loader(common, said["runtime_libraries"], **_WATCHING),
             self.opt_level, self.precision,
         )
         self._try_partition()
@@ -134,9 +133,7 @@ class Examiner:
         reference = self._worker({**common, "role": "reference"})
         return reference, self._loader(common, libraries)
 
-    def _loader(
-        self, common: dict[str, Any], libraries: list[str], env: Mapping[str, str] = MappingProxyType({})
-    ) -> Worker:
+    def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})
         config = {"role": "loader", "libraries": libraries, "functions": functions}
         return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1", **env}})

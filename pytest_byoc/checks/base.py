@@ -8,10 +8,10 @@ only and run on Python 3.8; the host's half never sees TVM.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optional
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
+    from ..evidence import Evidence, JobReport
     from ..worker.runs import LoaderRun, TargetRun
 
 
@@ -40,6 +40,17 @@ class Finding:
 def outcome_of(died: str) -> str:
     """The outcome of a process that has died, by how it did (`JobReport.died`)."""
     return "hang" if died == "hung" else "crash"
+
+
+def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
+    """Findings of a check on what was raised in a report that is its own. how: in what circumstances."""
+    for message in report.raised():
+        raised = message["raised"]
+        yield Finding(
+            check, "error", message["stage"], raised["type"],
+            "%s %s raised %s: %s" % (how, message["stage"], raised["type"], raised["message"].strip()[-300:]),
+            {"exception": raised, "executor": message.get("executor")},
+        )
 
 
 #: On which graphs a check is made (see `selection`): on all; on a chosen few, since it costs more; of these

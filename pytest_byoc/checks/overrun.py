@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding, outcome_of
+from .base import CHOSEN, Check, Finding, of_raised, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -51,13 +51,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             % (end["stage"], died),
             {"printed": end["printed"]},
         )
-    for message in evidence.watched.raised():
-        yield Finding(
-            "overrun", "error", message["stage"], message["raised"]["type"],
-            "where malloc looks at the ends of what it hands out, %s raised %s: %s"
-            % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
-            {"exception": message["raised"], "executor": message.get("executor")},
-        )
+    yield from of_raised(
+        "overrun", evidence.watched, "where malloc looks at the ends of what it hands out,"
+    )
 
 
 CHECK = Check(

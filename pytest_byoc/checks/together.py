@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import FEW, Check, Finding, outcome_of
+from .base import FEW, Check, Finding, of_raised, outcome_of
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -50,13 +50,9 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     if evidence.twin is None:
         return
-    for message in evidence.twin.target.raised():
-        yield Finding(
-            "together", "error", message["stage"], message["raised"]["type"],
-            "the same graph with other constants, or for another batch: %s raised %s: %s"
-            % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
-            {"exception": message["raised"], "executor": message.get("executor")},
-        )
+    yield from of_raised(
+        "together", evidence.twin.target, "the same graph with other constants, or for another batch:"
+    )
     died, end = evidence.twin.target.died, evidence.twin.target.end
     if died is not None and end is not None:
         yield Finding(

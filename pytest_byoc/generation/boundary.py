@@ -153,15 +153,20 @@ def _doubled(op: Operator, x: TensorType) -> Make:
 
     def make() -> Graph:
         builder = Builder(seed=1)
-        lead = builder.input(x, data=_placed((*_mixed(x.dtype), (0.0,)), x, *op.range(x.dtype)))
-        chosen = choose_parameters(op, x, first)
-
-        def supply(operand: Operand, position: int) -> str:
-            return lead if operand.role == DATA and operand.type == x else builder.fresh(operand)
-
-        return builder.graph(*builder.apply(op, lead, chosen, supply))
+        elements = _placed((*_mixed(x.dtype), (0.0,)), x, *op.range(x.dtype))
+        return with_itself(op, builder, builder.input(x, data=elements))
 
     return make
+
+
+def with_itself(op: Operator, builder: Builder, lead: str) -> Graph:
+    """The operator with its first operand in every data position it fits."""
+    x = builder.types[lead]
+
+    def supply(operand: Operand, position: int) -> str:
+        return lead if operand.role == DATA and operand.type == x else builder.fresh(operand, position)
+
+    return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first), supply))
 
 
 def _paired(groups: tuple[_Values, ...]) -> tuple[tuple[_Values, ...], tuple[_Values, ...]]:

@@ -148,7 +148,9 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
             graph = _graph(op, _default_type(op, other), {}, DATA)
             yield f"{other}-constant_operand", graph
-        yield f"{dtype}-same_operand", _same_operand(op, dtype)
+        builder = Builder(seed=1)
+        lead = builder.lead(op, _default_type(op, dtype))
+        yield f"{dtype}-same_operand", Made(boundary.with_itself(op, builder, lead))
         yield f"{dtype}-constant_first", _constant_lead(op, dtype)
     if WEIGHT in roles or BIAS in roles:
         yield f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None)
@@ -314,20 +316,6 @@ def _one_node(
         return builder.fresh(operand)
 
     return Made(builder.graph(*builder.apply(op, lead, chosen, supply)), frozenset(classes))
-
-
-def _same_operand(op: Operator, dtype: str) -> Made | None:
-    """The first operand in every data position it fits."""
-    builder = Builder(seed=1)
-    x = _default_type(op, dtype)
-    lead = builder.lead(op, x)
-    outputs = builder.apply(
-        op,
-        lead,
-        choose_parameters(op, x, first),
-        lambda o, i: lead if o.role == DATA and o.type == x else builder.fresh(o, i),
-    )
-    return Made(builder.graph(*outputs))
 
 
 def _constant_lead(op: Operator, dtype: str) -> Made | None:

@@ -47,7 +47,7 @@ class GivenModule:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ir, name)
 
-    def lower(self, graph: Any, constants: Any) -> Tuple[Any, List[str]]:
+    def lower(self, graph: Any, constants: Any, batched: Any = ()) -> Tuple[Any, List[str]]:
         import tvm
 
         return tvm.ir.load_json(self._text), []

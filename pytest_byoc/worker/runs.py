@@ -100,15 +100,15 @@ class ReferenceRun(_Run):
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
         self._checks: List[str] = job.get("checks", [])
-        #: Inputs whose batch is left open.
-        self._open: Dict[str, Any] = {"batched": job["batched"]} if "batched" in job else {}
+        #: Names of inputs whose batch is left open.
+        self._batched: List[str] = job.get("batched", [])
         #: Path the artifact is to be written to, if at all.
         self._export: str = job.get("export", "")
 
     def execute(self, executor: str) -> None:
         self._executor = executor
         self.stage("lower")
-        module, _ = self.ir.lower(self.graph, self._constants, **self._open)
+        module, _ = self.ir.lower(self.graph, self._constants, self._batched)
         self.record("output_types", self.ir.output_types(module))
         self.stage("build")
         executable = self.ir.build(module, executor, self._opt_level)
@@ -218,14 +218,18 @@ class TargetRun(_Run):
         check being recorded as not made, where TVM has no such graph."""
 
         def make() -> Any:
-            try:
-                module = self.lowered_unbound()
-            except Exception as e:
-                self.not_checked("TVM takes these constants as constants only (%s)" % type(e).__name__)
-                return None
-            return self.partition(module)
+            module = self._lowered(self.lowered_unbound, "TVM takes these constants as constants only")
+            return None if module is None else self.partition(module)
 
         return self._once(("unbound",), make)
+
+    def _lowered(self, lower: Callable[[], Any], why_not: str) -> Any:
+        """What a function lowers; None, the check being recorded as not made, where TVM refuses that."""
+        try:
+            return lower()
+        except Exception as e:
+            self.not_checked("%s (%s)" % (why_not, type(e).__name__))
+            return None
 
     def open_module(self) -> Any:
         """The graph as an IRModule with its batch left open; None, the check being recorded as not made,
@@ -233,11 +237,10 @@ class TargetRun(_Run):
         assert self.larger is not None
         batched = self.graph.differing(self.larger.graph)
         self.stage("lower")
-        try:
-            return self.ir.lower(self.graph, self.constants, batched)[0]
-        except Exception as e:
-            self.not_checked("TVM has no such graph with its batch left open (%s)" % type(e).__name__)
-            return None
+        return self._lowered(
+            lambda: self.ir.lower(self.graph, self.constants, batched)[0],
+            "TVM has no such graph with its batch left open",
+        )
 
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
