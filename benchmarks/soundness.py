@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,17 @@ from pytest_byoc import oracle
 from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.union import union
 from pytest_byoc.graph import Graph, show
+from pytest_byoc.side_by_side import groups
 from pytest_byoc.worker.client import Worker
 from reference_kernels import Bounded
 
 SECONDS = 300.0
 #: Graphs of one search: Hypothesis remembers what it has made.
 AT_ONCE = 1000
+
+
 @dataclass(frozen=True)
 class KnownFault:
     """A fault of TVM's own that the records can't reasonably avoid; docs/tvm-faults.md has its smallest case.
@@ -135,27 +139,59 @@ def built(worker: Worker, graph: Graph) -> tuple[JobReport, list[Bounded]]:
 def judge(worker: Worker, graph: Graph) -> Judged:
     """Builds and runs the graph with TVM's LLVM, and compares with the oracle."""
     report, expected = built(worker, graph)
-    found = Judged(graph)
-    judged = elements = 0
+    arrays = next((value["arrays"] for _, value in report.facts("outputs")), [])
+    found = compared(graph, arrays, expected)
     raised = next(report.raised(), None)
     if report.died or raised:
         found.fault = f"{BUILD_FAILS}: {report.died or raised}"
-    for _, value in report.facts("outputs"):
-        for actual, bounded in zip(value["arrays"], expected):
-            assert actual.shape == bounded.shape
-            if str(actual.dtype) != bounded.dtype:
-                found.fault = f"returns {actual.dtype}, expected {bounded.dtype}"
-            comparison = compare(actual, bounded)
-            judged += int(comparison.judged.sum())
-            elements += actual.size
-            if comparison.outside.any():
-                at = tuple(map(int, np.argwhere(comparison.outside)[0]))
-                found.fault = (
-                    f"at {at}: {actual[at]}, expected {bounded.value[at]} within {bounded.error[at]:.3g}"
-                )
-            if bounded.dtype == "float32":
-                use = comparison.judged & np.isfinite(bounded.value) & (np.abs(bounded.value) > 1e-3)
-                found.ratios += (bounded.error[use] / np.abs(bounded.value[use])).tolist()
+    return found
+
+
+def judge_all(worker: Worker, found: Sequence[Graph]) -> Iterator[Judged]:
+    """As `judge` says of each graph, in half the time: several share a module as long as nothing is wrong
+    with any of them."""
+    shared = {group.positions[0]: group for group in groups(found)}
+    known: dict[int, Judged] = {}
+    for i, graph in enumerate(found):
+        if i in shared:
+            parts = side_by_side(worker, shared[i].graphs)
+            known = dict(zip(shared[i].positions, parts))
+        yield known.get(i) or judge(worker, graph)
+
+
+def side_by_side(worker: Worker, found: Sequence[Graph]) -> list[Judged]:
+    """What is said of each graph in one module of them all; nothing if anything is wrong there."""
+    report, expected = built(worker, union(found))
+    arrays = next((value["arrays"] for _, value in report.facts("outputs")), None)
+    if arrays is None or report.died or any(report.raised()):
+        return []
+    parts, first = [], 0
+    for graph in found:
+        last = first + len(graph.outputs)
+        parts.append(compared(graph, arrays[first:last], expected[first:last]))
+        first = last
+    return parts if all(part.fault is None for part in parts) else []
+
+
+def compared(graph: Graph, arrays: Sequence[np.ndarray], expected: Sequence[Bounded]) -> Judged:
+    """What the outputs of a run are by the oracle's bounds."""
+    found = Judged(graph)
+    judged = elements = 0
+    for actual, bounded in zip(arrays, expected):
+        assert actual.shape == bounded.shape
+        if str(actual.dtype) != bounded.dtype:
+            found.fault = f"returns {actual.dtype}, expected {bounded.dtype}"
+        comparison = compare(actual, bounded)
+        judged += int(comparison.judged.sum())
+        elements += actual.size
+        if comparison.outside.any():
+            at = tuple(map(int, np.argwhere(comparison.outside)[0]))
+            found.fault = (
+                f"at {at}: {actual[at]}, expected {bounded.value[at]} within {bounded.error[at]:.3g}"
+            )
+        if bounded.dtype == "float32":
+            use = comparison.judged & np.isfinite(bounded.value) & (np.abs(bounded.value) > 1e-3)
+            found.ratios += (bounded.error[use] / np.abs(bounded.value[use])).tolist()
     found.share = judged / elements if elements else 1.0
     return found
 
@@ -180,8 +216,8 @@ def main() -> None:
     faults: list[Judged] = []
     known: dict[str, int] = {}
     shares, ratios = [], []
-    for number, graph in enumerate(found):
-        result = judge(worker, graph)
+    for number, result in enumerate(judge_all(worker, found)):
+        graph = result.graph
         if result.fault is None:
             shares.append(result.share)
             ratios += result.ratios
