@@ -41,6 +41,7 @@ class Claims:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._known: dict[bytes, Claim | None] = {}
+        self._at_once = 0
 
     def of(self, graph: Graph) -> Claim | None:
         """None where partitioning fails: what happens there is the examination's business."""
@@ -68,14 +69,31 @@ class Claims:
         """The message with that fact on each graph, None where there is none. A graph that ends the process
         costs the others nothing: they are asked about again."""
         found: list[dict[str, Any] | None] = []
+        at_once = self._several() if len(graphs) > 1 else 1
         while len(found) < len(graphs):
-            some = graphs[len(found) : len(found) + _AT_ONCE]
+            some = graphs[len(found) : len(found) + at_once]
             report = self.report(some, kind, **more)
             said = {m["value"]["number"]: m for m in report.messages if m.get("fact") == fact}
             begun = [number for _, number in report.facts("begun")]
             done = len(some) if report.died is None else max(begun, default=0) + 1
             found += [said.get(number) for number in range(done)]
         return found
+
+    def _several(self) -> int:
+        """How many graphs one process may partition: more than one, unless the target takes other things of
+        a graph behind others than of the graph alone. (That it does is the check `idempotent`'s to tell.)"""
+        if not self._at_once:
+            graphs = [default_case(name, "float32").graph for name in _COMMON]
+            alone = [self._taken([g]).get(0) for g in graphs]
+            # Those that come before one that ends the process are told of.
+            same = all(found == alone[n] for n, found in self._taken(graphs).items())
+            self._at_once = _AT_ONCE if same else 1
+        return self._at_once
+
+    def _taken(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:
+        """By its number what stands in the regions of each graph, all of them partitioned in one process."""
+        facts = (value for _, value in self.report(graphs).facts("regions"))
+        return {v["number"]: [sorted(region["calls"]) for region in v["regions"]] for v in facts}
 
     def patterns(self) -> list[Pattern]:
         """The target's patterns, as TVM has them registered; none where there is no such table."""
@@ -101,3 +119,4 @@ class Claims:
         entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in graphs]
         self._worker.submit({"kind": kind, "graphs": entries, **more})
         return self._worker.collect()
+

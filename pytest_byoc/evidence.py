@@ -53,6 +53,11 @@ class JobReport:
         """The check whose turn it was when the report ended."""
         return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
 
+    @property
+    def nothing_offloaded(self) -> bool:
+        """The partitioned module is known, and has no region."""
+        return any(not value["regions"] for _, value in self.facts("regions"))
+
     def raised(self) -> Iterator[dict[str, Any]]:
         return (m for m in self.messages if "raised" in m)
 
@@ -163,8 +168,8 @@ class Evidence:
 
     @property
     def nothing_offloaded(self) -> bool:
-        """The partitioned module is known, and has no region."""
-        return any(not value["regions"] for _, value in self.target.facts("regions"))
+        """`JobReport.nothing_offloaded` of the target's."""
+        return self.target.nothing_offloaded
 
     @property
     def merges(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
-from .checks import overrun, selection
+from .checks import CHECKS, overrun, selection
 from .claims import Claims
 from .companions import Companions
 from .decision import decide
@@ -69,6 +69,8 @@ class Examiner:
             Worker, declaration.python, timeout=settings.timeout
         )
         self._workers: dict[str, Worker] = {}
+        #: All there ever were: a session that is refused leaves none behind.
+        self._started: list[Worker] = []
         self._companions: Companions | None = None
         self._verdicts: dict[tuple[bytes, tuple[str, ...], bool], Verdict] = {}
         self._folder = Path()
@@ -140,11 +142,12 @@ class Examiner:
 
     def _worker(self, config: dict[str, Any]) -> Worker:
         worker = self.make_worker(config)
+        self._started.append(worker)
         worker.start()
         return worker
 
     def close(self) -> None:
-        for worker in self._workers.values():
+        for worker in self._started:
             worker.stop()
         self._workers = {}
         if self._companions is not None:
@@ -285,6 +288,7 @@ class Examiner:
             loader = self._workers["loader"]
             checks = selection.loaded(job["checks"], evidence.host_runs_some)
             asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+            asked["deterministic"] = self.deterministic
             loader.submit(asked, self._limit())
             evidence.loader = loader.collect()
             self._learn(evidence.loader)
@@ -294,7 +298,8 @@ class Examiner:
             companions.settle(reference, job, evidence)
         if executor is None:
             self._confirm(evidence, job)
-            if evidence.loader.died or any(evidence.loader.raised()):
+            loader_fails = evidence.loader.died or any(evidence.loader.raised())
+            if loader_fails or any(any(check.judge(evidence)) for check in CHECKS if check.tvm_too):
                 evidence.deployed = self._deploy_reference(evidence, job, folder / "reference.so")
         shutil.rmtree(folder, ignore_errors=True)
         return evidence

@@ -26,6 +26,7 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("max-examples", "N", None, "random graphs per operator (default: the level's: 1, 8 or 60)"),
     ("max-nodes", "N", "5", "operators per random graph (default: 5)"),
     ("timeout", "SECONDS", "30", "limit for each stage of an example (default: 30)"),
+    ("memory", "MIB", "4096", "address space an example may take; 0: any (default: 4096)"),
     ("time-budget", "TIME", None, "no test of the suite begins after this time (90, 10m, 2h)"),
     ("report", "PATH", None, "write report.json and report.html into this folder (or to this .json file)"),
     ("bundle", "FILE", None, "write report, failures and their inputs into one .zip, with hashes"),

@@ -17,8 +17,8 @@ from .declarations import IRS, SettingsError, TargetDeclaration, declare
 from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
 
-#: Address space an example may take beyond what its worker has after importing TVM.
-MEMORY_BYTES = 4 << 30
+#: Address space in MiB that an example may take beyond what its worker has after importing TVM.
+MEMORY = "4096"
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Settings:
     max_examples: int
     max_nodes: int
     timeout: float
+    #: Address space an example may take beyond its worker's; 0: no limit.
     memory_bytes: int
     report: Path | None
     replay: tuple[Path, ...]
@@ -67,6 +68,12 @@ def _positive(name: str, value: str, kind: type) -> Any:
     if not 0 < number < math.inf:
         raise SettingsError(f"{name} must be a positive {kind.__name__}, found {value!r}")
     return number
+
+
+def _mebibytes(value: str) -> int:
+    if not value.strip().isdecimal():
+        raise SettingsError(f"--byoc-memory must be a number of MiB, or 0 for no limit, found {value!r}")
+    return int(value)
 
 
 def select_operators(given: Iterable[str]) -> tuple[str, ...]:
@@ -147,7 +154,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         ),
         max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or "5", int),
         timeout=_positive("--byoc-timeout", option(config, "timeout") or "30", float),
-        memory_bytes=MEMORY_BYTES,
+        memory_bytes=_mebibytes(option(config, "memory") or MEMORY) << 20,
         report=path,
         replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
         failures=failures,
@@ -297,4 +304,5 @@ def as_mapping(settings: Settings) -> Mapping[str, Any]:
         "max_examples": settings.max_examples,
         "max_nodes": settings.max_nodes,
         "timeout": settings.timeout,
+        "memory_bytes": settings.memory_bytes,
     }

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_byoc.declarations import TargetDeclaration, declare
 from pytest_byoc.levels import LEVELS
-from pytest_byoc.settings import MEMORY_BYTES, Settings
+from pytest_byoc.settings import Settings
 from pytest_byoc.worker.client import Worker
 
 pytest_plugins = ["pytester"]
@@ -26,6 +26,8 @@ pytest_plugins = ["pytester"]
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 
 #: The interpreter that holds TVM; the environments of tox set it.
+#: Address space a job may take.
+MEMORY_BYTES = 4 << 30
 PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
 #: Whether ONNX's reference evaluator has what the tests compare to; beside an old TVM it is an old one.
 NEW_ONNX = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 17)

@@ -14,11 +14,17 @@ NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
 
 
-class Crashing:
-    """A worker whose process ends at graphs of some operators, and which takes all others whole."""
+#: Jobs that show whether several graphs may share a process: five alone, and together.
+PROBES = 6
 
-    def __init__(self, *crashing: str) -> None:
+
+class Crashing:
+    """A worker whose process ends at graphs of some operators, and which takes all others whole; or of the
+    graphs of one process the first alone."""
+
+    def __init__(self, *crashing: str, first_alone: bool = False) -> None:
         self.crashing = crashing
+        self.first_alone = first_alone
         self.jobs = 0
 
     def submit(self, job: Mapping[str, Any]) -> None:
@@ -33,6 +39,10 @@ class Crashing:
             if graph.nodes[0].op in self.crashing:
                 report.end = {"hung": False, "signal": "SIGSEGV", "status": None}
                 return report
+            if number and self.first_alone:
+                message = {"number": number, "regions": [], "nodes": [graph.nodes[0].op]}
+                report.messages.append({"fact": "regions", "executor": None, "value": message})
+                continue
             region = {"composites": ["c"], "calls": [graph.nodes[0].op]}
             value = {"number": number, "regions": [region], "nodes": [graph.nodes[0].op]}
             report.messages.append({"fact": "regions", "executor": None, "value": value})
@@ -45,11 +55,16 @@ def test_a_crash_costs_the_other_graphs_nothing() -> None:
     found = Claims(worker).survey(GRAPHS)  # type: ignore[arg-type]
     assert [c is not None for c in found] == [True, False, True, False, True]
     assert all(c is None or c.offloaded == (True,) for c in found)
-    assert worker.jobs == 3, "one for each crash, and one for the rest"
+    assert worker.jobs == PROBES + 3, "one for each crash, and one for the rest"
 
 
 def test_each_graph_is_asked_about_once() -> None:
     worker = Crashing()
     claims = Claims(worker)  # type: ignore[arg-type]
     assert claims.survey(GRAPHS) == claims.survey(GRAPHS[::-1])[::-1]
-    assert worker.jobs == 1 and claims.known(GRAPHS[0]) is not None
+    assert worker.jobs == PROBES + 1 and claims.known(GRAPHS[0]) is not None
+
+
+def test_a_target_that_keeps_state_is_asked_about_each_graph_alone() -> None:
+    found = Claims(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
+    assert all(c is not None and c.offloaded == (True,) for c in found)

@@ -99,6 +99,7 @@ def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:
         (["--byoc-target=example_c", "--byoc-max-nodes=0"], "*--byoc-max-nodes must be a positive int*"),
         (["--byoc-target=example_c", "--byoc-timeout=soon"], "*--byoc-timeout must be a positive float*"),
         (["--byoc-target=example_c", "--byoc-timeout=nan"], "*--byoc-timeout must be a positive float*"),
+        (["--byoc-target=example_c", "--byoc-memory=4G"], "*--byoc-memory must be a number of MiB*"),
         (["--byoc-target=example_c", "--byoc-report=/proc/byoc"], "*--byoc-report: *cannot be written*"),
         (["--byoc-target=example_c", "--byoc-summary=/dev/stdout"], "*--byoc-summary: *no regular file*"),
         (["--byoc-target=example_c", "--byoc-corpus="], "*--byoc-corpus is empty*"),

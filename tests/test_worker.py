@@ -69,6 +69,13 @@ def test_noise_on_stdout_harms_nothing(opened: Examiner) -> None:
     assert "garbage" in verdict.evidence.target.end["printed"]
 
 
+@pytest.mark.parametrize("opened", ["chatters"], indirect=True)
+def test_a_process_left_behind_that_goes_on_printing_holds_nothing_up(opened: Examiner) -> None:
+    verdict = opened.examine(chain("nn.relu", "exp"))
+    assert verdict.outcome == "pass", verdict.findings
+    assert "noise" in verdict.evidence.target.end["printed"]
+
+
 @pytest.mark.parametrize("opened", ["segfault"], indirect=True)
 def test_what_a_process_printed_is_kept(opened: Examiner) -> None:
     verdict = opened.examine(chain("exp"))
@@ -166,11 +173,24 @@ def test_import_errors_name_the_vendors_frame(tmp_path: Path, ir: str) -> None:
     assert frame["file"].endswith("broken_import.py") and frame["function"] == "_load"
 
 
-def test_nonsense_from_the_partition_function(tmp_path: Path, ir: str) -> None:
-    e = examiner(tmp_path, f"{HOSTILE}:nonsense", ir)
-    with pytest.raises(WorkerError, match=r"returned int, expected a tvm\.IRModule"):
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (f"{HOSTILE}:nonsense", r"returned int, expected a tvm\.IRModule"),
+        (f"{HOSTILE}:not_there", "not_there"),
+    ],
+)
+def test_a_target_that_is_refused_leaves_nothing_behind(
+    tmp_path: Path, ir: str, target: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    e = examiner(tmp_path, target, ir)
+    with pytest.raises(WorkerError, match=words):
         e.open()
     e.close()
+    assert not list(temporary.iterdir())
 
 
 def test_missing_library_is_named(tmp_path: Path, ir: str) -> None:

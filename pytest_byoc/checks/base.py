@@ -66,6 +66,8 @@ class Check:
     made: EVERY, CHOSEN or FEW. owns: what raises or dies while it is the check's turn is the check's
     finding, and not that of the stage: what it needs of build and run has succeeded before.
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
+    tvm_too: what it finds may be TVM's own doing: LLVM's artifact is looked at before it is held against
+    the target (`Evidence.deployed`).
     apart: its `reload` is made by a loader of its own, see `companions`.
     """
 
@@ -78,4 +80,5 @@ class Check:
     made: str = EVERY
     owns: bool = False
     target_alone: bool = False
+    tvm_too: bool = False
     apart: bool = False

@@ -16,10 +16,13 @@ def observe(run: TargetRun) -> None:
     """Compiles the graph for the large batch, then for its own again; it has been compiled before."""
     if run.larger is None:
         return
+    larger, constants = run.larger.graph, run.larger.constants
+    if not run.ir.partition_facts(run.partitioned_other(larger, constants))["regions"]:
+        run.not_checked("the target takes nothing of the graph for a larger batch")
+        return
     for executor in run.executors:
         with run.using(executor):
             run.first_run(executor)
-            larger, constants = run.larger.graph, run.larger.constants
             path = run.unless_tvm_fails(
                 partial(run.write, executor=executor),
                 run.partitioned_other(larger, constants), partial(run.lowered_other, larger, constants),

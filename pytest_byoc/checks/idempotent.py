@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def observe(run: TargetRun) -> None:
     module = run.ir.modules.ready_for_another(run.partitioned())
     run.record("partitioned_again", run.ir.partition_facts(run.partition(module)))
+    run.record("partitioned_anew", run.ir.partition_facts(run.partition(run.lowered_again())))
 
 
 def shape(facts: Dict[str, Any]) -> Tuple[List[Any], int]:
@@ -24,6 +25,17 @@ def shape(facts: Dict[str, Any]) -> Tuple[List[Any], int]:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     first = [value for _, value in evidence.target.facts("regions")]
+    for _, anew in evidence.target.facts("partitioned_anew"):
+        if first and shape(anew) != shape(first[0]):
+            yield Finding(
+                "idempotent", "error", "partition", "state",
+                "the same graph, partitioned once more in the same process, becomes another module: %d "
+                "regions and %d calls outside become %d and %d, or they hold something else."
+                % (
+                    len(first[0]["regions"]), first[0]["host_calls"],
+                    len(anew["regions"]), anew["host_calls"],
+                ),
+            )
     for _, again in evidence.target.facts("partitioned_again"):
         if first and shape(again) != shape(first[0]):
             yield Finding(
@@ -39,7 +51,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="idempotent",
-    rule="The partitioned module, partitioned again, has the same operators in the same regions.",
+    rule="The partitioned module, partitioned again, has the same operators in the same regions; so has the "
+    "graph itself, partitioned once more in the same process.",
     why="Passes that run over what is partitioned already, state kept between two calls (bug class 11).",
     observe=observe,
     judge=judge,

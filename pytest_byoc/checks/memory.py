@@ -6,7 +6,10 @@ import ctypes
 import gc
 import mmap
 import os
-from typing import TYPE_CHECKING, Callable, Iterator, List, Optional
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional
+
+import numpy as np
 
 from .base import CHOSEN, Check, Finding
 
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..worker.runs import LoaderRun
 
+#: Rounds, fewer where they would take longer than so many seconds; below the least the noise decides.
 ROUNDS = 200
+SECONDS = 10.0
+LEAST = 40
 #: Measured this often, evenly; what the first quarter takes is warming up.
 _PARTS = 4
 #: Bytes a round that are taken for noise, less than malloc's smallest piece; the share of the artifact's size
@@ -67,34 +73,50 @@ def reload(run: LoaderRun) -> None:
             # Not within the rounds: TVM frees nothing of what Relax loads.
             library = run.load(executor)
             run.stage("rounds")
+            rounds = _rounds(library, run.inputs[0])
+            if rounds < LEAST:
+                run.not_checked("a round takes too long: %d in %.0f seconds" % (rounds, SECONDS))
+                continue
             measured: List[int] = []
             opened: List[int] = []
             mapped: List[int] = []
-            for n in range(ROUNDS + 1):
-                if n % (ROUNDS // _PARTS) == 0:
+            for n in range(rounds + 1):
+                if n % (rounds // _PARTS) == 0:
                     measured.append(used())
                     opened.append(len(os.listdir("/proc/self/fd")))
                     mapped.append(_mapped())
-                if n < ROUNDS:
+                    # Its limit is for each stretch.
+                    run.stage("rounds")
+                if n < rounds:
                     library.fresh().run(run.inputs[0])
             size = os.path.getsize(run.artifacts[executor])
-            run.record("memory", {"used": measured, "size": size, "opened": opened, "mapped": mapped})
+            found = {"used": measured, "size": size, "opened": opened, "mapped": mapped}
+            run.record("memory", dict(found, rounds=rounds))
+
+
+def _rounds(library: Any, inputs: Mapping[str, np.ndarray]) -> int:
+    """How many there is time for, a multiple of the parts: by what the second one takes."""
+    library.fresh().run(inputs)
+    began = time.monotonic()
+    library.fresh().run(inputs)
+    fit = SECONDS / max(time.monotonic() - began, 1e-9)
+    return int(min(ROUNDS, fit)) // _PARTS * _PARTS
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    allowed = {e: growth(v["used"]) for e, v in evidence.deployed.facts("memory")}
+    allowed = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory")}
     for executor, value in evidence.loader.facts("memory"):
         limit = max(NOISE, SHARE * value["size"]) + allowed.get(executor, 0.0)
-        found = growth(value["used"])
+        found = growth(value, "used")
         if found > limit:
             yield Finding(
                 "memory", "error", "rounds", "leak",
                 "each round of create, run and destroy leaves %.0f bytes behind (%s executor, the "
                 "least of %d stretches of %d rounds; taken for noise: %.0f)."
-                % (found, executor, _PARTS - 1, ROUNDS // _PARTS, limit),
+                % (found, executor, _PARTS - 1, value["rounds"] // _PARTS, limit),
                 {"executor": executor, "bytes_per_round": found, "limit": limit},
             )
-        mapped = growth(value["mapped"])
+        mapped = growth(value, "mapped")
         if found <= limit and mapped > MAPPED + allowed.get(executor, 0.0):
             yield Finding(
                 "memory", "error", "rounds", "mappings",
@@ -102,7 +124,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 "handed out (%s executor)." % (mapped, executor),
                 {"executor": executor, "bytes_per_round": mapped, "limit": MAPPED},
             )
-        opened = growth(value["opened"])
+        opened = growth(value, "opened")
         if opened > FILES:
             yield Finding(
                 "memory", "error", "rounds", "descriptors",
@@ -112,19 +134,21 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def growth(used: List[int]) -> float:
-    """Bytes a round, the least of the stretches after the first: what grows once is no leak."""
-    steps = [(b - a) / (ROUNDS // _PARTS) for a, b in zip(used, used[1:])]
+def growth(measured: Dict[str, Any], what: str) -> float:
+    """How much a round, the least of the stretches after the first: what grows once is no leak."""
+    used, rounds = measured[what], measured["rounds"]
+    steps = [(b - a) / (rounds // _PARTS) for a, b in zip(used, used[1:])]
     return max(0.0, min(steps[1:]))
 
 
 CHECK = Check(
     id="memory",
-    rule="Over 200 rounds of create, run, destroy the memory in use does not go on growing, nor the address "
-    "space, nor the number of open files.",
+    rule="Over 200 rounds (fewer where they take long) of create, run, destroy the memory in use does not go "
+    "on growing, nor the address space, nor the number of open files.",
     why="Engines, workspaces and handles that are never freed (bug class 28).",
     reload=reload,
     judge=judge,
     made=CHOSEN,
     owns=True,
+    tvm_too=True,
 )

@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
 
 def reload(run: LoaderRun) -> None:
-    """An exception is what is hoped for; that nothing of the kind happens shows that nothing is missing."""
+    """An exception is what is hoped for; the same outputs show that nothing is missing."""
     for executor, path in run.artifacts.items():
-        try:
-            run.run_loaded(partial(run.ir.load, path, executor))
-        except Exception as e:
-            run.record("without_libraries", type(e).__name__)
+        with run.using(executor):
+            try:
+                outputs = run.run_loaded(partial(run.ir.load, path, executor))
+            except Exception:
+                continue
+            run.record("without_libraries", outputs)
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
+    yield from evidence.repeats(
+        "missing-library", "run", "unnoticed", evidence.bare.facts("without_libraries"),
+        "a run without the target's libraries, which gives no error (%s executor)",
+    )
     died = evidence.bare.died
     if died is None or evidence.bare.end is None:
         return
@@ -37,8 +43,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="missing-library",
-    rule="Loaded where the libraries that the target declares are missing, the artifact gives an error; the "
-    "process lives on.",
+    rule="Loaded where the libraries that the target declares are missing, the artifact gives an error (or, "
+    "where it needs none of them, the same as with them); the process lives on.",
     why="Undefined functions that end the process when they are called (bug classes 37, 47).",
     reload=reload,
     judge=judge,

@@ -33,6 +33,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 continue
             # A result may be that pattern by right: 127 as int8.
             holes = _unwritten(array) & ~evidence.inside(array, bounded)
+            if array.itemsize == 1:
+                # Nor does it say anything where an integer overflows: who saturates returns just that.
+                holes &= ~bounded.ambiguous
             if holes.any():
                 name = evidence.graph.outputs[i]
                 index = [int(v) for v in np.argwhere(holes)[0]]

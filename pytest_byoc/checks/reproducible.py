@@ -31,6 +31,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             "reproducible", outcome_of(again.died), str(again.end["stage"]), again.died,
             "compiled once more, the process died (%s); the first time it did not." % again.died,
         )
+    if evidence.deterministic and evidence.regions and again.nothing_offloaded:
+        yield Finding(
+            "reproducible", "error", "partition", "structure",
+            "partitioned once more in another process, with another PYTHONHASHSEED, nothing is offloaded.",
+        )
     lines = [list(value) for _, value in evidence.target.facts("outline")]
     others = [list(value) for _, value in again.facts("outline")]
     if evidence.deterministic and lines and others and lines[0] != others[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Any, Iterator, List
 
 from .base import CHOSEN, Check, Finding
 
@@ -24,6 +24,9 @@ def observe(run: TargetRun) -> None:
     if weights < LEAST:
         return
     partitioned = run.unbound()
+    if partitioned is not None and _offloaded(run, partitioned) != _offloaded(run, run.partitioned()):
+        run.not_checked("with its weights as inputs the target takes something else: nothing to compare to")
+        return
     for executor in run.executors:
         with run.using(executor):
             found = os.path.getsize(run.export(executor))
@@ -39,6 +42,11 @@ def observe(run: TargetRun) -> None:
                 continue
             sizes = {"weights": weights, "found": found, "without": without}
             run.record("size", dict(sizes, kept_by_tvm=run.ir.CONSTANTS_KEPT))
+
+
+def _offloaded(run: TargetRun, module: Any) -> List[str]:
+    """What is offloaded, whichever region it is in: what a codegen links in goes with that."""
+    return sorted(call for region in run.ir.partition_facts(module)["regions"] for call in region["calls"])
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

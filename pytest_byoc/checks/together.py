@@ -17,11 +17,15 @@ def observe(run: TargetRun) -> None:
     if run.twin is None:
         return
     graph, constants = run.twin.graph, run.twin.constants
+    other = run.partitioned_other(graph, constants)
+    if not run.ir.partition_facts(other)["regions"]:
+        run.not_checked("with other constants the target takes nothing of the graph")
+        return
     for executor in run.executors:
         with run.using(executor):
             run.first_run(executor)
             path = run.unless_tvm_fails(
-                partial(run.write, executor=executor), run.partitioned_other(graph, constants),
+                partial(run.write, executor=executor), other,
                 partial(run.lowered_other, graph, constants), "with other constants, %s executor" % executor,
             )
             if path is not None:

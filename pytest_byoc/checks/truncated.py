@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, Iterable, Optional, Union
+from typing import TYPE_CHECKING, Iterator, Optional, Union
 
 from .base import CHOSEN, Check, Finding
 
@@ -35,9 +35,10 @@ def reload(run: LoaderRun) -> None:
                     f.write(data)
                 run.stage("load")
                 try:
-                    run.ir.load(path, executor).run(run.inputs[0])
-                except Exception as e:  # as it should be
-                    run.record("truncated", type(e).__name__)
+                    outputs = run.ir.load(path, executor).run(run.inputs[0])[0]
+                except Exception:  # as it should be
+                    continue
+                run.record("cut_off", outputs)
 
 
 def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
@@ -60,18 +61,26 @@ def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
     return None
 
 
-def judge(evidence: Evidence) -> Iterable[Finding]:
-    """A process that dies is seen like any other; an exception is what is asked for."""
-    return ()
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    """A process that dies is seen like any other; an exception is what is asked for. Where what is cut off is
+    not needed the outputs are what they were; nor is it the target's where TVM's own artifact runs on."""
+    believed = {executor for executor, _ in evidence.deployed.facts("cut_off")}
+    runs = ((e, arrays) for e, arrays in evidence.loader.facts("cut_off") if e not in believed)
+    yield from evidence.repeats(
+        "truncated", "load", "unnoticed", runs,
+        "a copy of the artifact whose data are cut off, which loads and runs without an error (%s executor)",
+    )
 
 
 CHECK = Check(
     id="truncated",
     rule="Of a copy of the artifact in which what its modules have saved is cut off, after 16 bytes, in the "
-    "middle, before its last byte, loading and running gives an error: the process lives on.",
+    "middle, before its last byte, loading and running gives an error (or, where it is not needed, the same "
+    "as before): the process lives on.",
     why="Loaders that believe what they read (bug classes 27, 47).",
     reload=reload,
     judge=judge,
     made=CHOSEN,
     owns=True,
+    tvm_too=True,
 )

@@ -19,6 +19,8 @@ from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds a worker may take to import TVM and the vendor's code.
 START_TIMEOUT = 120.0
+#: Seconds in which a worker ends a stage that hangs, before it counts as hanging itself.
+SLACK = 60.0
 #: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
 GROWTH = 256 << 20
 _MAIN = Path(__file__).with_name("__main__.py")
@@ -47,6 +49,8 @@ class Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
         self._scratch: str | None = None
         self._resident = 0
+        #: Seconds between two messages of a job, and when the next one is due.
+        self._allowed = timeout + SLACK
         self._deadline = 0.0
         self._report = JobReport()
         self.description: dict[str, Any] = {}
@@ -80,6 +84,7 @@ class Worker:
             )
         except OSError as e:
             host.close()
+            self.stop()
             raise WorkerError(
                 f"the worker's interpreter {self._python} cannot be started: {e.strerror}"
             ) from None
@@ -160,8 +165,8 @@ class Worker:
             self.start()
             self.ready()
         assert self._socket is not None
-        # The worker ends a stage that hangs; this is for a worker that hangs itself.
-        self._deadline = time.monotonic() + timeout * 12 + 30
+        self._allowed = timeout + SLACK
+        self._deadline = time.monotonic() + self._allowed
         self._report = JobReport()
         self._socket.sendall(encode({"job": job, "timeout": timeout}))
 
@@ -198,16 +203,18 @@ class Worker:
             report.end = message["end"]
         else:
             report.messages.append(message)
+            self._deadline = time.monotonic() + self._allowed
 
     def _receive(self) -> Any:
         """The next message; None when the worker is gone or its time is up."""
         assert self._socket is not None
         while not self._pending:
             left = self._deadline - time.monotonic()
-            if left <= 0:
-                return None
-            ready, _, _ = select.select([self._socket], [], [], min(left, 1.0))
+            ready, _, _ = select.select([self._socket], [], [], min(max(left, 0.0), 1.0))
             if not ready:
+                # What has been said in time counts, however late the host comes to hear it.
+                if left <= 0:
+                    return None
                 continue
             try:
                 data = self._socket.recv(1 << 20)

@@ -360,6 +360,8 @@ class LoaderRun(_Run):
         self.leaves_normally = False
         self._first: Dict[str, List[np.ndarray]] = {}
         self._handed: Mapping[str, Mapping[str, Any]] = job.get("handed", {})
+        #: Whether the target is held to the same bits each time.
+        self.deterministic: bool = job.get("deterministic", True)
 
     @property
     def loadable(self) -> List[str]:

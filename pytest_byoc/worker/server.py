@@ -12,9 +12,11 @@ import gc
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from functools import partial
@@ -22,6 +24,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .protocol import Decoder, ProtocolError, encode
 
+#: Seconds for which a child that has ended is listened to, if processes that it started go on printing.
+LINGER = 1.0
 #: How much of what a process printed is kept for the report.
 TAIL = 8192
 
@@ -141,11 +145,14 @@ class ForkServer:
         output_r, output_w = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
+        # Gone before an artifact is loaded: it is not to live on what its compiler had lying about.
+        scratch = tempfile.mkdtemp(prefix="job-")
         pid = os.fork()
         if pid == 0:
             os.close(result_r)
             os.close(output_r)
             self._control.close()
+            os.environ["TMPDIR"] = tempfile.tempdir = scratch
             _run_child(job, result_w, output_w, self._memory)
             sys.exit(0)
         os.close(result_w)
@@ -155,6 +162,7 @@ class ForkServer:
         finally:
             os.close(result_r)
             os.close(output_r)
+            shutil.rmtree(scratch, ignore_errors=True)
         self._control.sendall(encode({"end": end}))
 
     def _watch(self, pid: int, result: int, output: int, timeout: float) -> Dict[str, Any]:
@@ -168,6 +176,7 @@ class ForkServer:
         used = 0.0
         hung = False
         waited: Optional[Tuple[int, Any]] = None
+        gone = began
         garbage = False
         open_fds = {result, output}
         while not hung:
@@ -194,17 +203,21 @@ class ForkServer:
                                 used = message["cpu"]
                                 stage, began = message["stage"], now
                                 deadline = now + timeout
+                            sent = time.monotonic()
                             self._control.sendall(raw)
+                            # A host that is busy with other things costs the child nothing.
+                            deadline += time.monotonic() - sent
                     except ProtocolError:
                         garbage = True
                         open_fds.discard(result)
             if waited:
-                if not ready:  # a grandchild still holds the pipes; what matters has been read
+                # Another process still holds the pipes; what matters has been read.
+                if not ready or time.monotonic() > gone + LINGER:
                     break
                 continue
             done, status, usage = os.wait4(pid, os.WNOHANG)
             if done:
-                waited = (status, usage)
+                waited, gone = (status, usage), time.monotonic()
             elif time.monotonic() > deadline:
                 hung = True
         try:

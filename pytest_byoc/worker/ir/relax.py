@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import platform
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -251,13 +251,14 @@ def check_partitioned(module: Any) -> Any:
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
-    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs,
-    and "passed", the types of all tensors that go in and out."""
+    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
+    inputs, outputs, and "passed", the types of all tensors that go in and out."""
     import tvm
     from tvm import relax
 
     regions = []
     host_calls = 0
+    reached = modules.reached(module)
     # A region with several composites holds them as local functions; a region that FuseOpsByPattern
     # annotated itself may call other functions of the module, which have no Codegen attribute.
     for gv, function in module.functions.items():
@@ -267,6 +268,8 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         compiler = attrs["Codegen"] if has(attrs, "Codegen") else None
         if compiler is None and has(attrs, "Composite"):
             continue  # counted with its caller
+        if compiler is not None and gv.name_hint not in reached:
+            continue
         calls: List[str] = []
         composites: List[str] = []
 
@@ -333,8 +336,8 @@ def load_archive(path: str, executor: str) -> Executable:
         return load(path, executor)
 
 
-def _holds_source(module: Any) -> bool:
-    return module.kind in ("c", "cc", "cpp") or any(_holds_source(m) for m in module.imports)
+def _links_first(module: Any) -> bool:
+    return module.kind in ("c", "cc", "cpp", "static_library") or any(_links_first(m) for m in module.imports)
 
 
 class Executable:
@@ -373,7 +376,7 @@ class Executable:
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
         """Outputs, and the names of inputs that are no longer what they were."""
         tensors, fields = self.hold(inputs)
-        outputs = [f.numpy() for f in fields]
+        outputs = self.arrays(fields)
         modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
         return outputs, modified
 
@@ -386,9 +389,13 @@ class Executable:
         evaluator = self._vm.time_evaluator("main", tvm.cpu(), number=5, min_repeat_ms=1)
         return float(evaluator(*[tvm.runtime.tensor(a) for a in inputs.values()]).mean)
 
+    def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
+        """What TVM's tensors hold."""
+        return [t.numpy() for t in tensors]
+
     def needs_export(self) -> bool:
-        """Whether it holds C source, which runs only once it is compiled into a library."""
-        return _holds_source(self._executable.mod)
+        """Whether it holds what runs only once it is in a library: C source, or object files."""
+        return _links_first(self._executable.mod)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
-from .shared import BYSTANDER, OTHER, attribute
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+
+
+def reached(module: Any) -> Set[str]:
+    """Names of the functions that main comes to, itself among them."""
+    from tvm import relax
+
+    return reached_from_main(module, relax.Function, relax.analysis.post_order_visit)
 
 
 def inline_back(module: Any) -> Any:

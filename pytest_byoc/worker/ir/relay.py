@@ -268,19 +268,22 @@ def check_partitioned(module: Any) -> Any:
 
 
 def partition_facts(module: Any) -> Dict[str, Any]:
-    """The offloaded regions: symbol, composites, calls (as signatures), numbers of inputs, outputs,
-    and "passed", the types of all tensors that go in and out."""
+    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
+    inputs, outputs, and "passed", the types of all tensors that go in and out."""
     import tvm
     from tvm import relay
 
     module = relay.transform.InferType()(module)
     regions = []
     host_calls = 0
+    reached = modules.reached(module)
     for gv, function in module.functions.items():
         if not isinstance(function, relay.Function):
             continue
         attrs = function.attrs
         compiler = attrs["Compiler"] if has(attrs, "Compiler") else None
+        if compiler is not None and gv.name_hint not in reached:
+            continue
         calls: List[str] = []
         composites: List[str] = []
 

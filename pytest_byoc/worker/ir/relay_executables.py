@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -37,8 +37,12 @@ class Executable:
         """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
         raise NotImplementedError
 
+    def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
+        """What TVM's tensors hold."""
+        return [_array(t) for t in tensors]
+
     def needs_export(self) -> bool:
-        """Whether it holds C source, which runs only once it is compiled into a library."""
+        """Whether it holds what runs only once it is in a library: C source, or object files."""
         raise NotImplementedError
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
@@ -46,9 +50,9 @@ class Executable:
         raise NotImplementedError
 
 
-def _holds_source(module: Any) -> bool:
-    return module.type_key in ("c", "cc", "cpp") or any(
-        _holds_source(m) for m in module.imported_modules
+def _links_first(module: Any) -> bool:
+    return module.type_key in ("c", "cc", "cpp", "static_library") or any(
+        _links_first(m) for m in module.imported_modules
     )
 
 
@@ -107,7 +111,7 @@ class GraphExecutable(Executable):
         for name, value in inputs.items():
             g.set_input(name, tensor(value))
         g.run()
-        outputs = [_array(g.get_output(i)) for i in range(g.get_num_outputs())]
+        outputs = self.arrays([g.get_output(i) for i in range(g.get_num_outputs())])
         modified = []
         for name, value in inputs.items():
             after = g.get_input(name)
@@ -124,7 +128,7 @@ class GraphExecutable(Executable):
         return float(evaluator().mean)
 
     def needs_export(self) -> bool:
-        return _holds_source(self._library.module if hasattr(self._library, "module") else self._library)
+        return _links_first(self._library.module if hasattr(self._library, "module") else self._library)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         # Relay appends to the caller's list of addons: hand it a copy.
@@ -182,7 +186,7 @@ class VMExecutable(Executable):
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
         tensors, fields = self.hold(inputs)
-        outputs = [_array(f) for f in fields]
+        outputs = self.arrays(fields)
         modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
         return outputs, modified
 
@@ -196,7 +200,7 @@ class VMExecutable(Executable):
         return float(evaluator("main").mean)
 
     def needs_export(self) -> bool:
-        return _holds_source(self._executable.mod)
+        return _links_first(self._executable.mod)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         self._executable.mod.export_library(

@@ -6,9 +6,16 @@ through_json(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
-from .shared import BYSTANDER, OTHER, attribute
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+
+
+def reached(module: Any) -> Set[str]:
+    """Names of the functions that main comes to, itself among them."""
+    from tvm import relay
+
+    return reached_from_main(module, relay.Function, relay.analysis.post_order_visit)
 
 
 def inline_back(module: Any) -> Any:

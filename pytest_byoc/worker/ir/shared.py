@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, List, Sequence, Set
 
 from ..server import NotAModule
 
@@ -26,6 +26,25 @@ def attribute(function: Any, key: str) -> str:
     """An attribute of a function as text; "" where it has none of that name."""
     attrs: Any = getattr(function, "attrs", None)
     return str(attrs[key]) if has(attrs, key) else ""
+
+
+def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[..., Any]], Any]) -> Set[str]:
+    """Names of the functions that main comes to, itself among them. kind: an IR's class of functions; visit:
+    what calls a function with each expression in one."""
+    import tvm
+
+    there = {var.name_hint: function for var, function in module.functions.items()}
+    names: Set[str] = set()
+    new = ["main"]
+    while new:
+        name = new.pop()
+        if name in names or not isinstance(there.get(name), kind):
+            continue
+        names.add(name)
+        found: List[Any] = []
+        visit(there[name], found.append)
+        new += [e.name_hint for e in found if isinstance(e, tvm.ir.GlobalVar)]
+    return names
 
 
 def check_module(found: Any) -> Any:

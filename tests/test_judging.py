@@ -1,0 +1,137 @@
+"""What checks make of what was recorded, where a target to show it with would be another project."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_byoc import oracle
+from pytest_byoc.checks import memory, missing_library, outputs_written, reproducible, threads, truncated
+from pytest_byoc.evidence import Evidence, JobReport
+from pytest_byoc.generation import data
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.generation.systematic import cases
+from pytest_byoc.graph import Graph, TensorType
+
+_T = TensorType((2, 3), "float32")
+
+
+def sample() -> Graph:
+    b = Builder(seed=1)
+    return b.graph(b.simple("nn.relu", b.input(_T)))
+
+
+def recorded(*facts: tuple[str, Any]) -> JobReport:
+    return JobReport([{"fact": k, "executor": "vm", "value": v} for k, v in facts])
+
+
+def first_run(array: np.ndarray) -> JobReport:
+    return recorded(("outputs", {"set": 0, "arrays": [array]}))
+
+
+@pytest.mark.parametrize("name", ["abs[int8-edges]", "add[int8-edges]"])
+def test_who_saturates_where_an_integer_overflows_has_written_it(name: str) -> None:
+    """127 as int8 is the byte that memory holds before a run."""
+    (case,) = [c for c in cases(("abs", "add"), "relay") if c.id == name]
+    inputs = data.inputs(case.graph, 0)
+    (expected,) = oracle.evaluate(case.graph, inputs)
+    assert expected.ambiguous.any() and not expected.ambiguous.all()
+    saturated = np.where(expected.ambiguous, 127, expected.value).astype("int8")
+
+    def found(array: np.ndarray) -> bool:
+        evidence = Evidence(case.graph, [inputs], {}, [[expected]], first_run(array), JobReport())
+        return any(outputs_written.judge(evidence))
+
+    assert not found(saturated)
+    judged = np.argwhere(~expected.ambiguous & (expected.value != 127))[0]
+    saturated[tuple(judged)] = 127
+    assert found(saturated)
+
+
+def test_compiled_elsewhere_something_is_to_be_offloaded_too() -> None:
+    region = {"symbol": "r", "calls": ["nn.relu -> float32[2,3]"], "composites": []}
+    taken, dropped = (recorded(("regions", {"regions": r, "nodes": region["calls"]})) for r in ([region], []))
+    for again, expected in ((taken, []), (dropped, ["structure"])):
+        evidence = Evidence(sample(), [], {}, [], taken, JobReport(), again=again)
+        assert [f.kind for f in reproducible.judge(evidence)] == expected
+
+
+@pytest.mark.parametrize("check", [truncated, missing_library])
+def test_what_is_missing_and_not_missed(check: Any) -> None:
+    right, wrong = np.ones((2, 3), "float32"), np.zeros((2, 3), "float32")
+    key, where = {
+        truncated: ("cut_off", "loader"), missing_library: ("without_libraries", "bare"),
+    }[check]
+    for array, expected in ((right, []), (wrong, ["unnoticed"])):
+        reports = {where: recorded((key, [array]))}
+        evidence = Evidence(sample(), [], {}, [], first_run(right), JobReport(), **reports)
+        assert [f.kind for f in check.judge(evidence)] == expected
+    # Nor is it noticed by TVM itself.
+    evidence.deployed = recorded((key, [wrong]))
+    assert check is missing_library or not list(check.judge(evidence))
+
+
+# --- memory ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rounds", [200, 40])
+def test_growth_is_by_the_round(rounds: int) -> None:
+    used = [0, 99999, *(99999 + 30 * rounds // 4 * i for i in (1, 2, 3))]
+    measured = {"used": used, "opened": [3] * 5, "mapped": [0] * 5, "size": 1, "rounds": rounds}
+    assert memory.growth(measured, "used") == 30
+    evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport(), recorded(("memory", measured)))
+    assert [f.kind for f in memory.judge(evidence)] == ["leak"]
+    evidence.deployed = recorded(("memory", measured))
+    assert not list(memory.judge(evidence))
+
+
+class _Slow:
+    def fresh(self) -> _Slow:
+        return self
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> None:
+        time.sleep(0.02)
+
+
+def test_rounds_that_take_long_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SECONDS", 2.0)
+    rounds = memory._rounds(_Slow(), {})
+    assert memory.LEAST < rounds <= 100 and rounds % 4 == 0
+
+
+# --- threads ---------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Of a loader: as much of it as a race needs."""
+
+    inputs = ({},)
+
+    def __init__(self, deterministic: bool) -> None:
+        self.deterministic = deterministic
+
+    def stage(self, name: str) -> None:
+        pass
+
+
+class _Racing:
+    """Returns what it is given, one after the other, and the last of it from then on."""
+
+    def __init__(self, *values: float) -> None:
+        self.values = list(values)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> tuple[list[np.ndarray], list[str]]:
+        value = self.values.pop(0) if len(self.values) > 1 else self.values[0]
+        return [np.full(2, value, "float32")], []
+
+
+def test_a_small_difference_does_not_end_a_race_of_what_may_differ() -> None:
+    for deterministic, farthest in ((True, 1e-6), (False, 5.0)):
+        executables = [_Racing(1.0 + 1e-6, 1.0, 6.0, 1.0), *(_Racing(1.0) for _ in range(3))]
+        alone = [[[np.ones(2, "float32")]] for _ in executables]
+        wrong = threads._race(_Run(deterministic), executables, alone, 5)  # type: ignore[arg-type]
+        assert threads._distance(wrong[0]) == pytest.approx(farthest, rel=0.1)
