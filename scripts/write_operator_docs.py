@@ -150,9 +150,9 @@ of the tests by `python scripts/write_operator_docs.py`.
 - *Another library*: the value is what the library says, for those attributes it has (`tests/others`, run by
   `tests/test_others.py`: to 1e-13, or 5e-6 where ONNX's evaluator computes in float32 by itself); for what
   `report/to_onnx.py` writes as a model, over all systematic cases (`tests/test_bundle.py`).
-- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound, over the systematic cases and
-  random graphs, in so many dtypes of Relay and Relax. TVM is no authority on what is right (see
-  [what it gets wrong](tvm-faults.md)), but shares nothing with our code.
+- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound, over systematic cases (CI
+  takes one in eight) and random graphs, in so many dtypes of Relay and Relax. TVM is no authority on what is
+  right (see [what it gets wrong](tvm-faults.md)), but shares nothing with our code.
 
 Of %d kernels %d are checked against another library or in rational arithmetic. The other %d are of operators
 that neither ONNX nor SciPy has as such; what most of them are made of (moving elements, sums, resampling) is

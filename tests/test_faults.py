@@ -91,6 +91,17 @@ def test_every_class_of_bugs_has_a_fault_or_a_reason_why_not() -> None:
     assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
 
 
+def test_the_page_of_classes_names_the_checks_that_see_their_faults() -> None:
+    page = Path(__file__).parent.parent / "docs" / "bug-classes.md"
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page.read_text(), re.M)
+    assert [int(number) for number, _ in rows] == list(range(1, CLASSES + 1))
+    seen_by = {int(number): set(re.findall("`([a-z-]+)`", text)) for number, text in rows}
+    wrong = [f.name for f in FAULTS.values() if f.check and f.check not in seen_by[f.bug_class]]
+    assert not wrong
+    others = {"main", "not-offloaded", "--byoc-baseline", "--byoc-fail-under"}
+    assert {n for names in seen_by.values() for n in names} - others <= {"process", *(c.id for c in CHECKS)}
+
+
 def test_every_check_has_a_fault() -> None:
     page = Path(__file__).parent.parent / "docs" / "checks.md"
     documented = re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.M)
