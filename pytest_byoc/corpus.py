@@ -1,7 +1,7 @@
 """Saved graphs: those that failed in earlier sessions, a vendor's own, and those to be replayed.
 
 A graph is a file in the format of `graph.Graph.to_json`. Of a failure it is the file graph.json in its folder
-under byoc-failures, with one more field, `found_in`: the case it was found in.
+under byoc-failures, with two more fields, `found_in`, the case it was found in, and `failed_check`.
 """
 
 from __future__ import annotations
@@ -189,6 +189,14 @@ def read(path: Path) -> tuple[Graph, str]:
     return graph, str(content.get("found_in", ""))
 
 
+def failed_check(path: Path) -> str:
+    """The check that a graph was saved for; empty where that is not known."""
+    try:
+        return str(json.loads(files.read(path)).get("failed_check", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
 def _check_types(graph: Graph) -> None:
     types = [s.type for s in graph.sources()] + [t for n in graph.nodes for t in n.types]
     if sum(t.size for t in types) > ELEMENTS:
@@ -217,10 +225,13 @@ def _check_types(graph: Graph) -> None:
             raise GraphFormatError(f"{node.op} makes {wanted}; the file says {found}")
 
 
-def save(folder: Path, graph: Graph, found_in: str) -> Path:
-    """Writes a failure's graph.json whole or not at all; its path. Raises OSError."""
+def save(folder: Path, graph: Graph, found_in: str, check: str = "") -> Path:
+    """Writes a failure's graph.json whole or not at all; its path. Raises OSError.
+
+    check: the one that found it."""
     path = folder / "graph.json"
-    text = json.dumps({**graph.to_dict(), "found_in": found_in}, indent=1)
+    more = {"found_in": found_in, "failed_check": check}
+    text = json.dumps({**graph.to_dict(), **more}, indent=1)
     files.replace(path, text.encode())
     return path
 

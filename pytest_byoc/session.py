@@ -202,6 +202,11 @@ class TargetSession:
         if verdict.failed and not self.excused(verdict, entry.case, origin):
             self.fail(verdict, entry.case, shrink=entry.unshrunk, entry=entry, found_in=found_in)
         if entry.automatic and verdict.outcome == PASS:
+            check = corpus.failed_check(entry.path)
+            not_made = {text.partition(":")[0] for text in verdict.not_checked} & selection.BY_MACHINE
+            if check in not_made:
+                self.record.corpus[entry.id] = f"{PASS}: kept, {check} was not made"
+                return verdict
             self.record.corpus[entry.id] = f"{PASS}: removed"
             corpus.remove(entry.path)
         return verdict
@@ -241,7 +246,8 @@ class TargetSession:
             first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
             with suppress(OSError):
-                saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case))
+                check = verdict.findings[0].check
+                saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
             identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:

@@ -79,3 +79,13 @@ def test_who_names_a_compiler_is_left_alone(tmp_path: Path, cc: FakeCC) -> None:
     compiler = compiling.Compiler(str(tmp_path))
     assert compiler.options("a.so", {"fcompile": print}) == {"fcompile": print}
     assert "fcompile" not in compiler.options("a.tar", {})
+
+
+def test_a_file_taken_in_may_have_changed_since(tmp_path: Path, cc: FakeCC) -> None:
+    compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
+    header = tmp_path / "h.h"
+    for folder in (tmp_path / "1", tmp_path / "2"):
+        header.write_text(f"int of_{folder.name};\n")
+        compile_("a.so", sources(folder, a=f'#include "{header}"\n'))
+    for name, paths in zip("12", cc.linked):
+        assert f"of_{name}".encode() in Path(paths[0]).read_bytes()

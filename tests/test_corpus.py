@@ -15,8 +15,10 @@ from pytest_byoc.corpus import Entry
 from pytest_byoc.declarations import SettingsError
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph, GraphFormatError, Node
+from pytest_byoc.outcome import PASS, Verdict
+from pytest_byoc.session import TargetSession
 
-from .conftest import FIXTURES, PYTHON
+from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
 #: The IR is one of many here: what is shown is the host's.
 pytestmark = pytest.mark.once
@@ -358,3 +360,24 @@ def test_whose_failure_it_is(name: str, fits: bool) -> None:
     entry = Entry(f"byoc-failures/{name}", Path("byoc-failures", name, "graph.json"), True)
     assert entry.is_for("my:target", "relay") == fits
     assert entry.unshrunk == name.endswith("-unshrunk")
+
+
+@pytest.mark.parametrize(
+    ("check", "not_checked", "kept"),
+    [
+        ("overrun", ("overrun: this C library has no libc_malloc_debug.so.0",), True),
+        ("overrun", ("memory: this C library does not say",), False),
+        ("views", ("views: the graph executor copies its inputs",), False),
+    ],
+)
+def test_what_failed_a_check_that_this_machine_cannot_make_is_kept(
+    tmp_path: Path, ir: str, check: str, not_checked: tuple[str, ...], kept: bool
+) -> None:
+    session = TargetSession(make_settings(tmp_path), declaration("example_c", ir))
+    graph = default_case("exp", "float32").graph
+    path = corpus.save(tmp_path / "failures" / f"example_c-{ir}-0123456789", graph, "exp", check)
+    entry = Entry("e", path, True)
+    session.examine = lambda *_, **__: Verdict(graph, PASS, not_checked=not_checked)  # type: ignore[method-assign]
+    assert session.check_entry(entry, graph, "exp").outcome == PASS
+    assert path.exists() == kept
+    assert session.record.corpus["e"] == (f"pass: kept, {check} was not made" if kept else "pass: removed")

@@ -7,6 +7,8 @@ from typing import Iterable, List, Tuple
 from . import CHECKS
 from .base import CHOSEN, EVERY, FEW
 
+#: Checks that not every machine can make: by its C library, or by what it has one of.
+BY_MACHINE = frozenset(("memory", "overrun", "reproducible"))
 #: Not a check: how long a run takes, of the target and of LLVM.
 SPEED = "speed"
 

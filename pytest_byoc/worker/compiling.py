@@ -6,10 +6,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import re
 import subprocess
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 SOURCES = (".c", ".cc", ".cpp")
+#: Files that a source names by absolute paths, and data.
+_TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -83,4 +86,7 @@ class Compiler:
 
     def _key(self, path: str, cc: str, options: List[str]) -> Tuple[str, ...]:
         with open(path, "rb") as f:
-            return (hashlib.sha256(f.read()).hexdigest(), os.path.splitext(path)[1], cc, *options)
+            text = f.read()
+        # What it takes in from elsewhere may have changed since.
+        elsewhere = path if _TAKES_IN.search(text) else ""
+        return (hashlib.sha256(text).hexdigest(), os.path.splitext(path)[1], cc, *options, elsewhere)
