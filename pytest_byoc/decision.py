@@ -144,15 +144,24 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     """Whether LLVM fails in the same way: then it is TVM's fault."""
     if finding.outcome == WRONG_RESULT:
         return False
-    reports = [evidence.reference, evidence.confirmation]
-    if finding.check == "roundtrip" or (finding.check in selection.RELOADS and finding.stage != "partition"):
-        reports = [evidence.deployed]
-    for report in reports:
+    loaded = finding.check == "roundtrip" or (
+        finding.check in selection.RELOADS and finding.stage != "partition"
+    )
+    for report in [evidence.deployed] if loaded else [evidence.reference, evidence.confirmation]:
         if finding.outcome in (CRASH, HANG):
-            if report.died and report.end is not None and report.end["stage"] == finding.stage:
+            same = report.died and report.end is not None and report.end["stage"] == finding.stage
+            if same and (not loaded or _in_loader(report.turn) == finding.check):
                 return True
         elif any(
-            m["stage"] == finding.stage and m["raised"]["type"] == finding.kind for m in report.raised()
+            m["stage"] == finding.stage and m["raised"]["type"] == finding.kind
+            # LLVM's artifact may fail elsewhere than the target's.
+            and (not loaded or _in_loader(m.get("check", "")) == finding.check)
+            for m in report.raised()
         ):
             return True
     return False
+
+
+def _in_loader(turn: str) -> str:
+    """The check under which is told what happens in the loader in the turn of a check."""
+    return turn if turn in selection.OWNERS else "roundtrip"

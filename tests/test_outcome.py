@@ -179,3 +179,12 @@ def test_outputs_without_elements_leave_nothing_open() -> None:
     nothing = exact(np.zeros((0, 3), "float32"))
     evidence = Evidence(a_graph(), [], {}, [[nothing]], JobReport(), JobReport())
     assert evidence.judged_share() == 1.0
+
+
+@pytest.mark.parametrize(("turn", "outcome"), [("archive", "error"), ("roundtrip", "reference-wrong")])
+def test_llvms_artifact_has_to_fail_the_same_check(turn: str, outcome: str) -> None:
+    evidence = verdict().evidence
+    assert isinstance(evidence, Evidence)
+    evidence.loader = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
+    evidence.deployed = JobReport([{**an_exception("load"), "check": turn}, {"done": True}], END)
+    assert decide(evidence).outcome == outcome
