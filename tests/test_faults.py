@@ -37,6 +37,7 @@ FIRST_SEEN_BY = {
     "regions": ("regions_trivial", "test_structure", "input_returned"),
     "bystanders": ("others_dropped", "test_structure", "diamond"),
     "idempotent": ("partitioned_once", "test_structure", "diamond"),
+    "annotated": ("marks_left_alone", "test_structure", "diamond"),
     "ir-json": ("attribute_not_saved", "test_structure", "diamond"),
     "inline-back": ("meaning_changed", "test_structure", "inputs_reversed"),
     "opt-levels": ("relu_left_to_a_pass", "test_operator", "nn.relu"),

@@ -10,6 +10,7 @@ from typing import Tuple
 
 from . import (
     aliasing,
+    annotated,
     aot,
     archive,
     batches,
@@ -54,6 +55,7 @@ CHECKS: Tuple[Check, ...] = (
     ir_json.CHECK,
     bystanders.CHECK,
     idempotent.CHECK,
+    annotated.CHECK,
     inline_back.CHECK,
     opt_levels.CHECK,
     aot.CHECK,

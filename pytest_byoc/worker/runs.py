@@ -209,6 +209,18 @@ class TargetRun(_Run):
         self.stage("partition")
         return self.ir.check_partitioned(self.target.partition(module))
 
+    def marked_by_hand(self) -> Any:
+        """The graph with an operator that the target takes marked as a region of its, as a user would; None
+        where it can't be."""
+        regions = self.regions()["regions"]
+        return self.ir.modules.marked_by_hand(self.lowered_again(), regions, self.pattern_table(regions))
+
+    def pattern_table(self, regions: Sequence[Mapping[str, Any]]) -> Any:
+        """The target's patterns: those of the name it declares, or else of the name its regions have."""
+        names = [self.target.patterns] + [region["compiler"] for region in regions]
+        tables = (self.ir.pattern_table(name) for name in dict.fromkeys(names))
+        return next((table for table in tables if table), [])
+
     def lowered_unbound(self) -> Any:
         """The graph as an IRModule with its constants as inputs."""
         return self.ir.lower(self.graph.unbound(), {})[0]
@@ -303,6 +315,16 @@ class TargetRun(_Run):
                 return None
             self.stage(stage)
             raise
+
+    def unless_refused(self, make: Callable[[], Any]) -> Any:
+        """make(); None where what is made raises while it is compiled: the vendor's code may refuse it."""
+        try:
+            return make()
+        except Exception as e:
+            if self._reporter.stage_name not in ("build", "export"):
+                raise
+            self.record("refused", type(e).__name__)
+            return None
 
     def runnable(self, executor: str) -> Any:
         """What is run in this process: the executable itself, or, where it holds C source, the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
@@ -108,6 +108,24 @@ def _text(function: Any) -> str:
 def ready_for_another(module: Any) -> Any:
     """A partitioned module as it can be partitioned once more: as it is."""
     return module
+
+
+def marked_by_hand(module: Any, regions: Sequence[Mapping[str, Any]], table: Any) -> Any:
+    """The module with regions made of one pattern, of those that the target's regions hold; None where they
+    hold none."""
+    from tvm import relax
+
+    composites = {name for region in regions for name in region["composites"]}
+    entries = [entry for name, _, entry in table if name in composites]
+    if not entries:
+        return None
+    fuse = relax.transform.FuseOpsByPattern(entries[:1], bind_constants=True, annotate_codegen=True)
+    return fuse(module)
+
+
+def marks(module: Any) -> str:
+    """In Relax a mark is an attribute of a function: none is left over."""
+    return ""
 
 
 def oddities(function: Any) -> List[str]:

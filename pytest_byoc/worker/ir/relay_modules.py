@@ -6,7 +6,7 @@ through_json(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
@@ -104,6 +104,56 @@ def ready_for_another(module: Any) -> Any:
             changed = changed.with_attr("global_symbol", names[var].name_hint)
         functions[names[var]] = changed
     return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def marked_by_hand(module: Any, regions: Sequence[Mapping[str, Any]], table: Any) -> Any:
+    """The module with one call of an operator that stands in a region between compiler_begin and
+    compiler_end; None where all of these take or return tuples."""
+    import tvm
+    from tvm import relay
+    from tvm.relay.op.annotation import compiler_begin, compiler_end
+
+    module = relay.transform.InferType()(module)
+    taken = {call.split(" ")[0]: region["compiler"] for region in regions for call in region["calls"]}
+    found: List[Any] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name in taken:
+            types = [e.checked_type, *(a.checked_type for a in e.args)]
+            if all(isinstance(t, relay.TensorType) for t in types):
+                found.append(e)
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    if not found:
+        return None
+    chosen = found[-1]
+
+    class Marker(relay.ExprMutator):  # type: ignore[misc]
+        def visit_call(self, call: Any) -> Any:
+            args = [self.visit(a) for a in call.args]
+            if not call.same_as(chosen):
+                return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
+            compiler = taken[call.op.name]
+            begun = [compiler_begin(a, compiler) for a in args]
+            return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
+
+    main = module["main"]
+    body = Marker().visit(main.body)
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(main.params, body)))
+
+
+def marks(module: Any) -> str:
+    """What compiler_begin and compiler_end stand around in main; "" if there are none."""
+    from tvm import relay
+
+    found: List[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and getattr(e.op, "name", "") == "annotation.compiler_end":
+            found.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    return ", ".join(found)
 
 
 def oddities(function: Any) -> List[str]:
