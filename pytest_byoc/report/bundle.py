@@ -67,7 +67,7 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     graph = verdict.graph
     # First of all: whatever happens then, the failure can be repeated.
-    corpus.save(folder, graph, found_in, verdict.findings[0].check)
+    corpus.save(folder, graph, found_in, verdict.findings[0].check if verdict.findings else "")
     _write_text(folder / "failure.txt", text)
     written = ["graph.json", "failure.txt"]
     notes: list[str] = []
