@@ -18,6 +18,9 @@ SPEED = "speed"
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
 #: At smoke the only ones of the dear checks on a structure.
 ONLY_AT_SMOKE = {"large": ("threads", "overrun")}
+#: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,
+#: threads seldom meet.
+ON_CASES = {"-large]": ("threads",)}
 #: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
 PLAIN = ("large_between",)
 
@@ -36,8 +39,12 @@ def made(chosen: bool, level: str = "standard", alone: bool = False, case: str =
         made_on.add(FEW)
     speed = (SPEED,) if chosen and level == "full" else ()
     only = ONLY_AT_SMOKE.get(case) if level == "smoke" else None
+    more = next((ids for end, ids in ON_CASES.items() if level == "standard" and case.endswith(end)), ())
     return (
-        *(c.id for c in CHECKS if c.made in made_on and (c.made == EVERY or only is None or c.id in only)),
+        *(
+            c.id for c in CHECKS
+            if c.id in more or (c.made in made_on and (c.made == EVERY or only is None or c.id in only))
+        ),
         *speed,
     )
 

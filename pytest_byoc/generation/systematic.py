@@ -32,7 +32,10 @@ from .builder import Builder, choose_parameters, first
 
 #: Cases that come right after the simplest one: everything off its default at once, and operands that are
 #: constants, inputs or one value where they are not by default.
-_EARLY = ("-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-constant_first", "-weight_input")
+_EARLY = (
+    "-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-squared", "-constant_first",
+    "-weight_input",
+)
 _LARGE_VALUES = "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
 _EDGES = (_LARGE_VALUES, "-nan", "-same_operand_special", "-subnormals", "-empty")
@@ -152,8 +155,44 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
         lead = builder.lead(op, _default_type(op, dtype))
         yield f"{dtype}-same_operand", Made(boundary.with_itself(op, builder, lead))
         yield f"{dtype}-constant_first", _constant_lead(op, dtype)
+    yield from _squared(op, dtype)
     if WEIGHT in roles or BIAS in roles:
         yield f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None)
+
+
+def _squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+    """A square matrix times itself, transposed or not, of operators whose operands are else unlike."""
+
+    def fits(x: TensorType) -> bool:
+        if not op.accepts(x):
+            return False
+        return any(o.role in (DATA, WEIGHT) and o.type == x for o in _operands(op, x))
+
+    if fits(_default_type(op, dtype)):
+        return
+    squares = (TensorType((*lead, n, n), dtype) for n in range(2, 9) for lead in ((), (2,)))
+    x = next(filter(fits, squares), None)
+    if x is None:
+        return
+    yield f"{dtype}-squared", _times_itself(op, x, {})
+    for parameter in op.parameters:
+        if parameter.name.startswith("transpose"):
+            for label in parameter.values(x, {}):
+                made = _times_itself(op, x, {parameter.name: label})
+                yield f"{dtype}-squared-{parameter.name}_{label}", made
+
+
+def _times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made:
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        return classes[forced[name]][0] if name in forced else first(name, classes)
+
+    builder = Builder(seed=1)
+    lead = builder.lead(op, x)
+
+    def supply(operand: Operand, position: int) -> str:
+        return lead if operand.role in (DATA, WEIGHT) and operand.type == x else builder.fresh(operand)
+
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick), supply)))
 
 
 def _shape_label(shape: tuple[int, ...]) -> str:
@@ -222,7 +261,10 @@ def _default_type(op: Operator, dtype: str) -> TensorType:
 
 
 def _default_operands(op: Operator, dtype: str) -> tuple[Operand, ...]:
-    x = _default_type(op, dtype)
+    return _operands(op, _default_type(op, dtype))
+
+
+def _operands(op: Operator, x: TensorType) -> tuple[Operand, ...]:
     return op.operands(x, choose_parameters(op, x, first))
 
 

@@ -123,6 +123,7 @@ def _right(x: TensorType, chosen: Attrs) -> Classes:
         "matrix": ((k, 5), (k, 1)),
         "vector": ((k,),),
         "stack": (batch + (k, 3),) if batch else (),
+        "stack_of_stacks": (batch + (k, 2),) if sum(d > 1 for d in batch) > 1 else (),
         "stack_of_one": ((1,) * len(batch) + (k, 3),) if batch else (),
         "more_dims": ((2,) + (1,) * len(batch) + (k, 4),) if x.rank < 4 else (),
         # Of several batch dimensions one alone is broadcast, of either operand.

@@ -34,14 +34,19 @@ def _output_size(x: TensorType, chosen: Attrs) -> Classes:
     divided = tuple(next((d for d in (2, 3) if s > d and s % d == 0), s) for s in sizes)
     uneven = tuple(next((d for d in (4, 3, 2) if s > d and s % d), s) for s in sizes)
     # Some axes pooled, others left alone.
-    mixed = {"mixed": (sizes[:-1] + (2,), (2,) + sizes[1:])} if n > 1 else {}
+    ones = (1,) * (n - 1)
+    mixed = {
+        "mixed": (sizes[:-1] + (2,), (2,) + sizes[1:]),
+        "one_row": (ones + (2,),),
+        "one_column": ((2,) + ones,),
+    }
     # In one dimension TVM 0.27 fails to read the image's size.
     unset = {"unset": (None,)} if n > 1 else {}
     return {
         "uneven": (uneven,) if uneven != sizes else (),
         "divided": (divided,) if divided != sizes else (),
         "one": ((1,) * n,),
-        **mixed,
+        **(mixed if n > 1 else {}),
         "larger": (tuple(s + 2 for s in sizes), tuple(2 * s for s in sizes)),
         "same": (sizes,),
         **unset,

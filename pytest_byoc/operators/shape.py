@@ -114,7 +114,7 @@ def _concatenate_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[T
 
 
 def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
-    """Axes that can be split. One section is left out: Relax makes no tuple of it, Relay does."""
+    """Axes that can be split."""
     classes = _axes_classes(x.rank)
     return {k: tuple(a for a in v if x.shape[a] > 1) for k, v in classes.items()}
 
@@ -126,6 +126,7 @@ def _sections(x: TensorType, chosen: Attrs) -> Classes:
         "sections": tuple(k for k in range(3, n + 1) if n % k == 0 and k <= 6),
         "index": tuple((i,) for i in range(1, n)),
         "indices": tuple((i, j) for i in range(1, n) for j in range(i + 1, n)),
+        "one_section": (1,),
     }
 
 
@@ -330,7 +331,8 @@ OPERATORS: Tuple[Operator, ...] = (
     _moving(
         "split",
         _split_infer,
-        Lowering("split", _split),
+        # Relax makes no tuple of one section.
+        Lowering("split", _split, unbuilt={"indices_or_sections": (1,)}),
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),

@@ -105,6 +105,15 @@ def equal_constants(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants of the same numbers in another order: of one sum, and not the same (class 26)."""
+    data = [0.25 * i - 1.0 if i % 3 else 0.5 for i in range(_T.size)]
+    there, back = (b.constant(_T, data=numbers) for numbers in (data, data[::-1]))
+    y = b.node(v.binary, (b.input(_T), there), {})[0]
+    return b.graph(b.node(v.binary, (y, back), {})[0])
+
+
+@structure
 def many_constants(b: Builder, v: Vocabulary) -> Graph:
     """More constants in one region than have names of one digit (class 26)."""
     y = b.input(_ROW)
