@@ -166,7 +166,7 @@ class TargetRecord:
             cell["passed"] += taken and verdict.outcome == PASS
             cell["inconclusive"] += taken and verdict.outcome == INCONCLUSIVE
         if verdict.outcome not in FAILURES and verdict.notes:
-            self.notes.setdefault(verdict.outcome, []).append(f"{case}: {'; '.join(verdict.notes)}")
+            self.notes.setdefault(verdict.outcome, []).append(f"{case}: {'; '.join(dict.fromkeys(verdict.notes))}")
 
     def _case(self, case: str, outcome: str, checks: Iterable[str]) -> None:
         self.cases[case] = worst(outcome, self.cases.get(case, outcome))
@@ -242,8 +242,9 @@ class TargetRecord:
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
-            "notes": self.notes,
-            "not_checked": self.not_checked,
+            # In an order that does not tell who examined what.
+            "notes": {outcome: sorted(texts) for outcome, texts in self.notes.items()},
+            "not_checked": sorted(self.not_checked),
             "patterns": self.patterns,
             "fragmentation": {
                 "graphs_by_subgraphs": {str(k): n for k, n in sorted(self.by_subgraphs.items())},
