@@ -166,7 +166,8 @@ class TargetRecord:
             cell["passed"] += taken and verdict.outcome == PASS
             cell["inconclusive"] += taken and verdict.outcome == INCONCLUSIVE
         if verdict.outcome not in FAILURES and verdict.notes:
-            self.notes.setdefault(verdict.outcome, []).append(f"{case}: {'; '.join(dict.fromkeys(verdict.notes))}")
+            text = "; ".join(dict.fromkeys(verdict.notes))
+            self.notes.setdefault(verdict.outcome, []).append(f"{case}: {text}")
 
     def _case(self, case: str, outcome: str, checks: Iterable[str]) -> None:
         self.cases[case] = worst(outcome, self.cases.get(case, outcome))
