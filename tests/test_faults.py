@@ -59,7 +59,7 @@ FIRST_SEEN_BY = {
     "reproducible": ("sum_order_by_hash", "test_structure", "equal_dense"),
     "missing-library": ("runtime_not_linked", "test_structure", "diamond"),
     "overrun": ("workspace_short", "test_structure", "long_chain"),
-    "truncated": ("length_believed", "test_structure", "diamond"),
+    "truncated": ("head_of_saved_subtracted", "test_structure", "diamond"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }
 #: Where the IRs have not one such fault between them.

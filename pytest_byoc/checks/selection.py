@@ -19,8 +19,8 @@ AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
 #: At smoke the only ones of the dear checks on a structure.
 ONLY_AT_SMOKE = {"large": ("threads", "overrun")}
 #: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,
-#: threads seldom meet.
-ON_CASES = {"-large]": ("threads",)}
+#: threads seldom meet; what is left over by vectors shows in long rows, and in a tensor of one element.
+ON_CASES = {"-large]": ("threads", "opt-levels"), "x1]": ("overrun",)}
 #: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
 PLAIN = ("large_between",)
 

@@ -56,7 +56,8 @@ def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
         names = sections[section[6]][4]
         for at in range(section[4], section[4] + section[5], 24):
             name, _, _, where, value, _ = struct.unpack_from("<IBBHQQ", data, at)
-            if bytes(data[names + name : data.index(b"\0", names + name)]) in _SYMBOLS:
+            # The target's code may name it too, without being where it is (section 0: undefined).
+            if where and bytes(data[names + name : data.index(b"\0", names + name)]) in _SYMBOLS:
                 return int(sections[where][4] + value - sections[where][3])
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, structure
+from .vocabulary import UNARY, Vocabulary, need, structure
 
 _IMAGE = TensorType((2, 4, 6, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -150,7 +150,7 @@ def large_weight(b: Builder, v: Vocabulary) -> Graph:
     """A weight of 80 KiB: in the artifact it is the larger part (class 50)."""
     if "nn.dense" in v.claimed:
         y = b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160)
-        return b.graph(b.simple(v.unary[0], y))
+        return b.graph(b.simple(v.unary[0], y) if v.claimed.intersection(UNARY) else y)
     type_ = TensorType((160, 128), "float32")
     y, *_ = b.node(v.binary, (b.input(type_), b.constant(type_, 0.5, 2.0)), {})
     return b.graph(b.simple(v.unary[0], y))

@@ -19,8 +19,9 @@ class Vocabulary:
 
     @property
     def unary(self) -> tuple[str, str]:
-        """Two that the target takes, or one twice."""
-        found = self._of(UNARY)
+        """Two that the target takes, or one twice; binary ones with an operand of their own, if it takes no
+        others."""
+        found = [o for o in UNARY if o in self.claimed] or self._of(BINARY, UNARY + BINARY)
         return found[0], found[-1]
 
     @property
@@ -36,10 +37,10 @@ class Vocabulary:
             raise Unavailable("the target takes all of " + ", ".join(HOST))
         return found[0]
 
-    def _of(self, operators: Sequence[str]) -> list[str]:
+    def _of(self, operators: Sequence[str], tried: Sequence[str] = ()) -> list[str]:
         found = [o for o in operators if o in self.claimed]
         if not found:
-            raise Unavailable("the target takes none of " + ", ".join(operators))
+            raise Unavailable("the target takes none of " + ", ".join(tried or operators))
         return found
 
 
