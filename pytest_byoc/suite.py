@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from . import side_by_side
@@ -33,8 +34,8 @@ class Suite:
         #: Ids of the cases that are to be run; None: not known.
         self.selected: frozenset[str] | None = None
         self._claimed: dict[str, list[str]] | None = None
-        #: Of each operator the first systematic case that the target takes.
-        self._first_of: dict[str, str] = {}
+        #: Of each operator the first systematic case that the target takes, if there is one.
+        self._first_of: dict[str, str | None] = {}
         self._structures: dict[str, Graph] | None = None
         self._groups: dict[str, dict[str, Group]] = {}
 
@@ -47,17 +48,17 @@ class Suite:
             found = self._cases()
             for case, claim in zip(found, self._session.examiner.claims.survey(c.graph for c in found)):
                 if _takes(claim):
-                    self._first_of.setdefault(case.operator, case.id)
                     dtypes = self._claimed.setdefault(case.operator, [])
                     dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
                     if dtype not in dtypes:
                         dtypes.append(dtype)
         return self._claimed
 
-    def _cases(self) -> list[Case]:
-        """The systematic cases of the level."""
+    def _cases(self, *operators: str) -> list[Case]:
+        """The systematic cases of the level, of some operators or of all that are asked for."""
         settings = self._session.settings
-        return [c for c in cases(settings.operators, self._session.ir) if settings.level.all_cases or c.smoke]
+        found = cases(operators or settings.operators, self._session.ir)
+        return [c for c in found if settings.level.all_cases or c.smoke]
 
     def vocabulary(self) -> Vocabulary:
         """Operators to build structures from, by what the target claims of each one's default case."""
@@ -105,8 +106,13 @@ class Suite:
     # --- verdicts ----------------------------------------------------------------------------
 
     def check_case(self, case: Case) -> Verdict:
-        """`TargetSession.check` of a systematic case."""
-        return self._check("operators", case.id, case.graph, self._chosen(case), self._alike_cases)
+        """`TargetSession.check` of a systematic case. No more is found out before than it needs: what fails
+        at once is told at once."""
+        chosen = self._chosen(case)
+        if not self._session.is_plain(case.graph, case.id, chosen):
+            return self._session.check(case.graph, case.id, chosen=chosen)
+        kind = "early" if case.early else case.operator
+        return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
         """`TargetSession.check` of a structure. Raises structures.Unavailable."""
@@ -139,22 +145,32 @@ class Suite:
         return verdict
 
     def _chosen(self, case: Case) -> bool:
-        self.claimed()
-        return self._first_of.get(case.operator) == case.id
+        if case.operator not in self._first_of:
+            self._first_of[case.operator] = self._first_taken(self._cases(case.operator))
+        return self._first_of[case.operator] == case.id
+
+    def _first_taken(self, found: Sequence[Case]) -> str | None:
+        """The id of the first of the cases that the target takes: mostly it is the first of all."""
+        begin, end = 0, 1
+        while begin < len(found):
+            some = found[begin:end]
+            for case, claim in zip(some, self._session.examiner.claims.survey(c.graph for c in some)):
+                if _takes(claim):
+                    return case.id
+            begin, end = end, 8 * end
+        return None
 
     def _runs(self, case: str) -> bool:
         return self.selected is None or case in self.selected
 
-    def _alike_cases(self) -> dict[str, Group]:
+    def _alike_cases(self, like: Case) -> dict[str, Group]:
         """Early ones of all operators together, the others by operator."""
-        kinds: dict[str, dict[str, Graph]] = {}
-        for case in self._cases():
-            if self._runs(case.id) and self._session.is_plain(case.graph, case.id, self._chosen(case)):
-                kinds.setdefault("" if case.early else case.operator, {})[case.id] = case.graph
-        found: dict[str, Group] = {}
-        for several in kinds.values():
-            found.update(self._grouped(several))
-        return found
+        found = self._cases() if like.early else self._cases(like.operator)
+        some = [c for c in found if c.early == like.early and self._runs(c.id)]
+        # All of them are asked about at once, and then each by itself.
+        self._session.examiner.claims.survey(c.graph for c in some)
+        plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))
+        return self._grouped({c.id: c.graph for c in plain})
 
     def _alike_structures(self) -> dict[str, Group]:
         words, found = self.vocabulary(), {}
