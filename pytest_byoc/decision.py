@@ -73,6 +73,8 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         for message in report.raised():
             raised = message["raised"]
             how = f" under the {message['executor']} executor" if message.get("executor") else ""
+            if where:
+                how = f" in a fresh process{how}"
             check = where or ("offload" if message["stage"] == "partition" else "process")
             if _ran_before(message, report):
                 check, how = "rerun", f"{how} though the first run did not"
@@ -91,10 +93,11 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
             continue
         assert report.end is not None
         stage = report.end["stage"]
+        process = "fresh process" if where else "process"
         if died == "hung":
-            outcome, text = HANG, f"the process hung in the stage {stage} and was killed."
+            outcome, text = HANG, f"the {process} hung in the stage {stage} and was killed."
         else:
-            outcome, text = CRASH, f"the process died in the stage {stage}: {died}."
+            outcome, text = CRASH, f"the {process} died in the stage {stage}: {died}."
         findings.insert(
             0,
             Finding(

@@ -31,9 +31,10 @@ class Target:
     name: Optional[str] = None
     #: "relay", "relax" or a tuple of both; None: whichever the worker's TVM has.
     ir: Union[str, Sequence[str], None] = None
-    #: Shared libraries loaded (RTLD_GLOBAL) before anything is partitioned, and by the loader.
+    #: Shared libraries loaded (RTLD_GLOBAL) before anything is partitioned, and by the loader; also Python
+    #: files (.py) that register functions with TVM, which are imported.
     libraries: Sequence[str] = ()
-    #: Shared libraries loaded by the loader alone: what a deployment has beside TVM's runtime.
+    #: As `libraries`, for the loader alone: what a deployment has beside TVM's runtime.
     runtime_libraries: Sequence[str] = ()
     #: Keyword arguments of `export_library`: cc, options, addons …
     export_options: Mapping[str, Any] = {}
@@ -126,6 +127,17 @@ def _load_file(path: str) -> str:
     return name
 
 
+def import_file(path: str) -> str:
+    """Imports a file, in its package if it is in one; the module's name."""
+    name, folder = _package_name(path)
+    sys.path.insert(0, folder)
+    if "." not in name and (name in sys.modules or not name.isidentifier()):
+        # A file called like a module that is there already, or like none at all.
+        return _load_file(path)
+    importlib.import_module(name)
+    return name
+
+
 def import_reference(reference: str) -> Any:
     """The object `module:attribute` or `path/to/file.py:attribute` names.
 
@@ -140,11 +152,7 @@ def import_reference(reference: str) -> Any:
         if not os.path.isfile(path):
             what = "folder %s has no __init__.py" if os.path.isdir(where) else "there is no file %s"
             raise Failure((what + " (given as target %s)") % (where, reference))
-        name, folder = _package_name(path)
-        sys.path.insert(0, folder)
-        if "." not in name and (name in sys.modules or not name.isidentifier()):
-            # A file called like a module that is there already, or like none at all.
-            name = _load_file(path)
+        name = import_file(path)
     else:
         name = where
         try:

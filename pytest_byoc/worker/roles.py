@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ..checks import CHECKS
 from ..graph import Graph
 from . import matching, onnx_nodes, patterns
+from .libraries import absolute, import_python, load_shared
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
@@ -45,7 +45,7 @@ def prepare(config: Mapping[str, Any]) -> Role:
         return TargetRole(config, wanted)
     if config["role"] == "reference":
         return ReferenceRole(_choose_ir(wanted))
-    return LoaderRole(ir_module(config["ir"]), config.get("functions", []))
+    return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []))
 
 
 def poison_allocations() -> None:
@@ -146,14 +146,11 @@ class TargetRole(Role):
                 )
             _choose_ir([n for n in IRS if n in self.target.irs])
         self._ir = irs[0]
-        for library in self.target.libraries:
-            try:
-                ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-            except OSError as e:
-                raise Failure("library %s does not load: %s" % (library, e)) from None
+        load_shared(self.target.libraries)
         names, missing = self._ir.executors()
         self._ir.import_runtime()
         self._ir.import_compiler()
+        import_python(self.target.libraries)
         self.description = {
             "ir": self._ir.NAME,
             "versions": self._ir.versions(),
@@ -164,9 +161,7 @@ class TargetRole(Role):
             "opt_level": self.target.opt_level,
             "precision": self.target.precision,
             "runtime_libraries": [
-                # A bare name is the dynamic loader's to find.
-                os.path.abspath(p) if os.sep in p else p
-                for p in list(self.target.libraries) + list(self.target.runtime_libraries)
+                absolute(p) for p in (*self.target.libraries, *self.target.runtime_libraries)
             ],
         }
 
@@ -246,15 +241,17 @@ class TargetRole(Role):
 
 
 class LoaderRole(Role):
-    """Loads exported artifacts. The vendor's Python is not imported here, nor TVM's compiler if the
-    installation has a runtime library of its own."""
+    """Loads exported artifacts. The vendor's Python is not imported here, but for what is declared to be part
+    of the runtime, nor TVM's compiler if the installation has a runtime library of its own."""
 
-    def __init__(self, ir: Any, functions: Sequence[str]) -> None:
-        """functions: names of which is told which are not there."""
+    def __init__(self, ir: Any, functions: Sequence[str], libraries: Sequence[str]) -> None:
+        """functions: names of which is told which are not there. libraries: the target's; the
+        shared ones among them are loaded."""
         import tvm
 
         self._ir = ir
         ir.import_runtime()
+        import_python(libraries)
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
         self.description = {"runtime_only": bool(_runtime_only(tvm)), "absent": absent}
 

@@ -251,14 +251,6 @@ def _signal_name(number: int) -> str:
         return "signal %d" % number
 
 
-def _preload(paths: List[str]) -> None:
-    for path in paths:
-        try:
-            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-        except OSError as e:
-            raise Failure("library %s does not load: %s" % (path, e)) from None
-
-
 def serve(fd: int) -> None:
     """Reads the configuration, prepares the role, then serves jobs until the socket closes."""
     _die_with_parent()
@@ -276,7 +268,9 @@ def serve(fd: int) -> None:
     config = next(stream)
     try:
         sys.path[:0] = config.get("sys_path", [])
-        _preload(config.get("libraries", []))
+        from .libraries import load_shared
+
+        load_shared(config.get("libraries", []))
         from .roles import prepare
 
         role = prepare(config)

@@ -1,0 +1,43 @@
+"""What a worker loads beside TVM: shared libraries, and Python files that register functions with it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Iterable
+
+from .server import Failure
+
+
+def is_python(path: str) -> bool:
+    """Whether it is a Python file, to be imported where a library is loaded."""
+    return path.endswith(".py")
+
+
+def absolute(path: str) -> str:
+    """A bare name of a shared library is the dynamic loader's to find."""
+    return os.path.abspath(path) if os.sep in path or is_python(path) else path
+
+
+def load_shared(paths: Iterable[str]) -> None:
+    """Loads the shared libraries among them for all to see. Raises Failure for one that does not load."""
+    for path in paths:
+        if is_python(path):
+            continue
+        try:
+            ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+        except OSError as e:
+            raise Failure("library %s does not load: %s" % (path, e)) from None
+
+
+def import_python(paths: Iterable[str]) -> None:
+    """Imports the Python files among them; TVM is there by then. Raises Failure for one that is missing, and
+    what they raise."""
+    from ..target import import_file
+
+    for path in paths:
+        if not is_python(path):
+            continue
+        if not os.path.isfile(path):
+            raise Failure("there is no file %s (given as a library)" % path)
+        import_file(path)

@@ -1,0 +1,78 @@
+"""What a target has beside its code: Python files that are its runtime."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_byoc.worker.client import Worker, WorkerError
+
+from .conftest import FIXTURES, PYTHON
+
+TARGET = FIXTURES / "targets" / "python_runtime.py"
+FUNCTIONS = FIXTURES / "targets" / "python_runtime_functions.py"
+
+
+def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple[pytest.RunResult, Any]:
+    """A session on what nn.relu is in, and its report."""
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={target}", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu",
+        "-p", "no:cacheprovider", "--byoc-report=out", "-k", selected, timeout=300,
+    )
+    return result, json.loads(pytester.path.joinpath("out", "report.json").read_text())
+
+
+def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:
+    """All checks are made on this graph; without the file the artifact gives an error, as it has to."""
+    result, report = run(pytester, ir, f"{TARGET}:target", "test_structure and host_between")
+    assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
+    assert "missing-library" not in result.stdout.str()  # it would be among what was not checked
+
+
+def test_a_runtime_that_is_not_declared_is_missing(pytester: pytest.Pytester, ir: str) -> None:
+    """The failure says where; declared, in the script that reproduces it, the runtime is there."""
+    result, report = run(pytester, ir, f"{TARGET}:WithoutRuntime", "test_operator and nan and float32")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report["failures"]
+    assert failure["check"] == "roundtrip"
+    result.stdout.fnmatch_lines(["run raised * in a fresh process under the *there is no function*"])
+    (script,) = pytester.path.glob("out/byoc-failures/*/reproduce.py")
+    command = [PYTHON, str(script)]
+    assert subprocess.run(command, capture_output=True, timeout=300).returncode == 1
+    declared = f"OPTIONS = {{'runtime_libraries': {str(FUNCTIONS)!r}}}"
+    text, count = re.subn(r"^OPTIONS = .*$", declared, script.read_text(), flags=re.M)
+    assert count == 1
+    script.write_text(text)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "passed", done.stdout + done.stderr
+
+
+def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) -> None:
+    """By its path from the project's root, without a folder too."""
+    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text())
+    pytester.makepyprojecttoml(
+        f"""
+        [tool.pytest-byoc.targets.mine]
+        partition = "{TARGET}:WithoutRuntime"
+        runtime-libraries = "functions.py"
+        """
+    )
+    result, report = run(pytester, ir, "mine", "test_operator and nan and float32")
+    assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
+
+
+@pytest.mark.parametrize(
+    "name, words", [("absent.py", "there is no file .*absent.py"), ("broken.py", "no device")]
+)
+def test_a_runtime_that_does_not_load_is_named(tmp_path: Path, ir: str, name: str, words: str) -> None:
+    (tmp_path / "broken.py").write_text('raise RuntimeError("no device")\n')
+    worker = Worker(PYTHON, {"role": "loader", "ir": ir, "libraries": [str(tmp_path / name)]}, 5.0)
+    worker.start()
+    with pytest.raises(WorkerError, match=words):
+        worker.ready()
+    worker.stop()
