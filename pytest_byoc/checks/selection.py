@@ -17,7 +17,10 @@ SPEED = "speed"
 #: constants that fill the artifact).
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
 #: At smoke the only ones of the dear checks on a structure.
-ONLY_AT_SMOKE = {"large": ("threads", "overrun")}
+ONLY_AT_SMOKE = {
+    "large": ("threads", "overrun"),
+    "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
+}
 #: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,
 #: threads seldom meet; what is left over by vectors shows in long rows, and in a tensor of one element.
 ON_CASES = {"-large]": ("threads", "opt-levels"), "x1]": ("overrun",)}
