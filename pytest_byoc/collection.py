@@ -11,6 +11,7 @@ import pytest
 
 import conformance
 
+from .checks.selection import made
 from .corpus import Entry
 from .gate.selection import PARAMETERS, Selection, case_of
 from .generation.structures import STRUCTURES
@@ -20,13 +21,17 @@ from .session import TargetSession
 from .settings import Settings
 
 SUITE = Path(conformance.__file__).parent
-#: The systematic cases but the first few of each operator.
+#: Of the systematic cases those on which all checks are made; the other ones of level smoke; the rest.
+_SIMPLEST = "test_operators.py, the simplest of each"
+_FEW = "test_operators.py, few of each"
 _REST = "test_operators.py, the rest"
 #: The phases of the suite in their order: what is the same every time decides before what is random, and
 #: what shows most with few graphs before the many.
 _PHASES = (
     "test_corpus.py",
     "test_operators.py",
+    _SIMPLEST,
+    _FEW,
     "test_patterns.py",
     "test_regions.py",
     "test_structures.py",
@@ -46,6 +51,8 @@ class Collection:
         self.entries = entries
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
+        level = settings.level.name
+        self._dear = made(True, level, alone=True) != made(False, level)
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
@@ -137,14 +144,20 @@ class Collection:
         return position if isinstance(position, int) else 0
 
     def _turn(self, item: pytest.Item) -> int:
-        """A test's place among the phases. Of the systematic cases the first few of each operator come first;
-        of ONNX's node tests those that have failed are among what failed before."""
+        """A test's place among the phases. Of the systematic cases the first of each operator come first,
+        the simplest behind them where all checks are made on it (they take longer than the others together),
+        then those that hold each class of each attribute once, and the rest when all else has had its turn.
+        Of ONNX's node tests those that have failed are among what failed before."""
         if not is_ours(item):
             return -1
         case, onnx = (_params(item).get(name) for name in ("byoc_case", "byoc_onnx"))
         if onnx is not None and onnx in self.sessions[self.position_of(item)].onnx_failed():
             return 0
-        return _PHASES.index(_REST if isinstance(case, Case) and not case.early else item.path.name)
+        phase = item.path.name
+        if isinstance(case, Case):
+            kinds = ((case.simplest and self._dear, _SIMPLEST), (case.early, phase), (case.smoke, _FEW))
+            phase = next((turn for holds, turn in kinds if holds), _REST)
+        return _PHASES.index(phase)
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]

@@ -111,7 +111,7 @@ class Suite:
         chosen = self._chosen(case)
         if not self._session.is_plain(case.graph, case.id, chosen):
             return self._session.check(case.graph, case.id, chosen=chosen)
-        kind = "early" if case.early else case.operator
+        kind = "early" if case.early else f"few of {case.operator}" if case.smoke else case.operator
         return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
@@ -164,9 +164,10 @@ class Suite:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
-        """Early ones of all operators together, the others by operator."""
+        """Early ones of all operators together, the others by operator: first the few, then the rest."""
         found = self._cases() if like.early else self._cases(like.operator)
-        some = [c for c in found if c.early == like.early and self._runs(c.id)]
+        turn = (like.early, like.smoke)
+        some = [c for c in found if (c.early, c.smoke) == turn and self._runs(c.id)]
         # All of them are asked about at once, and then each by itself.
         self._session.examiner.claims.survey(c.graph for c in some)
         plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))

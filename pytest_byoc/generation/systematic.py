@@ -54,13 +54,14 @@ class Made(NamedTuple):
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class
     of one parameter, of the highest rank or of _EDGES, and the early ones. early: the simplest in each
-    dtype, and those of _EARLY: few, and they show most."""
+    dtype, and those of _EARLY: few, and they show most. simplest: the first of the operator."""
 
     id: str
     operator: str
     graph: Graph
     smoke: bool = False
     early: bool = False
+    simplest: bool = False
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
@@ -102,7 +103,7 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
         smoke = early or graph in few or label in alone or label.endswith(_EDGES)
-        yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early)
+        yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0)
 
 
 def _covering(made: Sequence[Made]) -> set[Graph]:
