@@ -11,31 +11,28 @@ import pytest
 
 import conformance
 
-from .checks.selection import made
 from .corpus import Entry
 from .gate.selection import PARAMETERS, Selection, case_of
 from .generation.structures import STRUCTURES
-from .generation.systematic import Case, cases
+from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .operators import OPERATORS
 from .session import TargetSession
 from .settings import Settings
 
 SUITE = Path(conformance.__file__).parent
-#: Of the systematic cases those on which all checks are made; the other ones of level smoke; the rest.
-_SIMPLEST = "test_operators.py, the simplest of each"
-_FEW = "test_operators.py, few of each"
-_REST = "test_operators.py, the rest"
+#: Cases on which all checks are made: a turn of their own.
+_SIMPLEST = "simplest"
 #: The phases of the suite in their order: what is the same every time decides before what is random, and
 #: what shows most with few graphs before the many.
 _PHASES = (
     "test_corpus.py",
-    "test_operators.py",
+    EARLY,
     _SIMPLEST,
-    _FEW,
+    FEW,
     "test_patterns.py",
     "test_regions.py",
     "test_structures.py",
-    _REST,
+    REST,
     "test_onnx.py",
     "test_random.py",
 )
@@ -51,8 +48,6 @@ class Collection:
         self.entries = entries
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
-        level = settings.level.name
-        self._dear = made(True, level, alone=True) != made(False, level)
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
@@ -151,13 +146,14 @@ class Collection:
         if not is_ours(item):
             return -1
         case, onnx = (_params(item).get(name) for name in ("byoc_case", "byoc_onnx"))
-        if onnx is not None and onnx in self.sessions[self.position_of(item)].onnx_failed():
+        session = self.sessions[self.position_of(item)]
+        if onnx is not None and onnx in session.onnx_failed():
             return 0
-        phase = item.path.name
-        if isinstance(case, Case):
-            kinds = ((case.simplest and self._dear, _SIMPLEST), (case.early, phase), (case.smoke, _FEW))
-            phase = next((turn for holds, turn in kinds if holds), _REST)
-        return _PHASES.index(phase)
+        if not isinstance(case, Case):
+            # Of an empty list of cases pytest makes a test that is skipped.
+            return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
+        dear = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
+        return _PHASES.index(_SIMPLEST if dear else case.turn)
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .target import EXAMPLES
-from .worker.libraries import is_python
+from .worker.libraries import is_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -189,7 +189,7 @@ def _list(value: Any) -> list[str]:
 def _library(path: str, root: Path) -> str:
     """Library paths are relative to the project's root; the bare name of a shared one is left to the dynamic
     loader."""
-    return str(root / path) if os.sep in path or is_python(path) else path
+    return str(root / path) if is_path(path) else path
 
 
 def _absolute(reference: str, folder: Path) -> str:

@@ -111,7 +111,7 @@ class Suite:
         chosen = self._chosen(case)
         if not self._session.is_plain(case.graph, case.id, chosen):
             return self._session.check(case.graph, case.id, chosen=chosen)
-        kind = "early" if case.early else f"few of {case.operator}" if case.smoke else case.operator
+        kind = case.turn if case.early else f"{case.turn} of {case.operator}"
         return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
@@ -166,8 +166,7 @@ class Suite:
     def _alike_cases(self, like: Case) -> dict[str, Group]:
         """Early ones of all operators together, the others by operator: first the few, then the rest."""
         found = self._cases() if like.early else self._cases(like.operator)
-        turn = (like.early, like.smoke)
-        some = [c for c in found if (c.early, c.smoke) == turn and self._runs(c.id)]
+        some = [c for c in found if c.turn == like.turn and self._runs(c.id)]
         # All of them are asked about at once, and then each by itself.
         self._session.examiner.claims.survey(c.graph for c in some)
         plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))

@@ -106,7 +106,7 @@ def _as_tuple(value: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _package_name(path: str) -> Tuple[str, str]:
+def package_name(path: str) -> Tuple[str, str]:
     """Import name of a file, and the folder it is imported from: above all its packages."""
     folder, base = os.path.split(os.path.abspath(path))
     parts = [] if base == "__init__.py" else [os.path.splitext(base)[0]]
@@ -129,7 +129,7 @@ def _load_file(path: str) -> str:
 
 def import_file(path: str) -> str:
     """Imports a file, in its package if it is in one; the module's name."""
-    name, folder = _package_name(path)
+    name, folder = package_name(path)
     sys.path.insert(0, folder)
     if "." not in name and (name in sys.modules or not name.isidentifier()):
         # A file called like a module that is there already, or like none at all.

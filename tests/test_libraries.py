@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON
+from .test_corpus import report as report_of
 
 TARGET = FIXTURES / "targets" / "python_runtime.py"
 FUNCTIONS = FIXTURES / "targets" / "python_runtime_functions.py"
@@ -24,7 +24,7 @@ def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple
         f"--byoc-target={target}", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu",
         "-p", "no:cacheprovider", "--byoc-report=out", "-k", selected, timeout=300,
     )
-    return result, json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    return result, report_of(pytester)
 
 
 def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:

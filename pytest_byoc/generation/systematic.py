@@ -36,6 +36,8 @@ _EARLY = (
     "-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", "-squared", "-constant_first",
     "-weight_input",
 )
+#: The turns in which cases are examined.
+EARLY, FEW, REST = "early", "few", "rest"
 _LARGE_VALUES = "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
 _EDGES = (_LARGE_VALUES, "-nan", "-same_operand_special", "-subnormals", "-empty")
@@ -62,6 +64,11 @@ class Case:
     smoke: bool = False
     early: bool = False
     simplest: bool = False
+
+    @property
+    def turn(self) -> str:
+        """EARLY, FEW (what else smoke has) or REST: when its turn comes, and with which others."""
+        return EARLY if self.early else FEW if self.smoke else REST
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:

@@ -25,6 +25,7 @@ from .. import corpus
 from ..evidence import Evidence, compare
 from ..graph import Graph, TensorType
 from ..outcome import Verdict
+from ..target import package_name
 from . import to_onnx
 from .source import SourceError, literal, source
 from .words import IR_TITLES
@@ -256,7 +257,8 @@ def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
     where, _, attribute = str(reference).rpartition(":")
     lines = []
     if where.endswith(".py") or os.sep in where:
-        where, folder = _import_name(where)
+        file = os.path.join(where, "__init__.py") if os.path.isdir(where) else where
+        where, folder = package_name(file)
         lines.append("sys.path.insert(0, %r)" % folder)
     if where.split(".")[0] == _PACKAGE.name:
         lines += ["# This target is installed with pytest-byoc; nothing else of it is used."]
@@ -272,14 +274,3 @@ def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
         ]
     lines.append("return importlib.import_module(%r).%s" % (where, attribute))
     return _indented(lines)
-
-
-def _import_name(path: str) -> tuple[str, str]:
-    """Import name of a file or package, and the folder above all its packages."""
-    folder, base = os.path.split(os.path.abspath(path))
-    name = os.path.splitext(base)[0] if os.path.isfile(path) else base
-    parts = [] if base == "__init__.py" else [name]
-    while os.path.exists(os.path.join(folder, "__init__.py")):
-        folder, package = os.path.split(folder)
-        parts.insert(0, package)
-    return ".".join(parts), folder

@@ -14,9 +14,9 @@ def is_python(path: str) -> bool:
     return path.endswith(".py")
 
 
-def absolute(path: str) -> str:
-    """A bare name of a shared library is the dynamic loader's to find."""
-    return os.path.abspath(path) if os.sep in path or is_python(path) else path
+def is_path(given: str) -> bool:
+    """Whether it says where a file is: a bare name of a shared library is the dynamic loader's to find."""
+    return os.sep in given or is_python(given)
 
 
 def load_shared(paths: Iterable[str]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import os
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ..checks import CHECKS
 from ..graph import Graph
 from . import matching, onnx_nodes, patterns
-from .libraries import absolute, import_python, load_shared
+from .libraries import import_python, is_path, load_shared
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
@@ -161,7 +162,8 @@ class TargetRole(Role):
             "opt_level": self.target.opt_level,
             "precision": self.target.precision,
             "runtime_libraries": [
-                absolute(p) for p in (*self.target.libraries, *self.target.runtime_libraries)
+                os.path.abspath(p) if is_path(p) else p
+                for p in (*self.target.libraries, *self.target.runtime_libraries)
             ],
         }
 
