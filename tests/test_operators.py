@@ -309,3 +309,13 @@ def test_conv_out() -> None:
     assert conv_out(7, 3, 2, 0, 1) == 3 and conv_out(7, 3, 1, 2, 2) == 5
     with pytest.raises(TypeRuleError):
         conv_out(3, 3, 1, 0, 2)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int8", 127), ("uint8", 255), ("int16", 32767)])
+def test_mean_of_integers_has_no_more_than_can_be_counted(dtype: str, most: int) -> None:
+    """Relay makes the count a constant of the dtype, and refuses what does not fit."""
+    mean = OPERATORS["mean"]
+    assert mean.takes(TensorType((most,), dtype))
+    assert not mean.takes(TensorType((most + 1,), dtype))
+    assert OPERATORS["sum"].takes(TensorType((most + 1,), dtype))
+    assert mean.takes(TensorType((most + 1,), "float16"))

@@ -22,14 +22,11 @@ from .record import (
     broadcast,
     call,
     normalize_axis,
+    some,
 )
 
 SHAPES = ((3, 4, 5), (7,), (1,), (6, 5), (67, 2), (2, 3, 4, 5), (2, 1, 6, 1, 2))
 INDEX_DTYPE = Parameter("index_dtype", {"int64": ("int64",), "int32": ("int32",)}, attribute=False)
-
-
-def some(x: TensorType) -> bool:
-    return x.rank > 0 and x.size > 0
 
 
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:

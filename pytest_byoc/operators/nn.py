@@ -22,6 +22,7 @@ from .record import (
     call,
     normalize_axis,
     same_type,
+    some,
 )
 
 SHAPES = ((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2))
@@ -139,7 +140,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_bias_infer,
         shapes=SHAPES,
         accuracy="IEEE 754: correctly rounded, 1/2 ulp",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=some,
         operands=_bias_operands,
         parameters=(Parameter("axis", _bias_axis),),
         dtypes=NUMBERS,
@@ -151,7 +152,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=same_type,
         shapes=SHAPES,
         accuracy="factors of exp and of the sum: see reference_kernels/nn.py",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=some,
         parameters=(Parameter("axis", _softmax_axis),),
         relay=call("nn.softmax"),
         relax=call("nn.softmax"),
@@ -162,7 +163,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=same_type,
         shapes=((3, 5),) + SHAPES,
         accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=some,
         parameters=(Parameter("axis", _softmax_axis),),
         relay=call("nn.log_softmax"),
         relax=call("nn.log_softmax"),
@@ -183,7 +184,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_pad_infer,
         shapes=SHAPES,
         accuracy="exact",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=some,
         # Relax alone has "circular".
         parameters=(
             Parameter("pad_mode", {"constant": ("constant",), "edge": ("edge",), "reflect": ("reflect",)}),

@@ -20,6 +20,7 @@ from .record import (
     call,
     normalize_axis,
     same_type,
+    some,
 )
 
 _ACCURACY = "running error analysis of mean and variance by either usual formula: see reference_kernels/"
@@ -255,10 +256,6 @@ def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
     return (types[0], types[0])
 
 
-def _some(x: TensorType) -> bool:
-    return x.rank > 0 and x.size > 0
-
-
 #: At most some 60 elements are summed: bounds grow with their number.
 _SHAPES = ((2, 3, 5), (7,), (3, 29), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 3))
 _CHANNELS = ((2, 6, 4, 5), (3, 4, 7), (1, 8, 3, 3), (2, 1, 5, 4), (1, 4, 2, 3, 2))
@@ -282,7 +279,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_layer_infer,
         shapes=_SHAPES,
         accuracy=_ACCURACY,
-        accepts=_some,
+        accepts=some,
         operands=_layer_operands,
         parameters=(Parameter("axes", _layer_axes), _EPSILON, _CENTER, _SCALE),
         relay=Lowering("nn.layer_norm", _layer_relay),
@@ -332,7 +329,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_l2_infer,
         shapes=_SHAPES,
         accuracy="sum of n squares: gamma(n + 5), and 6 roundings",
-        accepts=_some,
+        accepts=some,
         # The largest exceeds the sums of squares of small tensors.
         parameters=(
             Parameter("eps", {"usual": (9.999999747378752e-06,), "large": (3.1234567165374756,)}),
@@ -362,7 +359,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_dropout_infer,
         shapes=_SHAPES,
         accuracy="exact",
-        accepts=_some,
+        accepts=some,
         parameters=(Parameter("rate", {"default": (0.5,), "other": (0.1234,), "none": (0.0,)}),),
         relax=call("nn.dropout"),
         tuple_result=True,

@@ -21,14 +21,11 @@ from .record import (
     TypeRuleError,
     call,
     normalize_axis,
+    some,
 )
 
 SHAPES = ((2, 3, 4), (7,), (1,), (6, 5), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2), (2, 67))
 _EXACT = "exact"
-
-
-def _some(x: TensorType) -> bool:
-    return x.rank > 0 and x.size > 0
 
 
 def _axes(rank: int) -> Classes:
@@ -221,7 +218,7 @@ def _moving(
 ) -> Operator:
     fields: Dict[str, Any] = {
         "accuracy": _EXACT,
-        "accepts": _some,
+        "accepts": some,
         "dtypes": ANY,
         "relay": call(name),
         "shapes": SHAPES,

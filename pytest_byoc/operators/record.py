@@ -125,6 +125,11 @@ def default_range(dtype: str, role: str = DATA) -> Tuple[float, float]:
     return (0.0 if dtype.startswith("uint") else -high), high
 
 
+def some(x: TensorType) -> bool:
+    """Accepts tensors of at least one axis and one element."""
+    return x.rank > 0 and x.size > 0
+
+
 def only_lead(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     """Operands of a unary operator."""
     return (Operand(LEAD, x),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
@@ -14,6 +14,7 @@ from .record import (
     Parameter,
     TypeRuleError,
     normalize_axis,
+    some,
 )
 
 
@@ -83,13 +84,27 @@ def _relax(name: str) -> Lowering:
     return Lowering(name, lower)
 
 
-def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...], steep: bool = False) -> Operator:
+#: What an integer dtype holds: Relay's mean divides by the count as a constant of the dtype.
+_MOST = {"int8": 2**7 - 1, "uint8": 2**8 - 1, "int16": 2**15 - 1}
+
+
+def _countable(x: TensorType) -> bool:
+    return some(x) and x.size <= _MOST.get(x.dtype, x.size)
+
+
+def _reduction(
+    name: str,
+    accuracy: str,
+    dtypes: Tuple[str, ...],
+    steep: bool = False,
+    accepts: Callable[[TensorType], bool] = some,
+) -> Operator:
     return Operator(
         name=name,
         infer=infer,
         shapes=((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2)),
         accuracy=accuracy,
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=accepts,
         parameters=(
             Parameter("axis", axis_classes),
             Parameter("keepdims", {"no": (False,), "yes": (True,)}),
@@ -104,7 +119,12 @@ def _reduction(name: str, accuracy: str, dtypes: Tuple[str, ...], steep: bool = 
 
 OPERATORS: Tuple[Operator, ...] = (
     _reduction("sum", "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2", NUMBERS),
-    _reduction("mean", "gamma(n), and 3 roundings of the division; integers: towards zero", NUMBERS),
+    _reduction(
+        "mean",
+        "gamma(n), and 3 roundings of the division; integers: towards zero",
+        NUMBERS,
+        accepts=_countable,
+    ),
     _reduction("max", "exact", NUMBERS),
     _reduction("min", "exact", NUMBERS),
     _reduction("prod", "product of n: gamma(n), Higham, ASNA 2nd ed., lemma 3.1", NUMBERS, steep=True),

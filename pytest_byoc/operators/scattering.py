@@ -14,7 +14,6 @@ from .indexing import (
     nd_index,
     nd_parts,
     permuted,
-    some,
 )
 from .record import (
     ANY,
@@ -34,6 +33,7 @@ from .record import (
     call,
     normalize_axis,
     same_type,
+    some,
 )
 from .shape import slice_begin, slice_end, slice_infer, slice_strides
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
-from .indexing import some
 from .record import (
     FLOATS,
     FRESH,
@@ -21,6 +20,7 @@ from .record import (
     TypeRuleError,
     call,
     normalize_axis,
+    some,
 )
 
 #: The default's last axis is short, so that integers seldom meet their like, which leaves an order open.

@@ -14,6 +14,7 @@ from .record import (
     Operator,
     Parameter,
     normalize_axis,
+    some,
 )
 from .reduction import axis_classes, exclusions, infer, reduced_axes
 
@@ -21,10 +22,6 @@ SHAPES = ((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2))
 _KEEPDIMS = Parameter("keepdims", {"no": (False,), "yes": (True,)})
 #: Axes that Relax takes where it reduces along one axis or all of them.
 _SINGLE = (None,) + tuple((i,) for i in range(-6, 6))
-
-
-def _some(x: TensorType) -> bool:
-    return x.rank > 0 and x.size > 0
 
 
 def _axis_list(attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -71,7 +68,7 @@ def _arg(name: str) -> Operator:
         infer=_arg_infer,
         shapes=SHAPES,
         accuracy="exact",
-        accepts=_some,
+        accepts=some,
         parameters=(
             Parameter("axis", axis_classes),
             _KEEPDIMS,
@@ -98,7 +95,7 @@ def _truth(name: str) -> Operator:
         infer=infer,
         shapes=SHAPES,
         accuracy="exact",
-        accepts=_some,
+        accepts=some,
         parameters=(
             Parameter("axis", axis_classes),
             _KEEPDIMS,
@@ -132,7 +129,7 @@ def _spread(name: str, accuracy: str, relay_op: str) -> Operator:
         infer=infer,
         shapes=SHAPES,
         accuracy=accuracy,
-        accepts=_some,
+        accepts=some,
         parameters=(
             Parameter("axis", axis_classes),
             _KEEPDIMS,
@@ -204,7 +201,7 @@ def _scan(name: str, accuracy: str, steep: bool = False) -> Operator:
         infer=_scan_infer,
         shapes=((2, 3, 5), (7,), (1,), (3, 17), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2)),
         accuracy=accuracy,
-        accepts=_some,
+        accepts=some,
         parameters=(
             Parameter("axis", _scan_axis),
             Parameter("dtype", _scan_dtype),
@@ -231,7 +228,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_logsumexp_infer,
         shapes=SHAPES,
         accuracy="exp and log 4 roundings each, sum of n: gamma(n), the shift 1 rounding",
-        accepts=_some,
+        accepts=some,
         parameters=(Parameter("axis", axis_classes), _KEEPDIMS),
         # Neither IR has it: its last call removes the axes.
         relay=Lowering("squeeze", _logsumexp_relay),

@@ -38,6 +38,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    some,
 )
 
 # --- transposed convolutions -----------------------------------------------------------------
@@ -253,7 +254,7 @@ OPERATORS: Tuple[Operator, ...] = (
         infer=_dilate_infer,
         shapes=((2, 3, 5), (7,), (1,), (4, 67), (1, 3, 5, 4), (2, 1, 3, 1, 2)),
         accuracy="exact, the value between the elements rounded to the dtype",
-        accepts=lambda x: x.rank > 0 and x.size > 0,
+        accepts=some,
         dtypes=NUMBERS,
         parameters=(Parameter("strides", _gaps), Parameter("dilation_value", _gap_value)),
         relay=Lowering("nn.dilate", _dilate),
