@@ -24,6 +24,7 @@ from .evidence import Evidence, JobReport
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph
+from .levels import RANDOM
 from .operators import OPERATORS
 from .outcome import (
     NOT_OFFLOADED,
@@ -46,6 +47,11 @@ _WATCHING = {
 }
 #: Verdicts that are given again without a look: the last ones, so that long sessions need no more memory.
 KEPT = 2000
+
+
+def _suspicious(verdict: Verdict) -> bool:
+    """Whether what was seen quickly is to be seen in full."""
+    return verdict.failed or verdict.outcome == ORACLE_SUSPECT
 
 
 class Examiner:
@@ -213,21 +219,28 @@ class Examiner:
         """The verdict on a graph, with all its evidence, whether or not it is known.
 
         quick: under one executor, the same one for a graph each time, and without the reference. What fails
-        is examined in full; what passes then has failed all the same."""
+        is examined in full; what passes then has failed all the same, unless as one source only."""
         if not quick:
             return self._examine(graph, checks)
-        turn = zlib.crc32(graph.digest) % len(self.executors)
-        verdict = self._examine(graph, checks, self.executors[turn])
-        if not verdict.failed and verdict.outcome != ORACLE_SUSPECT:
+        executor = self.executors[zlib.crc32(graph.digest) % len(self.executors)]
+        # At smoke nothing else would compile its sources apart.
+        one_source = self.settings.level.quick == RANDOM
+        verdict = self._examine(graph, checks, executor, one_source)
+        if _suspicious(verdict) and any(verdict.evidence.target.facts("one_source")):
+            verdict = self._examine(graph, checks, executor)
+        if not _suspicious(verdict):
             return verdict
         in_full = self._examine(graph, checks)
         return verdict if in_full.outcome == PASS else in_full
 
-    def _examine(self, graph: Graph, checks: Sequence[str], executor: str | None = None) -> Verdict:
-        """executor: the only one, and no reference; None: all of them, and the reference."""
+    def _examine(
+        self, graph: Graph, checks: Sequence[str], executor: str | None = None, one_source: bool = False
+    ) -> Verdict:
+        """executor: the only one, and no reference; None: all of them, and the reference. one_source: what
+        the target makes of its regions may be compiled as one source."""
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
-        job = {"inputs": inputs, "constants": constants, "checks": list(checks)}
+        job = {"inputs": inputs, "constants": constants, "checks": list(checks), "one_source": one_source}
 
         def expected(evidence: Evidence) -> list[list[Bounded]]:
             taken = evidence.may_be_offloaded()

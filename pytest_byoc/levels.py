@@ -17,10 +17,10 @@ class Level:
     parameter. side_by_side: graphs are examined several in one module, where that can tell.
     max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs one
     step off, per pattern. batches: larger ones for which a random graph is examined again. onnx: ONNX's node
-    tests. quick: graphs that are built for one executor, each in turn (in Relax what TVM computes itself
-    without LLVM's optimisations), and for all of them and by LLVM only if they fail; that TVM is wrong is not
-    found out where the target is right. Which checks are made at which
-    level is decided in `checks/selection.py`."""
+    tests. quick: graphs that are built for one executor, each in turn (what TVM computes itself in Relax
+    without LLVM's optimisations, in Relay without SimplifyExpr and passes like it), and for all of them and
+    by LLVM only if they fail; that TVM is wrong is not found out where the target is right. Which checks are
+    made at which level is decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool

@@ -20,8 +20,9 @@ from .generation.union import union
 from .graph import Graph
 from .outcome import PASS, Verdict
 
-#: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing.
-GRAPHS, NODES, ELEMENTS = 8, 64, 1 << 18
+#: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing. (Relay
+#: infers the types of a whole module again for each of its regions.)
+GRAPHS, NODES, ELEMENTS = 8, 40, 1 << 18
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,43 @@ def test_each_source_once_in_order(
     assert len(list(tmp_path.glob("source_*.o"))) == 4
 
 
+_HEADER = """#include <stdint.h>
+#ifdef __cplusplus
+#endif
+"""
+
+
+@pytest.mark.parametrize("other", [
+    _HEADER + "#define N 2\nint b = N;", _HEADER + "#include <math.h>\nint b;",
+    _HEADER + "#pragma pack(1)\nint b;", "int b;", _HEADER + "%:define N 2\nint b = N;",
+    _HEADER + "static int same; int b;",
+])
+def test_sources_are_one_where_they_cannot_tell(tmp_path: Path, cc: FakeCC, other: str) -> None:
+    """Not with other directives or includes, nor if both define something."""
+    compiler = compiling.Compiler(str(tmp_path), as_one=True)
+    compile_ = compiler.options("a.so", {})["fcompile"]
+    same = _HEADER + "static int same; int a;"
+    compile_("a.so", ["lib0.o", *sources(tmp_path / "1", a=same, other=other)])
+    assert len(cc.linked[-1]) == 3 and not compiler.merged
+    for folder in ("2", "3"):
+        compile_("a.so", ["lib0.o", *sources(tmp_path / folder, a=same, b=_HEADER + "int b;"), "lib1.o"])
+        whole, *rest = cc.linked[-1]
+        assert rest == ["lib0.o", "lib1.o"] and compiler.merged
+        assert {b"a", b"b"} <= set(Path(whole).read_bytes().split(b"\0"))
+    # It was compiled once.
+    assert cc.linked[-1] == cc.linked[-2]
+    compile_("a.so", sources(tmp_path / "4", a=same))
+    assert len(cc.linked[-1]) == 1 and cc.linked[-1] != [whole]
+
+
+def test_sources_of_c_stay_apart(tmp_path: Path, cc: FakeCC) -> None:
+    """There two may define the same variable, and each has its own."""
+    compiler = compiling.Compiler(str(tmp_path), as_one=True)
+    compile_ = compiler.options("a.so", {})["fcompile"]
+    compile_("a.so", sources(tmp_path / "1", a="static int n;", b="static int n;"), cc="gcc")
+    assert len(cc.linked[-1]) == 2 and not compiler.merged
+
+
 def test_what_does_not_compile_is_left_to_tvm(tmp_path: Path, cc: FakeCC) -> None:
     compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
     for folder in (tmp_path / "1", tmp_path / "2"):

@@ -13,6 +13,7 @@ from pytest_byoc.checks import CHECKS
 from pytest_byoc.checks.selection import AT_SMOKE, ONLY_AT_SMOKE, made
 from pytest_byoc.claims import Claims
 from pytest_byoc.declarations import SettingsError
+from pytest_byoc.evidence import Evidence, JobReport
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
@@ -162,30 +163,39 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
 
 
 @pytest.mark.parametrize(
-    ("quickly", "in_full", "outcome", "examined"),
+    ("as_one", "quickly", "in_full", "outcome", "examined"),
     [
-        (PASS, PASS, PASS, ["graph"]),
-        (NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["graph"]),
-        (WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["graph", None]),
+        (None, PASS, PASS, PASS, ["graph"]),
+        (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["graph"]),
+        (None, WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["graph", None]),
         # TVM's own fault, found out only now.
-        (WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["graph", None]),
+        (None, WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["graph", None]),
         # What fails by chance has failed.
-        (CRASH, PASS, CRASH, ["graph", None]),
+        (None, CRASH, PASS, CRASH, ["graph", None]),
+        (PASS, CRASH, CRASH, PASS, ["graph"]),
+        (CRASH, CRASH, PASS, CRASH, ["graph", "graph apart", None]),
+        # No user compiles the sources of several regions as one.
+        (CRASH, PASS, PASS, PASS, ["graph", "graph apart"]),
     ],
 )
 def test_what_fails_quickly_is_examined_in_full(
-    tmp_path: Path, quickly: str, in_full: str, outcome: str, examined: list[str | None]
+    tmp_path: Path, as_one: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
 ) -> None:
-    """Under one executor first; then, with None, under all and by LLVM too."""
+    """Under one executor first, if need be once more with the sources apart; then, with None, under all and
+    by LLVM too. as_one: the first outcome, if sources were compiled as one."""
     graph = default_case("nn.relu", "float32").graph
     asked: list[str | None] = []
+    merged = JobReport([{"fact": "one_source", "executor": "graph", "value": True}] if as_one else [])
 
     class Canned(Examiner):
         def _examine(
-            self, graph: Graph, checks: Sequence[str], executor: str | None = None
+            self, graph: Graph, checks: Sequence[str], executor: str | None = None, one_source: bool = False
         ) -> Verdict:
-            asked.append(executor)
-            return Verdict(graph, quickly if executor else in_full)
+            apart = executor is not None and not one_source
+            asked.append(f"{executor} apart" if apart else executor)
+            first = as_one if as_one and not apart else quickly
+            evidence = Evidence(graph, [], {}, [], merged, JobReport())
+            return Verdict(graph, first if executor else in_full, evidence=evidence)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.executors, examiner.claims = ["graph"], Claims(None)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ def test_a_union_computes_what_its_graphs_compute() -> None:
 
 def test_groups_are_neighbours_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "ELEMENTS", 8000)
+    monkeypatch.setattr(side_by_side, "NODES", 64)
     small = [c.graph for c in systematic.cases(["nn.relu"], None)][:19]
     large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=side_by_side.elements)
     many = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)

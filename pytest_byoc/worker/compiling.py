@@ -1,5 +1,5 @@
-"""The C compiler, called once for each source: a graph is exported under several executors and at several
-levels, and the vendor's source is the same every time."""
+"""The C compiler, called once for each source, or once for all of them: a graph is exported under several
+executors and at several levels, and the vendor's source is the same every time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 SOURCES = (".c", ".cc", ".cpp")
 #: Files that a source names by absolute paths, and data.
 _TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
+#: Directives by which one source could change what the next one says.
+_LEAKS = re.compile(rb"^\s*(#|%:|\?\?=)(?!\s*(include\b|ifdef\s+__cplusplus\b|endif\b))", re.MULTILINE)
+_INCLUDES = re.compile(rb"^\s*#\s*include\b(.*)$", re.MULTILINE)
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -26,10 +29,17 @@ def _tvm_cc() -> Any:
 
 class Compiler:
     """What `export_library` takes as `fcompile`: its own `create_shared`, with the objects made of sources
-    kept in a folder. A source that does not compile is left to TVM, whose message users know."""
+    kept in a folder. A source that does not compile is left to TVM, whose message users know.
 
-    def __init__(self, folder: str) -> None:
+    as_one: sources of C++ are compiled as one if they have the same includes and no other directives, as
+    most of what a small one takes is the compiler's start; if that does not compile (C++ defines nothing
+    twice), each by itself."""
+
+    def __init__(self, folder: str, as_one: bool = False) -> None:
         self._folder = folder
+        self._as_one = as_one
+        #: Whether sources have been compiled as one.
+        self.merged = False
         #: By what a source is; "": it does not compile.
         self._objects: Dict[Tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
@@ -64,6 +74,13 @@ class Compiler:
     def _objects_of(self, paths: Sequence[str], cc: str, options: List[str]) -> List[str]:
         """For each file the object made of it where it is a source; any other as it is. As many are compiled
         at once as there are cores."""
+        sources = [path for path in paths if path.endswith(SOURCES)]
+        if self._as_one and len(sources) > 1:
+            whole = self._whole(sources, cc)
+            objects = self._objects_of([whole], cc, options) if whole else [whole]
+            if objects != [whole]:
+                self.merged = True
+                return objects + [path for path in paths if path not in sources]
         keys = [self._key(path, cc, options) if path.endswith(SOURCES) else () for path in paths]
         running: List[Tuple[Tuple[str, ...], str, subprocess.Popen[bytes]]] = []
         for path, key in zip(paths, keys):
@@ -80,6 +97,22 @@ class Compiler:
         for started in running:
             self._wait(*started)
         return [self._objects.get(key) or path for path, key in zip(paths, keys)]
+
+    def _whole(self, sources: Sequence[str], cc: str) -> str:
+        """Path of a source that holds all of them; "" where they can't be one."""
+        texts = []
+        for path in sources:
+            with open(path, "rb") as f:
+                texts.append(f.read())
+        endings = {os.path.splitext(path)[1] for path in sources}
+        alike = len(endings) == 1 and len({tuple(_INCLUDES.findall(text)) for text in texts}) == 1
+        cpp = endings != {".c"} or "++" in os.path.basename(cc)
+        if not alike or not cpp or any(_LEAKS.search(t) or _TAKES_IN.search(t) for t in texts):
+            return ""
+        made = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
+        with open(made, "wb") as f:
+            f.write(b"\n".join(texts) + b"\n")
+        return made
 
     def _wait(self, key: Tuple[str, ...], made: str, process: subprocess.Popen[bytes]) -> None:
         self._objects[key] = "" if process.wait() else made

@@ -145,6 +145,8 @@ class TargetRun(_Run):
         self.constants: Arrays = job["constants"]
         #: Whether what TVM computes itself may be slow: it is compiled in less time then.
         self._quick = bool(job.get("quick", False))
+        #: Whether the sources of its regions may be compiled as one.
+        self._one_source = bool(job.get("one_source", False))
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
@@ -366,8 +368,10 @@ class TargetRun(_Run):
         """Path of the file."""
         self.stage("export")
         path = self.in_folder(name)
-        self._compiler = self._compiler or Compiler(self._folder)
+        self._compiler = self._compiler or Compiler(self._folder, self._one_source)
         executable.export(path, self._compiler.options(path, self.target.export_options))
+        if self._compiler.merged:
+            self.record("one_source", True)
         return path
 
 

@@ -18,15 +18,16 @@ from .c_text import C_TYPES, literal
 from .kernels import emit
 from .subgraph import Buffer, Subgraph
 
-# No <math.h>: under g++, TVM's default compiler even for C, it pulls in <cmath>, which takes
-# several times longer to compile than everything else here together.
+# No <math.h>, no <stdlib.h>: under g++, TVM's default compiler even for C, they pull in C++'s own headers.
+# <cmath> takes several times longer to compile than everything else here together, <cstdlib> a quarter of it.
 PRELUDE = """\
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
+void* malloc(size_t);
+void free(void*);
 float expf(float);
 float tanhf(float);
 float sqrtf(float);

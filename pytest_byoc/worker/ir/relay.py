@@ -318,6 +318,9 @@ def partition_facts(module: Any) -> Dict[str, Any]:
 
 # --- building and running --------------------------------------------------------------------
 
+#: Passes that rewrite what TVM computes itself, and infer the types of the whole module dozens of times.
+_SLOW = ["SimplifyExpr", "SimplifyExprPostAlterOp", "FoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps"]
+
 
 def _quantized(module: Any) -> bool:
     """Whether the host's part of the module calls an operator of the dialect QNN."""
@@ -337,15 +340,16 @@ def _quantized(module: Any) -> bool:
 
 
 def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
-    """Compiles for the host's LLVM target and an executor of `executors()`. quick: nothing is quicker here;
-    what takes the time is TVM's own."""
+    """Compiles for the host's LLVM target and an executor of `executors()`. quick: TVM leaves the
+    expressions of what it computes itself as they are."""
     import tvm
     from tvm import relay
 
     # What quantised operators become reshapes zero points. Unless such constants are folded, TVM
     # cannot plan the memory of one that it fuses with nothing.
     required = ["FoldConstant"] if _quantized(module) else []
-    with tvm.transform.PassContext(opt_level=opt_level, required_pass=required):
+    disabled = _SLOW if quick else []
+    with tvm.transform.PassContext(opt_level, required, disabled_pass=disabled):
         if executor == "aot":
             return _build_aot(module)
         if executor == "graph":
