@@ -140,12 +140,16 @@ def test_near_misses_are_valid_and_different() -> None:
 
 
 def test_every_kind_of_near_miss() -> None:
-    """Attribute, dtype, constness (both ways), rank, consumer, order: each is off in some graph."""
+    """Attribute, dtype, constness (both ways), rank, broadcast, consumer, order: each is off somewhere."""
     nodes = [WILD, WILD, call("add", 0, 1), call("nn.softmax", 2)]
     graph = instance(parse("p", nodes), {}, "relay", 0).graph
     found = dict(near_misses(graph, "relay"))
     kinds = {kind(label) for label in found}
-    assert kinds == {"attribute", "dtype", "constness", "rank", "consumer", "order"}
+    assert kinds == {"attribute", "dtype", "constness", "rank", "broadcast", "consumer", "order"}
+    spread_out = [near for label, near in found.items() if kind(label) == "broadcast"]
+    shape = graph.nodes[0].types[0].shape
+    assert [near.inputs[1].type.shape for near in spread_out] == [(), (1,) * len(shape)]
+    assert all([n.types for n in near.nodes] == [n.types for n in graph.nodes] for near in spread_out)
     ranks = {near.inputs[0].type.rank for label, near in found.items() if kind(label) == "rank"}
     assert ranks == {graph.inputs[0].type.rank - 1, graph.inputs[0].type.rank + 1}
     moved = [near for label, near in found.items() if kind(label) == "constness"]

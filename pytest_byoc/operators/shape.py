@@ -20,14 +20,11 @@ from .record import (
     broadcast,
     call,
     normalize_axis,
+    some,
 )
 
 SHAPES = ((2, 3, 4), (7,), (1,), (6, 5), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 2))
 _EXACT = "exact"
-
-
-def _some(x: TensorType) -> bool:
-    return x.rank > 0 and x.size > 0
 
 
 def _axes_classes(rank: int, negative_from: int = 1) -> Classes:
@@ -203,6 +200,7 @@ def _sliced_axes(x: TensorType, chosen: Attrs) -> Classes:
         "all": (tuple(range(r)),),
         "one": tuple((i,) for i in range(r)) if r > 1 else (),
         "several": tuple((i, j) for i in range(r) for j in range(i + 1, r)) if r > 2 else (),
+        "disordered": (tuple(reversed(range(r))),) if r > 1 else (),
     }
 
 
@@ -295,7 +293,7 @@ def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorT
 def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: Any) -> Operator:
     fields = {
         "accuracy": _EXACT,
-        "accepts": _some,
+        "accepts": some,
         "dtypes": ANY,
         "relay": call(name),
         "shapes": SHAPES,

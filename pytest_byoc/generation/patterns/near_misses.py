@@ -5,7 +5,7 @@ Each must be handled rightly or not be claimed: the edge of a claim is where sup
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,8 @@ from ...operators.record import (
 
 #: What is off by the first word of a label; an attribute else.
 _KINDS = {
-    "input": "constness", "constant": "constness", "rank": "rank", "returned": "consumer", "swapped": "order"
+    "input": "constness", "constant": "constness", "rank": "rank", "broadcast": "broadcast",
+    "returned": "consumer", "swapped": "order",
 }
 #: Dtypes a graph is changed to, where all of its operators take them.
 _OTHER_DTYPES = ("float64", "float16", "int32", "int8")
@@ -33,7 +34,8 @@ T = TypeVar("T")
 
 
 def kind(label: str) -> str:
-    """What is off in the near miss of that label: attribute, dtype, constness, rank, consumer or order."""
+    """What is off in the near miss of that label: attribute, dtype, constness, rank, broadcast, consumer or
+    order."""
     word = label.partition("_")[0]
     return {**dict.fromkeys(_OTHER_DTYPES, "dtype"), **_KINDS}.get(word, "attribute")
 
@@ -54,8 +56,8 @@ def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
 
 
 def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
-    """(what is off, the graph): an attribute, the dtype, constness, the rank, a consumer, the operands'
-    order."""
+    """(what is off, the graph): an attribute, the dtype, constness, the rank, how an operand is broadcast, a
+    consumer, the operands' order."""
     seen = {graph}
     for label, changed in _all(graph, ir):
         if changed is not None and changed not in seen:
@@ -71,6 +73,8 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         yield dtype, _with_dtype(graph, dtype, ir)
     for shape in _other_ranks(graph):
         yield f"rank_{len(shape)}", _with_rank(graph, shape)
+    for source, shape in _broadcast(graph):
+        yield f"broadcast_{source.name}_{_word(shape)}", _with_shape(graph, source, shape)
     for source in graph.constants:
         if not _must_be_constant(graph, source.name):
             yield f"input_{source.name}", _moved(graph, source, constant=False)
@@ -185,6 +189,14 @@ def _retyped(graph: Graph, changed: Mapping[int, Node]) -> Graph | None:
     return replace(graph, nodes=tuple(nodes))
 
 
+def _resourced(
+    graph: Graph, change: Callable[[Source], Source], nodes: Mapping[int, Node] | None = None
+) -> Graph | None:
+    """As `_retyped`, of the graph with each input and constant changed."""
+    inputs, constants = tuple(map(change, graph.inputs)), tuple(map(change, graph.constants))
+    return _retyped(replace(graph, inputs=inputs, constants=constants), nodes or {})
+
+
 def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
     """The graph with its sources of the first input's dtype in another one."""
     if not graph.inputs:
@@ -209,12 +221,7 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         for i, n in enumerate(graph.nodes)
         if n.attrs.get("out_dtype") == old
     }
-    changed = _retyped(
-        Graph(
-            tuple(map(change, graph.inputs)), tuple(map(change, graph.constants)), graph.nodes, graph.outputs
-        ),
-        nodes,
-    )
+    changed = _resourced(graph, change, nodes)
     if changed is None:
         return None
     for node in changed.nodes:
@@ -240,13 +247,7 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
         return replace(s, type=TensorType(shape, s.type.dtype), data=None) if s.type.shape == old else s
 
     try:
-        changed = _retyped(
-            Graph(
-                tuple(map(change, graph.inputs)), tuple(map(change, graph.constants)), graph.nodes,
-                graph.outputs,
-            ),
-            {},
-        )
+        changed = _resourced(graph, change)
     except GraphFormatError:
         return None
     if changed is None:
@@ -257,6 +258,29 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
         if not op.accepts(changed.type_of(node.inputs[_lead(op, changed, node)])):
             return None
     return changed
+
+
+def _broadcast(graph: Graph) -> Iterator[tuple[Source, tuple[int, ...]]]:
+    """Second operands of operators that have two, with other shapes that may give the same result: a scalar,
+    ones, and the result's own."""
+    sources = {s.name: s for s in graph.sources()}
+    for node in graph.nodes:
+        source = sources.get(node.inputs[-1]) if len(node.inputs) == 2 else None
+        if source is not None:
+            shape = node.types[0].shape
+            yield from ((source, other) for other in ((), (1,) * len(shape), shape))
+
+
+def _with_shape(graph: Graph, source: Source, shape: tuple[int, ...]) -> Graph | None:
+    """The graph with a source of that shape; None where that does not give the same values."""
+    other = replace(source, type=TensorType(shape, source.type.dtype), data=None)
+
+    def change(s: Source) -> Source:
+        return other if s is source else s
+
+    changed = _resourced(graph, change)
+    same = changed is not None and [n.types for n in changed.nodes] == [n.types for n in graph.nodes]
+    return changed if same else None
 
 
 def _must_be_constant(graph: Graph, name: str) -> bool:

@@ -7,7 +7,7 @@ number of the class of bugs.
 
 from __future__ import annotations
 
-from . import composites, dataflow
+from . import composites, constants, dataflow
 from .vocabulary import STRUCTURES, Unavailable, Vocabulary
 
-__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "dataflow"]
+__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...graph import Graph
@@ -21,13 +21,13 @@ class Vocabulary:
     def unary(self) -> tuple[str, str]:
         """Two that the target takes, or one twice; binary ones with an operand of their own, if it takes no
         others."""
-        found = [o for o in UNARY if o in self.claimed] or self._of(BINARY, UNARY + BINARY)
+        found = [o for o in UNARY if o in self.claimed] or self.of(BINARY, UNARY + BINARY)
         return found[0], found[-1]
 
     @property
     def binary(self) -> str:
         """One that it takes, and that does not commute if there is one."""
-        return self._of(BINARY)[0]
+        return self.of(BINARY)[0]
 
     @property
     def host(self) -> str:
@@ -37,7 +37,9 @@ class Vocabulary:
             raise Unavailable("the target takes all of " + ", ".join(HOST))
         return found[0]
 
-    def _of(self, operators: Sequence[str], tried: Sequence[str] = ()) -> list[str]:
+    def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
+        """Those of the operators that it takes. Raises Unavailable where there is none; it names `tried`, or
+        the operators."""
         found = [o for o in operators if o in self.claimed]
         if not found:
             raise Unavailable("the target takes none of " + ", ".join(tried or operators))

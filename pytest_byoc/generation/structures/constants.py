@@ -1,0 +1,153 @@
+"""Constants: of one shape, of one value, shared, alone, on either side."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, need, structure
+
+_T = TensorType((2, 3, 5), "float32")
+_MATRIX = TensorType((3, 8), "float32")
+_ROW = TensorType((5,), "float32")
+
+
+@structure
+def constant_first(b: Builder, v: Vocabulary) -> Graph:
+    """(constant, variable) of an operator that does not commute (classes 5, 33)."""
+    x = b.simple(v.unary[0], b.input(_T, 0.5, 2.0))
+    return b.graph(b.node(v.binary, (b.constant(_T), x), {})[0])
+
+
+@structure
+def constants_of_one_shape(b: Builder, v: Vocabulary) -> Graph:
+    """Two constants of one shape and different values in one region (class 26)."""
+    x = b.input(_T)
+    y = b.node(v.binary, (x, b.constant(_T, 0.5, 2.0)), {})[0]
+    return b.graph(b.node(v.binary, (y, b.constant(_T, 0.5, 2.0)), {})[0])
+
+
+@structure
+def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that hold one value throughout, which may be kept as one element or not at all (class 26)."""
+    ones, twos = (b.constant(_T, data=[value] * _T.size) for value in (1.0, 2.0))
+    y = b.node(v.binary, (b.input(_T), ones), {})[0]
+    return b.graph(b.node(v.binary, (y, twos), {})[0])
+
+
+#: Operators that a constant of this value leaves without effect on what an element is.
+_NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0}
+
+
+@structure
+def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that change no number and all the same the shape (classes 16, 23)."""
+    x, names = b.input(_ROW), v.of(_NEUTRAL)
+    constants = [b.constant(_T, data=[_NEUTRAL[name]] * _T.size) for name in names]
+    return b.graph(*(b.node(name, (x, c), {})[0] for name, c in zip(names, constants)))
+
+
+@structure
+def equal_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants of the same bytes and other shapes, which are not the same (class 26)."""
+    types = [TensorType(shape, "float32") for shape in ((4, 4), (4,), (4, 1))]
+    row, column = (b.constant(t, data=[0.5, 1.25, -0.75, 2.0]) for t in types[1:])
+    y = b.node(v.binary, (b.input(types[0]), row), {})[0]
+    return b.graph(b.node(v.binary, (y, column), {})[0])
+
+
+@structure
+def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants of the same numbers in another order: of one sum, and not the same (class 26)."""
+    data = [0.25 * i - 1.0 if i % 3 else 0.5 for i in range(_T.size)]
+    there, back = (b.constant(_T, data=numbers) for numbers in (data, data[::-1]))
+    y = b.node(v.binary, (b.input(_T), there), {})[0]
+    return b.graph(b.node(v.binary, (y, back), {})[0])
+
+
+@structure
+def many_constants(b: Builder, v: Vocabulary) -> Graph:
+    """More constants in one region than have names of one digit (class 26)."""
+    y = b.input(_ROW)
+    for _ in range(12):
+        # Not one behind the other: TVM 0.16 gives up simplifying so many additions.
+        y = b.node(v.binary, (b.simple(v.unary[0], y), b.constant(_ROW, 0.5, 1.5)), {})[0]
+    return b.graph(y)
+
+
+@structure
+def special_constant(b: Builder, v: Vocabulary) -> Graph:
+    """A constant of values that a text or a table may have no form for (classes 51, 53)."""
+    largest, least = 3.4028234663852886e38, 1.401298464324817e-45
+    values = ["inf", "-inf", "nan", -0.0, 0.0, largest, -largest, least, -least]
+    data = [*values, *(0.1 * i - 1.0 for i in range(_T.size - len(values)))]
+    return b.graph(b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})[0])
+
+
+@structure
+def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
+    """Rank-0 constants on either side (class 23)."""
+    scalar = TensorType((), "float32")
+    y = b.node(v.binary, (b.input(_T), b.constant(scalar, 0.5, 1.5)), {})[0]
+    return b.graph(b.node(v.binary, (b.constant(scalar, 1.0, 2.0), y), {})[0])
+
+
+@structure
+def constant_only(b: Builder, v: Vocabulary) -> Graph:
+    """A region fed by constants alone, beside one that is not (classes 5, 30)."""
+    y = b.simple(v.unary[0], b.constant(_T))
+    return b.graph(b.node(v.binary, (b.simple(v.unary[1], b.input(_T)), y), {})[0])
+
+
+@structure
+def constant_result(b: Builder, v: Vocabulary) -> Graph:
+    """A region that has no input at all, beside one that has (class 30)."""
+    constant = b.node(v.binary, (b.constant(_T), b.constant(_T, 0.5, 1.5)), {})[0]
+    return b.graph(constant, b.simple(v.unary[0], b.input(_T)))
+
+
+@structure
+def shared_constant(b: Builder, v: Vocabulary) -> Graph:
+    """One constant used by two regions (class 26)."""
+    c = b.constant(_T, 0.5, 2.0)
+    y = b.node(v.binary, (b.input(_T), c), {})[0]
+    return b.graph(b.node(v.binary, (b.simple(v.host, y), c), {})[0])
+
+
+@structure
+def equal_regions(b: Builder, v: Vocabulary) -> Graph:
+    """Two regions that differ in the values of their constant only (classes 7, 26)."""
+    y = b.node(v.binary, (b.input(_T), b.constant(_T, 0.5, 2.0)), {})[0]
+    return b.graph(b.node(v.binary, (b.simple(v.host, y), b.constant(_T, 0.5, 2.0)), {})[0])
+
+
+@structure
+def identical_regions(b: Builder, v: Vocabulary) -> Graph:
+    """Two regions that are the same to the letter (class 7)."""
+    y = b.simple(v.unary[0], b.input(_T))
+    return b.graph(b.simple(v.unary[0], b.simple(v.host, y)))
+
+
+@structure
+def equal_dense(b: Builder, v: Vocabulary) -> Graph:
+    """Two layers of one shape with different weights (class 26)."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=8)
+    return b.graph(b.simple("nn.dense", b.simple(v.host, y), units=8))
+
+
+@structure
+def shared_weight(b: Builder, v: Vocabulary) -> Graph:
+    """One weight used by two layers (class 26)."""
+    need(v, "nn.dense")
+    w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
+    y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
+    return b.graph(b.simple("nn.dense", b.simple(v.host, y), w, units=8))
+
+
+@structure
+def shared_weight_inside(b: Builder, v: Vocabulary) -> Graph:
+    """One weight used by two layers of one region (class 26)."""
+    need(v, "nn.dense")
+    w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
+    y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
+    return b.graph(b.simple("nn.dense", b.simple(v.unary[0], y), w, units=8))
