@@ -20,6 +20,8 @@ from .outcome import (
     Verdict,
 )
 
+#: By check, in what circumstances a process runs in its turn.
+_HOW = {c.id: c.how for c in CHECKS}
 #: A graph of which less than this share of output elements can be judged is inconclusive.
 JUDGED_SHARE = 0.5
 
@@ -94,10 +96,11 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         assert report.end is not None
         stage = report.end["stage"]
         process = "fresh process" if where else "process"
+        in_which = f" {_HOW[report.turn]}" if _HOW.get(report.turn) else ""
         if died == "hung":
-            outcome, text = HANG, f"the {process} hung in the stage {stage} and was killed."
+            outcome, text = HANG, f"the {process} hung in the stage {stage}{in_which} and was killed."
         else:
-            outcome, text = CRASH, f"the {process} died in the stage {stage}: {died}."
+            outcome, text = CRASH, f"the {process} died in the stage {stage}{in_which}: {died}."
         findings.insert(
             0,
             Finding(

@@ -92,7 +92,7 @@ def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
     except TypeRuleError as e:
         return f"record: {e}"
     except Exception:
-        if "-shape_" not in label and "-empty" not in label and "-large" not in label:
+        if not any(kind in label for kind in ("-shape_", "-empty", "-large", "-aligned")):
             raise
         return refusal
 

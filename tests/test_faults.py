@@ -45,6 +45,7 @@ FIRST_SEEN_BY = {
     "instances": ("handles_run_out", "test_operator", "nn.relu"),
     "moved": ("constants_in_folder", "test_operator", "constant_operand"),
     "views": ("byte_offset_ignored", "test_operator", "nn.relu"),
+    "overread": ("read_one_ahead", "test_operator", "nn.relu"),
     "aliasing": ("output_is_view", "test_operator", "reshape"),
     "threads": ("workspace_static", "test_structure", "large"),
     "memory": ("workspace_leaked", "test_structure", "long_chain"),

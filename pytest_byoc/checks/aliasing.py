@@ -50,6 +50,7 @@ CHECK = Check(
     id="aliasing",
     rule="Overwriting an input after the run changes no output that a region has computed.",
     why="Copies left out, buffers handed on (bug class 38).",
+    how="with an input overwritten afterwards",
     reload=reload,
     judge=judge,
     owns=True,

@@ -69,6 +69,7 @@ class Check:
     tvm_too: what it finds may be TVM's own doing: LLVM's artifact is looked at before it is held against
     the target (`Evidence.deployed`).
     apart: its `reload` is made by a loader of its own, see `companions`.
+    how: in what circumstances the target runs there, for the message where a process dies of them.
     """
 
     id: str
@@ -82,3 +83,4 @@ class Check:
     target_alone: bool = False
     tvm_too: bool = False
     apart: bool = False
+    how: str = ""

@@ -146,6 +146,7 @@ CHECK = Check(
     rule="Over 200 rounds (fewer where they take long) of create, run, destroy the memory in use does not go "
     "on growing, nor the address space, nor the number of open files.",
     why="Engines, workspaces and handles that are never freed (bug class 28).",
+    how="created, run and destroyed again and again",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -116,6 +116,7 @@ CHECK = Check(
     rule="Four threads, each with an executor of its own on the one loaded library, compute what each "
     "computes alone, bit by bit; also the first time that a library is used.",
     why="Workspaces and tables shared between runs without a lock (bug class 45).",
+    how="in several threads at once",
     reload=reload,
     judge=judge,
     made=CHOSEN,

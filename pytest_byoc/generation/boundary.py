@@ -1,5 +1,6 @@
 """Systematic cases at the edges of values and shapes: NaN, infinities, zeros of both signs, subnormals,
-the largest and smallest numbers; one large tensor, tensors of a single element and of none.
+the largest and smallest numbers; one large tensor, one of whole vectors, tensors of a single element and of
+none.
 
 Every operator is offered all of them. `measured` says which of them nothing can be judged with.
 """
@@ -26,6 +27,8 @@ EDGED = ("int32", "int8", "uint8", "int64")
 #: The last dimension of a large tensor: prime, so a multiple of no vector. The first that leaves it LARGE.
 LONG = (1021, 331, 131)
 LARGE = 20_000
+#: What the dimensions of a tensor are multiples of that ends with a vector.
+VECTOR = 16
 #: Rows of a tensor that holds special values, if the operator has a shape of so many.
 ROWS = 6
 #: Elements of a source: numbers, and strings for what JSON has no numbers for.
@@ -47,6 +50,7 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
     rank = max(1, len(shape))
     shapes = {
         "large": op.large or _large(shape),
+        "aligned": _aligned(shape),
         "shape_" + "x".join("1" * rank): (1,) * rank,
         "shape_scalar": (),
         "empty": (0,) + shape[1:],
@@ -61,6 +65,13 @@ def _large(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with a long last dimension."""
     fitting = (n for n in LONG if n * prod(shape[:-1]) <= LARGE)
     return (*shape[:-1], next(fitting, LONG[-1]))
+
+
+def _aligned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with so many channels, rows and columns that vectors leave nothing over."""
+    if len(shape) < 2:
+        return (4 * VECTOR,) * len(shape)
+    return (*shape[:1], *[VECTOR] * (len(shape) - 2), 2 * VECTOR)
 
 
 # --- values ----------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
-"""Tensors that begin somewhere inside their buffer, as DLPack has them and NumPy never hands them out."""
+"""Tensors that lie where NumPy never puts them, as DLPack has them: somewhere inside a buffer, at the very
+end of what can be read, at its very beginning."""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import Any, List, Tuple
 
 import numpy as np
@@ -11,6 +13,8 @@ from ..checks.outputs_written import POISON_BYTE
 
 #: Bytes between the beginning of the buffer and that of the tensor: a multiple of every alignment.
 OFFSET = 256
+#: What TVM aligns tensors to (kAllocAlignment): a target may rely on it, and read up to the next multiple.
+ALIGNED = 64
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 
 
@@ -32,21 +36,23 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class View:
-    """An array's values as a tensor with `byte_offset`, for a consumer of DLPack. Keep it as long as
-    what is made of it: it owns the memory."""
+class Placed:
+    """An array's values copied into a buffer, for a consumer of DLPack. Keep it as long as what is made of
+    it: it owns the memory.
 
-    def __init__(self, array: np.ndarray) -> None:
-        if array.dtype.kind not in _CODES or array.dtype.kind == "b":
-            raise TypeError("no view of dtype %s" % array.dtype)
-        self.whole = np.full(2 * OFFSET + array.nbytes + 1, POISON_BYTE, np.uint8)
-        start = -self.whole.ctypes.data % OFFSET
-        data = np.ascontiguousarray(array).view(np.uint8).reshape(-1) if array.size else self.whole[:0]
-        self.whole[start + OFFSET : start + OFFSET + array.nbytes] = data
+    start: the byte of the buffer at which the tensor begins. offset: by how much of that its `byte_offset`
+    says so, and not its `data`.
+    """
+
+    def __init__(self, array: np.ndarray, buffer: np.ndarray, start: int, offset: int = 0) -> None:
+        self._buffer = buffer
+        if array.size:
+            data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            buffer[start : start + array.nbytes] = data
         self._shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
         self._tensor = _Tensor(
-            self.whole.ctypes.data + start, 1, 0, array.ndim, _CODES[array.dtype.kind],
-            array.dtype.itemsize * 8, 1, self._shape, None, OFFSET, None, None,
+            buffer.ctypes.data + start - offset, 1, 0, array.ndim, _CODES[array.dtype.kind],
+            array.dtype.itemsize * 8, 1, self._shape, None, offset, None, None,
         )
 
     def __dlpack_device__(self) -> Tuple[int, int]:
@@ -58,12 +64,47 @@ class View:
         return new(ctypes.addressof(self._tensor), b"dltensor", None)
 
 
-#: Views that tensors were made of: nobody says when the last one goes.
-KEPT: List[View] = []
+#: Tensors that others were made of: nobody says when the last one goes.
+KEPT: List[Placed] = []
 
 
-def view(array: np.ndarray) -> View:
-    """Raises TypeError for bool and bfloat16."""
-    made = View(array)
-    KEPT.append(made)
-    return made
+def _keep(placed: Placed) -> Placed:
+    KEPT.append(placed)
+    return placed
+
+
+def can_place(array: np.ndarray) -> bool:
+    """Not bool, which TVM and DLPack count differently, nor bfloat16, which NumPy lacks."""
+    return array.dtype.kind in _CODES and array.dtype.kind != "b"
+
+
+def view(array: np.ndarray) -> Placed:
+    """A tensor with a `byte_offset`."""
+    buffer = np.full(2 * OFFSET + array.nbytes + 1, POISON_BYTE, np.uint8)
+    return _keep(Placed(array, buffer, -buffer.ctypes.data % OFFSET + OFFSET, OFFSET))
+
+
+def at_end(array: np.ndarray) -> Placed:
+    """A tensor behind which, but for what is left of its last ALIGNED bytes, nothing can be read."""
+    buffer = _fenced(array.nbytes)
+    return _keep(Placed(array, buffer, len(buffer) - array.nbytes - -array.nbytes % ALIGNED))
+
+
+def at_beginning(array: np.ndarray) -> Placed:
+    """A tensor before which nothing can be read."""
+    return _keep(Placed(array, _fenced(array.nbytes), 0))
+
+
+def _fenced(size: int) -> np.ndarray:
+    """Whole pages of at least so many bytes, between two that can't be read. Raises OSError."""
+    page = mmap.PAGESIZE
+    inner = max(1, -(-size // page)) * page
+    whole = np.frombuffer(mmap.mmap(-1, inner + 2 * page), np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for fence in (whole.ctypes.data, whole.ctypes.data + page + inner):
+        if libc.mprotect(fence, page, 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+    buffer = whole[page : page + inner]
+    buffer[:] = POISON_BYTE
+    return buffer

@@ -358,16 +358,18 @@ class Executable:
         """Another executor of the same library."""
         return Executable(self._executable)
 
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
+    def hold(
+        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+    ) -> Tuple[List[Any], List[Any]]:
+        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie."""
         import tvm
         from tvm.runtime import vm as runtime_vm
 
         if self._vm is None:
             memory = "naive" if self.exact else None
             self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
-        if viewed:
-            tensors = [tvm.runtime.from_dlpack(dlpack.view(a)) for a in inputs.values()]
+        if place:
+            tensors = [tvm.runtime.from_dlpack(place(a)) for a in inputs.values()]
         else:
             tensors = [tvm.runtime.tensor(a) for a in inputs.values()]
         result = self._vm["main"](*tensors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -25,8 +25,10 @@ class Executable:
         """Another executor of the same library."""
         raise NotImplementedError
 
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. viewed: the inputs are views with an offset."""
+    def hold(
+        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+    ) -> Tuple[List[Any], List[Any]]:
+        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie."""
         raise NotImplementedError
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
@@ -92,7 +94,9 @@ class GraphExecutable(Executable):
 
         return graph_executor.GraphModule(self._library["default"](tvm.cpu()))
 
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+    def hold(
+        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+    ) -> Tuple[List[Any], List[Any]]:
         self.run(inputs)
         g = self._module
         found = [g.get_input(name) for name in inputs]
@@ -171,14 +175,16 @@ class VMExecutable(Executable):
     def fresh(self) -> Executable:
         return VMExecutable(self._executable)
 
-    def hold(self, inputs: Mapping[str, np.ndarray], viewed: bool = False) -> Tuple[List[Any], List[Any]]:
+    def hold(
+        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+    ) -> Tuple[List[Any], List[Any]]:
         import tvm
         from tvm.runtime.vm import VirtualMachine
 
         if self._vm is None:
             self._vm = VirtualMachine(self._executable, tvm.cpu(), "naive" if self.exact else None)
-        if viewed:
-            tensors = [tvm.nd.from_dlpack(dlpack.view(a).__dlpack__()) for a in inputs.values()]
+        if place:
+            tensors = [tvm.nd.from_dlpack(place(a).__dlpack__()) for a in inputs.values()]
         else:
             tensors = [tensor(a) for a in inputs.values()]
         result = self._vm.invoke("main", *tensors)

@@ -1,0 +1,55 @@
+"""Of an input no more is read than there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from ..worker import dlpack
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import LoaderRun
+
+#: Where there is nothing to be read, and what puts inputs there.
+PLACES = {"behind": dlpack.at_end, "before": dlpack.at_beginning}
+
+
+def reload(run: LoaderRun) -> None:
+    if not all(map(dlpack.can_place, run.inputs[0].values())):
+        run.not_checked("inputs of bool and bfloat16 are not placed beside what can't be read")
+        return
+    for executor in run.loadable:
+        with run.using(executor):
+            executable = run.load(executor)
+            if not executable.takes_views:
+                run.not_checked("the %s executor copies its inputs: the target reads the copies" % executor)
+                continue
+            run.stage("run")
+            for side, place in PLACES.items():
+                outputs = executable.hold(run.inputs[0], place)[1]
+                run.record("fenced", {"side": side, "arrays": executable.arrays(outputs)})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.loader.facts("fenced"):
+        yield from evidence.repeats(
+            "overread", "run", "differs", [(executor, value["arrays"])],
+            "a run whose inputs have nothing of theirs %s them (%%s executor)" % value["side"],
+        )
+
+
+CHECK = Check(
+    id="overread",
+    rule="Inputs behind which, or before which, no memory can be read give the same bit by bit. Up to the "
+    "next multiple of 64 bytes, to which TVM aligns tensors, there is something, but not of theirs.",
+    why="Whole vectors loaded at the end of a row, copies of rounded sizes, padding that is read before it "
+    "is thrown away (bug class 18).",
+    how="with no memory to be read behind, or before, its inputs",
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    owns=True,
+    # TVM's own kernels may load ahead.
+    target_alone=True,
+)
