@@ -25,9 +25,9 @@ from pytest_byoc import oracle
 from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.strategies import some
-from pytest_byoc.generation.union import union
 from pytest_byoc.graph import Graph, show
 from pytest_byoc.side_by_side import groups
+from pytest_byoc.union import union
 from pytest_byoc.worker.client import Worker
 from reference_kernels import Bounded
 

@@ -29,6 +29,14 @@ class Claim:
     composites: frozenset[str]
     boundary_bytes: int = 0
 
+    @classmethod
+    def told(cls, graph: Graph, regions: Any) -> Claim:
+        """What the worker says of the regions of a partitioned graph."""
+        told = JobReport([{"fact": "regions", "executor": None, "value": regions}])
+        evidence = Evidence(graph, [], {}, [], told, JobReport())
+        names = frozenset(c for r in evidence.regions for c in r["composites"])
+        return cls(evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes())
+
     @property
     def offloaded(self) -> tuple[bool, ...]:
         """Of each node, whether it is in a region."""
@@ -56,14 +64,19 @@ class Claims:
         keyed = [(g.digest, g) for g in graphs]
         new = {k: g for k, g in keyed if k not in self._known}
         for (key, graph), message in zip(new.items(), self._each(list(new.values()), "claims", "regions")):
-            self._known[key] = None
-            if message is not None:
-                evidence = Evidence(graph, [], {}, [], JobReport([message]), JobReport())
-                names = frozenset(c for r in evidence.regions for c in r["composites"])
-                self._known[key] = Claim(
-                    evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes()
-                )
+            self._known[key] = None if message is None else Claim.told(graph, message["value"])
         return [self._known[k] for k, _ in keyed]
+
+    def learn(self, graphs: Sequence[Graph], report: JobReport) -> None:
+        """Keeps what a report says of graphs that were partitioned apart, by their position."""
+        for _, value in report.facts("claim"):
+            graph = graphs[value["number"]]
+            self._known[graph.digest] = Claim.told(graph, value)
+
+    @property
+    def several(self) -> bool:
+        """Whether one process may partition several graphs."""
+        return self._several() > 1
 
     def _each(self, graphs: list[Graph], kind: str, fact: str, **more: Any) -> list[dict[str, Any] | None]:
         """The message with that fact on each graph, None where there is none. A graph that ends the process

@@ -33,6 +33,7 @@ from .outcome import (
     Verdict,
 )
 from .settings import Settings
+from .union import only
 from .worker.client import Worker, WorkerError
 
 #: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
@@ -215,36 +216,45 @@ class Examiner:
         """Whether bounds don't hang on which other nodes are offloaded: no lower precision is declared."""
         return self.precision == FULL
 
-    def examine_anew(self, graph: Graph, checks: Sequence[str], quick: bool = False) -> Verdict:
+    @property
+    def merges(self) -> bool:
+        """Whether graphs of a union may be partitioned apart. At smoke nothing else would see several of
+        them in one module, nor compile their sources apart."""
+        return self.settings.level.quick == RANDOM and self.claims.several
+
+    def examine_anew(
+        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False
+    ) -> Verdict:
         """The verdict on a graph, with all its evidence, whether or not it is known.
 
         quick: under one executor, the same one for a graph each time, and without the reference. What fails
-        is examined in full; what passes then has failed all the same, unless as one source only."""
+        is examined in full; what passes then has failed all the same, unless as merged only. merged: the
+        graph is a union whose graphs are partitioned apart; the verdict is on what is left of it without
+        those of which the target takes nothing."""
         if not quick:
             return self._examine(graph, checks)
         executor = self.executors[zlib.crc32(graph.digest) % len(self.executors)]
-        # At smoke nothing else would compile its sources apart.
-        one_source = self.settings.level.quick == RANDOM
-        verdict = self._examine(graph, checks, executor, one_source)
-        if _suspicious(verdict) and any(verdict.evidence.target.facts("one_source")):
-            verdict = self._examine(graph, checks, executor)
+        verdict = self._examine(graph, checks, executor, merged)
+        if merged and _suspicious(verdict):
+            verdict = self._examine(verdict.graph, checks, executor)
         if not _suspicious(verdict):
             return verdict
-        in_full = self._examine(graph, checks)
+        in_full = self._examine(verdict.graph, checks)
         return verdict if in_full.outcome == PASS else in_full
 
     def _examine(
-        self, graph: Graph, checks: Sequence[str], executor: str | None = None, one_source: bool = False
+        self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False
     ) -> Verdict:
-        """executor: the only one, and no reference; None: all of them, and the reference. one_source: what
-        the target makes of its regions may be compiled as one source."""
+        """executor: the only one, and no reference; None: all of them, and the reference. merged: as in
+        `examine_anew`; what the target makes of its regions may be compiled as one source."""
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
-        job = {"inputs": inputs, "constants": constants, "checks": list(checks), "one_source": one_source}
+        job = {"inputs": inputs, "constants": constants, "checks": list(checks), "merged": merged}
 
         def expected(evidence: Evidence) -> list[list[Bounded]]:
             taken = evidence.may_be_offloaded()
-            return [oracle.evaluate(graph, {**constants, **i}, self.precision, taken) for i in inputs]
+            values = [{**evidence.constants, **i} for i in evidence.inputs]
+            return [oracle.evaluate(evidence.graph, v, self.precision, taken) for v in values]
 
         return decide(self.gather(graph, job, expected, executor))
 
@@ -272,8 +282,13 @@ class Examiner:
         job = {**job, "folder": str(folder), "executors": executors, "quick": executor is not None}
         larger = companions.prepare(job, graph)
         target.submit(job, self._limit())
+        report = target.wait_for("regions")
+        for _, kept in report.facts("kept"):
+            graph = only(graph, kept["positions"])
+            job["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
+            job["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
         evidence = Evidence(
-            graph, job["inputs"], job["constants"], [], target.wait_for("regions"), JobReport(),
+            graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=self.deterministic, larger=larger,
         )
         if evidence.nothing_offloaded:

@@ -16,9 +16,9 @@ from .decision import JUDGED_SHARE
 from .evidence import Evidence, share_judged
 from .examine import Examiner
 from .fragmentation import smallest
-from .generation.union import union
 from .graph import Graph
 from .outcome import PASS, Verdict
+from .union import positions, union
 
 #: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing. (Relay
 #: infers the types of a whole module again for each of its regions.)
@@ -83,35 +83,47 @@ def examine(
 
     quick: as in `Examiner.examine`."""
     unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
-    claims = examiner.claims.survey(unknown)
-    taken = [(g, c) for g, c in zip(unknown, claims) if c is not None and c.regions]
-    if len(taken) < 2 or not examiner.exact:
+    merged = quick and examiner.merges
+    # What is partitioned apart tells by the way what is taken of it.
+    claims = map(examiner.claims.known, unknown) if merged else examiner.claims.survey(unknown)
+    tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.regions)]
+    if len(tried) < 2 or not examiner.exact:
         return None
-    verdict = examiner.examine_anew(union([g for g, _ in taken]), checks, quick)
+    verdict = examiner.examine_anew(union(tried), checks, quick, merged)
+    evidence = verdict.evidence
+    if isinstance(evidence, Evidence):
+        examiner.claims.learn(tried, evidence.target)
     if verdict.outcome == PASS:
-        for graph, part in zip([g for g, _ in taken], parts(verdict, taken)):
+        taken = [tried[i] for i in positions(verdict.graph)]
+        for graph, part in zip(taken, parts(verdict, taken, examiner.claims.survey(taken))):
             if part is not None:
                 examiner.learn(graph, checks, part, quick)
         return None
     # Up to the first that fails: that one is told at once, and the others' turns come.
-    fails_alone = verdict.failed and any(examiner.examine(g, checks, quick).failed for g, _ in taken)
+    fails_alone = verdict.failed and any(examiner.examine(g, checks, quick).failed for g in tried)
     return verdict if verdict.failed and not fails_alone else None
 
 
-def parts(verdict: Verdict, taken: Sequence[tuple[Graph, Claim]]) -> Iterator[Verdict | None]:
+def parts(
+    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None]
+) -> Iterator[Verdict | None]:
     """Of a module that has passed, the verdict on each graph in it; None where it says nothing: another part
-    of the graph is offloaded than if it is alone, or too little of it can be judged."""
+    of the graph is offloaded than if it is alone, or too little of it can be judged. Where the module was
+    merged of each alone, nothing else can be."""
     evidence = verdict.evidence
     assert isinstance(evidence, Evidence)
+    merged = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
     node = output = 0
-    for graph, claim in taken:
+    for graph, claim in zip(taken, claims):
         offloaded = verdict.offloaded[node : node + len(graph.nodes)]
         expected = evidence.expected[0][output : output + len(graph.outputs)]
         node, output = node + len(graph.nodes), output + len(graph.outputs)
-        if offloaded != claim.offloaded or share_judged(expected) < JUDGED_SHARE:
+        same = claim is not None and (merged or offloaded == claim.offloaded)
+        if claim is None or not same or share_judged(expected) < JUDGED_SHARE:
             yield None
         else:
             yield Verdict(
-                graph, PASS, (), offloaded, claim.regions, (), None, claim.placement, claim.boundary_bytes,
-                verdict.not_checked, smallest(graph, offloaded, claim.regions), verdict.merges,
+                graph, PASS, (), claim.offloaded, claim.regions, (), None, claim.placement,
+                claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.offloaded, claim.regions),
+                verdict.merges,
             )

@@ -13,7 +13,6 @@ from pytest_byoc.checks import CHECKS
 from pytest_byoc.checks.selection import AT_SMOKE, ONLY_AT_SMOKE, made
 from pytest_byoc.claims import Claims
 from pytest_byoc.declarations import SettingsError
-from pytest_byoc.evidence import Evidence, JobReport
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
@@ -163,7 +162,7 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
 
 
 @pytest.mark.parametrize(
-    ("as_one", "quickly", "in_full", "outcome", "examined"),
+    ("merged", "quickly", "in_full", "outcome", "examined"),
     [
         (None, PASS, PASS, PASS, ["graph"]),
         (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["graph"]),
@@ -172,36 +171,33 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
         (None, WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["graph", None]),
         # What fails by chance has failed.
         (None, CRASH, PASS, CRASH, ["graph", None]),
-        (PASS, CRASH, CRASH, PASS, ["graph"]),
-        (CRASH, CRASH, PASS, CRASH, ["graph", "graph apart", None]),
-        # No user compiles the sources of several regions as one.
-        (CRASH, PASS, PASS, PASS, ["graph", "graph apart"]),
+        (PASS, CRASH, CRASH, PASS, ["graph merged"]),
+        (CRASH, CRASH, PASS, CRASH, ["graph merged", "graph", None]),
+        # No user merges modules, nor compiles the sources of several regions as one.
+        (CRASH, PASS, PASS, PASS, ["graph merged", "graph"]),
     ],
 )
 def test_what_fails_quickly_is_examined_in_full(
-    tmp_path: Path, as_one: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
+    tmp_path: Path, merged: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
 ) -> None:
-    """Under one executor first, if need be once more with the sources apart; then, with None, under all and
-    by LLVM too. as_one: the first outcome, if sources were compiled as one."""
+    """Under one executor first, if need be once more as it is; then, with None, under all and by LLVM
+    too. merged: the first outcome, if the graphs were partitioned apart and merged."""
     graph = default_case("nn.relu", "float32").graph
     asked: list[str | None] = []
-    merged = JobReport([{"fact": "one_source", "executor": "graph", "value": True}] if as_one else [])
+    first = merged or ""
 
     class Canned(Examiner):
         def _examine(
-            self, graph: Graph, checks: Sequence[str], executor: str | None = None, one_source: bool = False
+            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False
         ) -> Verdict:
-            apart = executor is not None and not one_source
-            asked.append(f"{executor} apart" if apart else executor)
-            first = as_one if as_one and not apart else quickly
-            evidence = Evidence(graph, [], {}, [], merged, JobReport())
-            return Verdict(graph, first if executor else in_full, evidence=evidence)
+            asked.append(f"{executor} merged" if merged else executor)
+            return Verdict(graph, first if merged else quickly if executor else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.executors, examiner.claims = ["graph"], Claims(None)  # type: ignore[arg-type]
     try:
-        assert examiner.examine(graph, quick=True).outcome == outcome
-        assert asked == examined
+        found = examiner.examine_anew(graph, ("offload",), quick=True, merged=merged is not None)
+        assert (found.outcome, asked) == (outcome, examined)
         asked.clear()
         assert examiner.examine(graph).outcome == in_full and asked == [None]
     finally:

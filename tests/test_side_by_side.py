@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pytest_byoc import side_by_side
+from pytest_byoc.checks import selection
+from pytest_byoc.claims import Claims
+from pytest_byoc.evidence import Evidence
+from pytest_byoc.examine import Examiner
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.strategies import some
-from pytest_byoc.generation.union import union
 from pytest_byoc.graph import Graph
 from pytest_byoc.oracle import evaluate
+from pytest_byoc.outcome import NOT_OFFLOADED, PASS
+from pytest_byoc.union import apart, only, positions, union
 
-from .conftest import FIXTURES, PYTHON
+from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
 
 def test_a_union_computes_what_its_graphs_compute() -> None:
@@ -88,3 +95,68 @@ def test_at_level_full_each_graph_is_alone(
     result = run(pytester, ir, "--byoc-level=full", "-k", "test_operators and (shape_1 or shape_7)")
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] >= 2
+
+
+def test_a_union_comes_apart() -> None:
+    graphs = some(4, 11, operators=["add", "nn.conv2d", "split", "nn.softmax"], max_nodes=4)
+    whole = union(graphs)
+    parts = apart(whole)
+    assert list(parts) == positions(whole) == [0, 1, 2, 3]
+    for graph, part in zip(graphs, parts.values()):
+        assert [n.op for n in part.nodes] == [n.op for n in graph.nodes]
+        assert [s.type for s in part.sources()] == [s.type for s in graph.sources()]
+    left = only(whole, (1, 3))
+    assert positions(left) == [1, 3] and left.nodes == (*parts[1].nodes, *parts[3].nodes)
+    assert only(whole, range(4)) == whole
+
+
+@pytest.fixture
+def opened(tmp_path: Path, ir: str) -> Iterator[Examiner]:
+    yield from session(tmp_path, ir, "example_c")
+
+
+def session(folder: Path, ir: str, target: str) -> Iterator[Examiner]:
+    examiner = Examiner(make_settings(folder), declaration(target, ir))
+    examiner.open()
+    yield examiner
+    examiner.close()
+
+
+def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir: str) -> None:
+    """Each as if it were alone; what the target takes nothing of is left out, and is known to be that."""
+    graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
+    checks = selection.made(chosen=False)
+    assert opened.merges
+    assert side_by_side.examine(opened, graphs, checks, quick=True) is None
+    for graph in graphs:
+        claim = opened.claims.known(graph)
+        assert claim == Claims(opened._workers["target"]).of(graph)
+        taken = graph.nodes[0].op != "floor"
+        assert opened.knows(graph, checks, quick=True) == taken
+        verdict = opened.examine(graph, checks, quick=True)
+        assert verdict.outcome == (PASS if taken else NOT_OFFLOADED)
+        assert verdict.offloaded == (taken,) and verdict.regions == taken
+
+
+def smallest_two(op: str, ir: str) -> list[systematic.Case]:
+    return [c for c in systematic.cases([op], ir) if "float32" in c.id][:2]
+
+
+@pytest.mark.parametrize("attribute", [False, True])
+def test_merged_modules_hold_what_each_held(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch, attribute: bool
+) -> None:
+    """Those with attributes, and all of Relax, are partitioned as a whole: nothing of them is to be lost."""
+    if attribute:
+        monkeypatch.setenv("PARTICULAR", "attribute")
+    graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
+    for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
+        alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
+        verdict = examiner.examine_anew(union(graphs), selection.made(chosen=False), quick=True, merged=True)
+    assert len(alone) > 2
+    assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
+    merged = ir == "relay" and not attribute
+    assert [v["merged"] for _, v in verdict.evidence.target.facts("kept")] == [merged]
+    regions = verdict.evidence.regions
+    assert len(regions) == sum(c.regions for c in alone) == len({r["symbol"] for r in regions})
+    assert {c for r in regions for c in r["composites"]} == {name for c in alone for name in c.composites}

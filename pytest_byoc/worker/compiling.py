@@ -38,8 +38,6 @@ class Compiler:
     def __init__(self, folder: str, as_one: bool = False) -> None:
         self._folder = folder
         self._as_one = as_one
-        #: Whether sources have been compiled as one.
-        self.merged = False
         #: By what a source is; "": it does not compile.
         self._objects: Dict[Tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
@@ -79,7 +77,6 @@ class Compiler:
             whole = self._whole(sources, cc)
             objects = self._objects_of([whole], cc, options) if whole else [whole]
             if objects != [whole]:
-                self.merged = True
                 return objects + [path for path in paths if path not in sources]
         keys = [self._key(path, cc, options) if path.endswith(SOURCES) else () for path in paths]
         running: List[Tuple[Tuple[str, ...], str, subprocess.Popen[bytes]]] = []

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 
 from ..graph import Graph
+from . import merging
 from .compiling import Compiler
 from .server import Reporter, describe_exception
 
@@ -145,8 +146,9 @@ class TargetRun(_Run):
         self.constants: Arrays = job["constants"]
         #: Whether what TVM computes itself may be slow: it is compiled in less time then.
         self._quick = bool(job.get("quick", False))
-        #: Whether the sources of its regions may be compiled as one.
-        self._one_source = bool(job.get("one_source", False))
+        #: Whether it is a union whose graphs are to be partitioned apart, and the sources of its regions may
+        #: be compiled as one.
+        self._merged = bool(job.get("merged", False))
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
@@ -183,9 +185,16 @@ class TargetRun(_Run):
         """The IRModule after the vendor's partition function."""
 
         def make() -> Any:
-            return self.partition(self.module())
+            return merging.partitioned(self) if self._merged else self.partition(self.module())
 
         return self._once(("partition",), make)
+
+    def narrow(self, graph: Graph, signatures: List[str]) -> None:
+        """Goes on with what is left of the graph: with those of its inputs and constants."""
+        self.graph, self._signatures = graph, signatures
+        names = [s.name for s in graph.inputs]
+        self.inputs = [{name: given[name] for name in names} for given in self.inputs]
+        self.constants = {s.name: self.constants[s.name] for s in graph.constants}
 
     def regions(self) -> Dict[str, Any]:
         """Facts about the offloaded regions, and the signature each node can be found by."""
@@ -368,10 +377,8 @@ class TargetRun(_Run):
         """Path of the file."""
         self.stage("export")
         path = self.in_folder(name)
-        self._compiler = self._compiler or Compiler(self._folder, self._one_source)
+        self._compiler = self._compiler or Compiler(self._folder, self._merged)
         executable.export(path, self._compiler.options(path, self.target.export_options))
-        if self._compiler.merged:
-            self.record("one_source", True)
         return path
 
 

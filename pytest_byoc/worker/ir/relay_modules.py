@@ -1,7 +1,7 @@
 """What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions.
 
-Offers inline_back(), with_bystanders(), bystanders(), ready_for_another(), oddities(), ill_formed() and
-through_json(), as `relax_modules` does.
+Offers inline_back(), with_bystanders(), bystanders(), ready_for_another(), oddities(), ill_formed(),
+through_json() and merged(), as `relax_modules` does.
 """
 
 from __future__ import annotations
@@ -88,21 +88,17 @@ def ready_for_another(module: Any) -> Any:
     import tvm
     from tvm import relay
 
-    names: Dict[Any, Any] = {}
+    names: Dict[str, Any] = {}
     for var, function in module.functions.items():
-        own = isinstance(function, relay.Function) and attribute(function, "Compiler")
-        names[var] = relay.GlobalVar("byoc_again_%d" % len(names)) if own else var
-
-    class Renamer(relay.ExprMutator):  # type: ignore[misc]
-        def visit_global_var(self, var: Any) -> Any:
-            return names.get(var, var)
-
-    functions = {}
+        if isinstance(function, relay.Function) and attribute(function, "Compiler"):
+            names[var.name_hint] = relay.GlobalVar("byoc_again_%d" % len(names))
+    renamed, functions = _renaming(names), {}
     for var, function in module.functions.items():
-        changed = Renamer().visit(function) if isinstance(function, relay.Function) else function
-        if names[var] is not var:
-            changed = changed.with_attr("global_symbol", names[var].name_hint)
-        functions[names[var]] = changed
+        changed = renamed.visit(function) if isinstance(function, relay.Function) else function
+        new = names.get(var.name_hint, var)
+        if new is not var:
+            changed = changed.with_attr("global_symbol", new.name_hint)
+        functions[new] = changed
     return relay.transform.InferType()(tvm.IRModule(functions))
 
 
@@ -224,3 +220,70 @@ def through_json(module: Any) -> Tuple[Any, bool]:
     back = tvm.ir.load_json(tvm.ir.save_json(module))
     # A module has no free variables, but older TVMs take the functions it calls for such.
     return back, bool(tvm.ir.structural_equal(module, back, map_free_vars=True))
+
+
+def merged(modules: Mapping[int, Any]) -> Any:
+    """One module that computes what several partitioned ones do, by number, each with inputs of its own
+    names: `g<number>` stands behind the names of its functions and their symbols. None where one of them
+    holds what this may lose: attributes of the module or of main, other functions than Relay's, a main in
+    A-normal form."""
+    import tvm
+    from tvm import relay
+
+    functions: Dict[Any, Any] = {}
+    params: List[Any] = []
+    outputs: List[Any] = []
+    for number, module in modules.items():
+        main = module["main"]
+        others = {v.name_hint: f for v, f in module.functions.items() if v.name_hint != "main"}
+        if _has_attributes(module) or _has_attributes(main) or isinstance(main.body, relay.Let):
+            return None
+        if not all(isinstance(function, relay.Function) for function in others.values()):
+            return None
+        names = {name: relay.GlobalVar("%s_g%d" % (name, number)) for name in others}
+        renamed = _renaming(names)
+        for name, function in others.items():
+            body = renamed.visit(function.body) if _global_vars(function) else function.body
+            new = relay.Function(
+                function.params, body, function.ret_type, function.type_params, function.attrs
+            )
+            symbol = attribute(function, "global_symbol")
+            if symbol:
+                new = new.with_attr("global_symbol", "%s_g%d" % (symbol, number))
+            functions[names[name]] = new
+        params += main.params
+        body = renamed.visit(main.body)
+        if isinstance(body, relay.Tuple):
+            outputs += body.fields
+        elif isinstance(main.ret_type, tvm.ir.TupleType):
+            outputs += [relay.TupleGetItem(body, i) for i in range(len(main.ret_type.fields))]
+        else:
+            outputs.append(body)
+    returned = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
+    functions[relay.GlobalVar("main")] = relay.Function(params, returned)
+    return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def _has_attributes(what: Any) -> bool:
+    return what.attrs is not None and len(what.attrs.keys()) > 0
+
+
+def _global_vars(function: Any) -> List[Any]:
+    from tvm import relay
+
+    found: List[Any] = []
+    relay.analysis.post_order_visit(
+        function.body, lambda e: found.append(e) if isinstance(e, relay.GlobalVar) else None
+    )
+    return found
+
+
+def _renaming(names: Mapping[str, Any]) -> Any:
+    """A mutator that puts other variables of functions, by their names, into an expression."""
+    from tvm import relay
+
+    class Renaming(relay.ExprMutator):  # type: ignore[misc]
+        def visit_global_var(self, var: Any) -> Any:
+            return names.get(var.name_hint, var)
+
+    return Renaming()
