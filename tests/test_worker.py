@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.report.words import vendor_frame
+from pytest_byoc.worker import fenv
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -235,3 +238,19 @@ def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, 
     assert verdict.outcome in ("pass", "reference-wrong") and any(verdict.offloaded), verdict.findings
     if verdict.outcome == "reference-wrong":
         assert "tvm.contrib.sort" in " ".join(verdict.notes)
+
+
+@pytest.mark.parametrize(("mode", "said"), [(0x800, "upwards"), (0x400, "downwards")])
+def test_another_rounding_is_told(mode: int, said: str) -> None:
+    """FE_UPWARD and FE_DOWNWARD of x86."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers are x86's")
+    libm = ctypes.CDLL("libm.so.6")
+    fenv.remember()
+    try:
+        assert fenv.changes() == []
+        libm.fesetround(mode)
+        assert any(said in what for what in fenv.changes())
+    finally:
+        libm.fesetround(0)
+    assert fenv.changes() == []

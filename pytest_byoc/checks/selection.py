@@ -23,8 +23,14 @@ ONLY_AT_SMOKE = {
 }
 #: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,
 #: threads seldom meet; what is left over by vectors shows in long rows, and in a tensor of one element; what
-#: is read beyond an input, where it fills its last 64 bytes.
-ON_CASES = {"-large]": ("threads", "opt-levels"), "x1]": ("overrun",), "-aligned]": ("overread",)}
+#: is read beyond an input, where it fills its last 64 bytes, or is padded.
+ON_CASES = {
+    "-large]": ("threads", "opt-levels"),
+    "x1]": ("overrun",),
+    "-aligned]": ("overread",),
+    "-padding_symmetric]": ("overread",),
+    "-padding_asymmetric]": ("overread",),
+}
 #: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
 PLAIN = ("large_between",)
 

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..checks import CHECKS
 from ..graph import Graph
-from . import matching, onnx_nodes, patterns
+from . import fenv, matching, onnx_nodes, patterns
 from .libraries import import_python, is_path, load_shared
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
@@ -137,6 +137,7 @@ class TargetRole(Role):
                 continue
         if not available:
             _choose_ir(wanted)
+        fenv.remember()
         self.target = resolve(config["target"], available)
         irs = [ir for ir in available if not self.target.irs or ir.NAME in self.target.irs]
         if not irs:
@@ -253,6 +254,7 @@ class LoaderRole(Role):
 
         self._ir = ir
         ir.import_runtime()
+        fenv.remember()
         import_python(libraries)
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
         self.description = {"runtime_only": bool(_runtime_only(tvm)), "absent": absent}
