@@ -166,6 +166,15 @@ def dense_residual(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
+    """Adding a column, as long as a row is, where the pattern has its bias (class 16)."""
+    need(v, "nn.dense", "add")
+    y = b.simple("nn.dense", b.input(TensorType((5, 8), "float32")), units=5)
+    column = b.constant(TensorType((5, 1), "float32"))
+    return b.graph(b.simple("nn.relu", b.node("add", (y, column), {})[0]))
+
+
+@structure
 def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
     """Adding the result itself where the pattern has its bias (classes 10, 34)."""
     need(v, "nn.dense")
