@@ -1,4 +1,5 @@
-"""Partitioning leaves what is not its own alone: other functions, other targets' regions, attributes."""
+"""Partitioning leaves what is not its own alone: other functions, other targets' regions, attributes, what is
+current in TVM."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ _WORDS = {
     "function": "a second function of the module (of an operator no codegen takes)",
     "region": "a region of another target",
     "attribute": "an attribute of the module",
+    "target": "TVM's current target",
+    "pass_context": "TVM's current PassContext",
 }
 
 
@@ -23,10 +26,10 @@ def observe(run: TargetRun) -> None:
     there = modules.bystanders(before)
     after = modules.bystanders(run.partition(before))
     lost = [kind for kind in there if kind not in after]
-    run.record(
-        "bystanders",
-        {"lost": lost, "changed": [k for k in there if k in after and after[k] != there[k]]},
-    )
+    changed = [k for k in there if k in after and after[k] != there[k]]
+    now = run.ir.scopes()
+    changed += [k for k in now if now[k] != run.scopes[k]]
+    run.record("bystanders", {"lost": lost, "changed": changed})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -42,8 +45,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="bystanders",
     rule="A second function, a region of another target and an attribute of the module come out of "
-    "partitioning as they went in.",
-    why="Passes that run over functions of others, or drop them (bug classes 11, 29, 54).",
+    "partitioning as they went in; TVM's current target and PassContext are those of before.",
+    why="Passes that run over functions of others, or drop them; scopes that are entered and never left "
+    "(bug classes 11, 29, 54).",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -157,6 +157,8 @@ class TargetRun(_Run):
         self.larger = _other(job.get("larger"))
         #: The graph with other constants; None where there are none that could be others.
         self.twin = _other(job.get("twin"))
+        #: What TVM had as current before anything was partitioned.
+        self.scopes: Dict[str, str] = {}
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -218,6 +220,7 @@ class TargetRun(_Run):
     def partition(self, module: Any) -> Any:
         """What the vendor's partition function makes of a module."""
         self.stage("partition")
+        self.scopes = self.scopes or self.ir.scopes()
         return self.ir.check_partitioned(self.target.partition(module))
 
     def marked_by_hand(self) -> Any:

@@ -15,6 +15,7 @@ from .. import dlpack
 from ..server import Failure
 from . import relax_modules as modules
 from .shared import check_module, has, headers_in, signature
+from .shared import scopes as scopes
 
 NAME = "relax"
 #: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.

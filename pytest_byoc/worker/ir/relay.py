@@ -21,6 +21,7 @@ from . import relay_modules as modules
 from .relay_executables import AotExecutable, Executable, GraphExecutable, VMExecutable, tensor
 from .relay_executables import load_parts as load_parts
 from .shared import check_module, has, headers_in, signature
+from .shared import scopes as scopes
 
 NAME = "relay"
 #: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.

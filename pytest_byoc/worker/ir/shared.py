@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Set
 
 from ..server import NotAModule
 
@@ -56,6 +56,20 @@ def check_module(found: Any) -> Any:
             "the partition function returned %s, expected a tvm.IRModule" % type(found).__name__
         )
     return found
+
+
+def scopes() -> Dict[str, str]:
+    """What TVM has as current in this thread: a target and a PassContext."""
+    import tvm
+
+    context = tvm.transform.PassContext.current()
+    config = sorted(str(key) for key in context.config)
+    passes = [sorted(map(str, names)) for names in (context.required_pass, context.disabled_pass)]
+    return {
+        "target": str(tvm.target.Target.current(True)),
+        "pass_context": "opt_level %d, required %s, disabled %s, config %s"
+        % (context.opt_level, *passes, config),
+    }
 
 
 @contextmanager
