@@ -88,12 +88,12 @@ class Builder:
         return self._seed * 1009 + len(self.inputs) * 31 + len(self.constants)
 
     def input(
-        self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None
+        self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None,
+        name: str = "",
     ) -> str:
         """A new graph input, drawn from a range (by default its dtype's) or with given elements."""
-        source = Source(
-            f"x{len(self.inputs)}", type_, *_range(type_, low, high), self._next_seed(), data
-        )
+        name = name or f"x{len(self.inputs)}"
+        source = Source(name, type_, *_range(type_, low, high), self._next_seed(), data)
         self.inputs.append(source)
         return self._add(source)
 

@@ -46,6 +46,15 @@ def input_returned(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
+    """Names as models have them, which become one where each other character is made an underscore
+    (class 7)."""
+    a, c = b.input(_T, name="input.1"), b.input(_T, 0.5, 2.0, name="input:1")
+    y = b.node(v.binary, (a, c), {})[0]
+    return b.graph(b.node(v.binary, (y, b.input(_T, 0.5, 2.0, name="input_1")), {})[0])
+
+
+@structure
 def outputs_reversed(b: Builder, v: Vocabulary) -> Graph:
     """Outputs of different shapes, the last made first (class 33)."""
     x, z = b.input(_T), b.input(TensorType((5,), "float32"))
