@@ -193,6 +193,14 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def transposed_with_itself(b: Builder, v: Vocabulary) -> Graph:
+    """Both operands of a product are one transposed matrix, which is square (classes 10, 34)."""
+    need(v, "nn.batch_matmul", "transpose")
+    y = b.simple("transpose", b.input(TensorType((2, 4, 4), "float32")), axes=(0, 2, 1))
+    return b.graph(b.simple("nn.relu", b.simple("nn.batch_matmul", y, y, transpose_b=False)))
+
+
+@structure
 def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
     """The same with nn.bias_add and another activation."""
     need(v, "nn.dense")

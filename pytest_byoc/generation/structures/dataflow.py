@@ -159,6 +159,15 @@ def slice_out_of_order(b: Builder, v: Vocabulary) -> Graph:
     )
 
 
+@structure
+def slices_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """A slice of a slice: the second counts in the steps of the first (classes 10, 43)."""
+    need(v, "strided_slice")
+    x = b.input(TensorType((2, 11), "float32"))
+    y = b.simple("strided_slice", x, axes=(1,), strides=(2,), begin=(1,), end=(11,))
+    return b.graph(b.simple("strided_slice", y, axes=(1,), strides=(1,), begin=(1,), end=(4,)))
+
+
 #: Operators whose results are of one shape whatever these attributes.
 _TWICE: dict[str, tuple[Attrs, Attrs]] = {
     "transpose": ({"axes": (1, 2, 0)}, {"axes": (0, 2, 1)}),
@@ -273,6 +282,15 @@ def concatenate_itself(b: Builder, v: Vocabulary) -> Graph:
     need(v, "concatenate")
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node("concatenate", (y, y, y), {"axis": 1})[0])
+
+
+@structure
+def joined_twice(b: Builder, v: Vocabulary) -> Graph:
+    """One value in two tuples: it can lie in the result of one alone (class 38)."""
+    need(v, "concatenate")
+    y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
+    pairs = ((y, x), (b.simple(v.unary[1], x), y))
+    return b.graph(*(b.node("concatenate", pair, {"axis": 0})[0] for pair in pairs))
 
 
 def _split_attrs(sections: int, axis: int) -> dict[str, object]:
