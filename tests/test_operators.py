@@ -319,3 +319,12 @@ def test_mean_of_integers_has_no_more_than_can_be_counted(dtype: str, most: int)
     assert not mean.takes(TensorType((most + 1,), dtype))
     assert OPERATORS["sum"].takes(TensorType((most + 1,), dtype))
     assert mean.takes(TensorType((most + 1,), "float16"))
+
+
+def test_a_slice_has_bounds_for_each_axis() -> None:
+    bounds = {"axes": None, "begin": [0, 0, 1], "end": [1, 1, 3], "strides": [1, 1, 1]}
+    infer = OPERATORS["strided_slice"].infer
+    assert infer([TensorType((2, 2, 4), "float32")], bounds)[0].shape == (1, 1, 2)
+    for shape in ((2, 4), (1, 2, 2, 4)):
+        with pytest.raises(TypeRuleError, match="by 3 bounds"):
+            infer([TensorType(shape, "float32")], bounds)

@@ -255,6 +255,8 @@ def slice_end(x: TensorType, chosen: Attrs) -> Classes:
 def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     x = types[0]
     axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
+    if not len(axes) == len(attrs["begin"]) == len(attrs["end"]) == len(attrs["strides"]):
+        raise TypeRuleError("a slice of %d axes by %d bounds" % (len(axes), len(attrs["begin"])))
     shape = list(x.shape)
     for axis, begin, end, stride in zip(axes, attrs["begin"], attrs["end"], attrs["strides"]):
         axis = normalize_axis(axis, x.rank)
