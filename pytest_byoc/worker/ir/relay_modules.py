@@ -234,6 +234,8 @@ def merged(modules: Mapping[int, Any]) -> Any:
     params: List[Any] = []
     outputs: List[Any] = []
     for number, module in modules.items():
+        if module["main"].ret_type is None:
+            module = relay.transform.InferType()(module)
         main = module["main"]
         others = {v.name_hint: f for v, f in module.functions.items() if v.name_hint != "main"}
         if _has_attributes(module) or _has_attributes(main) or isinstance(main.body, relay.Let):
@@ -265,7 +267,8 @@ def merged(modules: Mapping[int, Any]) -> Any:
 
 
 def _has_attributes(what: Any) -> bool:
-    return what.attrs is not None and len(what.attrs.keys()) > 0
+    attrs = getattr(what, "attrs", None)
+    return attrs is not None and len(attrs.keys()) > 0
 
 
 def _global_vars(function: Any) -> List[Any]:
