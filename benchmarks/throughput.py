@@ -160,8 +160,8 @@ def measure(
             dtypes=target.suite.claimed()[focus],
         )
         start_inside = time.process_time()
-        target.ahead(graphs, random=True)
-        quick = target.settings.level.is_quick(random=True)
+        target.ahead(graphs, many=True)
+        quick = target.settings.level.is_quick(many=True)
         found.outcomes.update(examiner.examine(g, quick=quick).outcome for g in graphs)
         inside += time.process_time() - start_inside
         found.graphs += len(graphs)

@@ -46,7 +46,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     seen: list[Verdict] = []
 
     def examine(graph: Graph) -> Verdict:
-        verdict = byoc_target.examine(graph, case, random=True)
+        verdict = byoc_target.examine(graph, case, many=True)
         seen.append(verdict)
         if verdict.failed and not byoc_target.excused(verdict, case):
             raise _Found(verdict)
@@ -65,7 +65,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             fragments=byoc_target.fragments(),
             dtypes=claimed[byoc_operator],
         )
-        module = byoc_target.ahead(graphs, random=True)
+        module = byoc_target.ahead(graphs, many=True)
         passed.extend(v for v in map(examine, graphs) if v.outcome == "pass")
         if module is not None and byoc_target.holds_against(module, case):
             raise _Found(module)

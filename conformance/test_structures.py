@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.generation.structures import STRUCTURES, Unavailable
+from pytest_byoc.generation.structures import Unavailable
 from pytest_byoc.session import TargetSession
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
 def test_structure(byoc_target: TargetSession, structure: str) -> None:
     try:
         verdict = byoc_target.suite.check_structure(structure)

@@ -24,7 +24,7 @@ from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .graph import GraphFormatError
-from .levels import RANDOM
+from .levels import MANY
 from .outcome import PASS, ConformanceFailure, Verdict
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
@@ -125,7 +125,7 @@ class ActivePlugin:
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
             target.share_of_time = self._share_of_time
-            if self.settings.level.quick == RANDOM and not self.settings.replay:
+            if self.settings.level.quick == MANY and not self.settings.replay:
                 target.record.not_checked.append(
                     "of random graphs executors but one for each, and LLVM's build of what passes: left to "
                     "level full"

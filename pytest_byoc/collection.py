@@ -11,6 +11,7 @@ import pytest
 
 import conformance
 
+from .checks.selection import thorough
 from .corpus import Entry
 from .gate.selection import PARAMETERS, Selection, case_of
 from .generation.structures import STRUCTURES
@@ -33,6 +34,7 @@ _PHASES = (
     "test_regions.py",
     "test_structures.py",
     REST,
+    "test_thorough.py",
     "test_onnx.py",
     "test_random.py",
 )
@@ -55,9 +57,10 @@ class Collection:
         if collection_path.parent == SUITE and collection_path.suffix == ".py":
             if collection_path.name == "test_corpus.py":
                 return None if any(map(self._entries_for, self.sessions)) else True
-            if self.settings.replay or (
-                collection_path.name == "test_onnx.py" and not self.settings.level.onnx
-            ):
+            level, name = self.settings.level, collection_path.name
+            if self.settings.replay or (name == "test_onnx.py" and not level.onnx):
+                return True
+            if name == "test_thorough.py" and not thorough(level.name):
                 return True
         return None
 
@@ -90,8 +93,11 @@ class Collection:
             return
         ours = is_ours(metafunc.definition)
         if ours and "structure" in names:
+            file = metafunc.definition.path.stem
+            structures = STRUCTURES if file == "test_structures" else thorough(self.settings.level.name)
             for selection in self.selections:
-                selection.plan("structure", STRUCTURES)
+                selection.plan("structure", structures, file)
+            metafunc.parametrize("structure", structures)
         own = {
             "byoc_case": lambda t: cases(self.settings.operators, t.ir),
             "byoc_operator": lambda t: [

@@ -24,7 +24,7 @@ from .evidence import Evidence, JobReport
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph
-from .levels import RANDOM
+from .levels import MANY
 from .operators import OPERATORS
 from .outcome import (
     NOT_OFFLOADED,
@@ -220,7 +220,7 @@ class Examiner:
     def merges(self) -> bool:
         """Whether graphs of a union may be partitioned apart. At smoke nothing else would see several of
         them in one module, nor compile their sources apart."""
-        return self.settings.level.quick == RANDOM and self.claims.several
+        return self.settings.level.quick == MANY and self.claims.several
 
     def examine_anew(
         self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Which graphs are examined quickly.
-ALL, RANDOM, NONE = "all", "random", "none"
+ALL, MANY, NONE = "all", "many", "none"
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Level:
     parameter. side_by_side: graphs are examined several in one module, where that can tell.
     max_examples: random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs one
     step off, per pattern. batches: larger ones for which a random graph is examined again. onnx: ONNX's node
-    tests. quick: graphs that are built for one executor, each in turn (what TVM computes itself in Relax
-    without LLVM's optimisations, in Relay without SimplifyExpr and passes like it), and for all of them and
-    by LLVM only if they fail; that TVM is wrong is not found out where the target is right. Which checks are
-    made at which level is decided in `checks/selection.py`."""
+    tests. quick: graphs (all; or random ones, and structures at first) that are built for one executor, each
+    in turn (what TVM computes itself in Relax without LLVM's optimisations, in Relay without SimplifyExpr and
+    passes like it), and for all of them and by LLVM only if they fail; that TVM is wrong is not found out
+    where the target is right. Which checks are made at which level is decided in `checks/selection.py`."""
 
     name: str
     all_cases: bool
@@ -32,9 +32,10 @@ class Level:
     onnx: bool
     quick: str
 
-    def is_quick(self, random: bool) -> bool:
-        """Whether graphs are examined quickly. random: whether it is random ones."""
-        return self.quick == ALL or (self.quick == RANDOM and random)
+    def is_quick(self, many: bool) -> bool:
+        """Whether graphs are examined quickly. many: whether it is random ones, or structures that are
+        examined again with all checks."""
+        return self.quick == ALL or (self.quick == MANY and many)
 
 
 LEVELS = {
@@ -46,7 +47,7 @@ LEVELS = {
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            batches=2, onnx=True, quick=RANDOM,
+            batches=2, onnx=True, quick=MANY,
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,

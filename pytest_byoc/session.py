@@ -81,13 +81,13 @@ class TargetSession:
     # --- checking ----------------------------------------------------------------------------
 
     def examine(
-        self, graph: Graph, case: str, chosen: bool = False, saved: bool = False, random: bool = False
+        self, graph: Graph, case: str, chosen: bool = False, saved: bool = False, many: bool = False
     ) -> Verdict:
         """The verdict on a graph, counted. Raises nothing for a failing target.
 
         chosen: whether the graph is one of the few on which all checks are made. saved: whether it is one of
-        the corpus. random: whether it is one of many random ones."""
-        quick = self.settings.level.is_quick(random) and not saved
+        the corpus. many: as in `Level.is_quick`."""
+        quick = self.settings.level.is_quick(many) and not saved
         verdict = self.examiner.examine(
             graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
@@ -110,16 +110,16 @@ class TargetSession:
         self.listener(module)
         return not self.excused(module, case)
 
-    def ahead(self, graphs: Sequence[Graph], random: bool = False) -> Verdict | None:
+    def ahead(self, graphs: Sequence[Graph], many: bool = False) -> Verdict | None:
         """Examines graphs, of which each is going to be asked about, together in one module where the level
         allows. Returns the verdict on a module that fails though no graph in it does: a failure too.
 
-        random: as in `examine`."""
+        many: as in `examine`."""
         found: Verdict | None = None
         if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs):
                 verdict = side_by_side.examine(
-                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(random)
+                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many)
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
@@ -170,14 +170,15 @@ class TargetSession:
         return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
 
     def check(
-        self, graph: Graph, case: str = "", shrink: bool = True, chosen: bool = False
+        self, graph: Graph, case: str = "", shrink: bool = True, chosen: bool = False, many: bool = False
     ) -> Verdict:
         """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
         the graph, saving a bundle and listing the failure; not for a failure that is excused.
 
-        chosen: make all checks, not only those that are cheap enough for every graph."""
+        chosen: make all checks, not only those that are cheap enough for every graph. many: as in
+        `examine`."""
         case = case or self.test
-        verdict = self.examine(graph, case, chosen)
+        verdict = self.examine(graph, case, chosen, many=many)
         if verdict.failed and not self.excused(verdict, case):
             self.fail(verdict, case, shrink)
         return verdict

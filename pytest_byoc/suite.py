@@ -11,7 +11,7 @@ from .checks import selection
 from .claims import Claim
 from .generation.builder import Builder
 from .generation.neighbours import between
-from .generation.structures import STRUCTURES, Unavailable, Vocabulary
+from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph
 from .operators import OPERATORS
@@ -117,8 +117,21 @@ class Suite:
     def check_structure(self, name: str) -> Verdict:
         """`TargetSession.check` of a structure. Raises structures.Unavailable."""
         graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
-        chosen = name not in selection.PLAIN
-        return self._check("structures", name, graph, chosen, self._alike_structures)
+        return self._check("structures", name, graph, self._at_once(name), self._alike_structures, many=True)
+
+    def check_thoroughly(self, name: str) -> Verdict | None:
+        """`TargetSession.check` of a structure with all checks; None where it fails without them already.
+        Raises structures.Unavailable."""
+        session = self._session
+        graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
+        quick = session.settings.level.is_quick(many=True)
+        if self._runs(name) and session.examiner.examine(graph, session.checks(False), quick).failed:
+            return None
+        return session.check(graph, f"{selection.THOROUGH}[{name}]", chosen=True)
+
+    def _at_once(self, structure: str) -> bool:
+        """Whether all checks are made on a structure when it is met first."""
+        return not selection.thorough(self._session.settings.level.name) and structure not in NUMERIC
 
     def check_region(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of what `in_region` finds; None where it finds nothing."""
@@ -128,18 +141,20 @@ class Suite:
         return self._check("regions", f"region[{operator}]", graph, False, self._alike_regions)
 
     def _check(
-        self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]]
+        self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]],
+        many: bool = False,
     ) -> Verdict:
         """`alike`: of all cases of the kind the groups they are examined in: always the same ones of those
-        that are selected, so that verdicts don't hang on the order of tests, nor on who runs them."""
+        that are selected, so that verdicts don't hang on the order of tests, nor on who runs them. many: as
+        in `TargetSession.examine`."""
         session = self._session
         if kind not in self._groups:
             together = self.selected is not None and session.settings.level.side_by_side
             self._groups[kind] = dict(alike()) if together else {}
         group = self._groups[kind].get(case)
         if group is not None:
-            session.ahead(group.graphs)
-        verdict = session.check(graph, case, chosen=chosen)
+            session.ahead(group.graphs, many)
+        verdict = session.check(graph, case, chosen=chosen, many=many)
         if group is not None and group.first == case:
             session.answer_for(group.graphs, case)
         return verdict
@@ -179,7 +194,7 @@ class Suite:
                 graph = STRUCTURES[name](Builder(seed=1), words)
             except Unavailable:
                 continue
-            if self._session.is_plain(graph, name, name not in selection.PLAIN):
+            if self._session.is_plain(graph, name, self._at_once(name)):
                 found[name] = graph
         return self._grouped(found)
 

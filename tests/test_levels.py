@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_byoc.checks import CHECKS
-from pytest_byoc.checks.selection import AT_SMOKE, ONLY_AT_SMOKE, made
+from pytest_byoc.checks.selection import AT_SMOKE, ONLY_AT_SMOKE, made, thorough
 from pytest_byoc.claims import Claims
 from pytest_byoc.declarations import SettingsError
 from pytest_byoc.examine import Examiner
@@ -107,6 +107,7 @@ def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[st
         place("[clip[float32-nan]]"),
         place("test_structure[diamond]"),
         place("[clip[float32-infinities]]"),
+        place("test_thoroughly[diamond]"),
         place("test_random["),
     ]
     assert turns == sorted(turns)
@@ -116,11 +117,13 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     assert set(AT_SMOKE) <= set(STRUCTURES)
     everything = {c.id for c in CHECKS}
     of_all = set(made(False))
-    for case in (*AT_SMOKE, "alternating"):
-        dear = {*ONLY_AT_SMOKE.get(case, everything)} if case in AT_SMOKE else set()
-        assert set(made(True, "smoke", case=case)) == of_all | dear
-    assert any(case not in ONLY_AT_SMOKE for case in AT_SMOKE)
-    assert set(made(True, "standard", case="alternating")) == everything
+    assert thorough("smoke") == AT_SMOKE and "alternating" in thorough("standard") and not thorough("full")
+    for name in (*AT_SMOKE, "alternating"):
+        dear = {*ONLY_AT_SMOKE.get(name, everything)} if name in AT_SMOKE else set()
+        assert set(made(True, "smoke", case=f"thorough[{name}]")) == of_all | dear
+        assert set(made(True, "smoke", case=name)) == of_all
+    assert any(name not in ONLY_AT_SMOKE for name in AT_SMOKE)
+    assert set(made(True, "standard", case="thorough[alternating]")) == everything
     assert set(made(False, "standard", case="diamond")) < everything
 
 

@@ -29,7 +29,7 @@ def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple
 
 def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:
     """All checks are made on this graph; without the file the artifact gives an error, as it has to."""
-    result, report = run(pytester, ir, f"{TARGET}:target", "test_structure and host_between")
+    result, report = run(pytester, ir, f"{TARGET}:target", "test_thoroughly and host_between")
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
     assert "missing-library" not in result.stdout.str()  # it would be among what was not checked
 

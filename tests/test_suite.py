@@ -141,10 +141,11 @@ def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, 
     result = pytester.runpytest_subprocess(
         "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
         f"--byoc-operators={operators}", "-p", "no:cacheprovider",
-        "-k", "test_structure and (large_weight or diamond or constant_first)", timeout=300,
+        "-k", "(test_structure or test_thoroughly) and (large_weight or diamond or constant_first)",
+        timeout=300,
     )
     assert result.ret == pytest.ExitCode.OK
-    assert result.parseoutcomes()["passed"] == 3
+    assert result.parseoutcomes()["passed"] == 6
 
 
 @pytest.mark.parametrize("shapes", ["each", "first"])
@@ -156,7 +157,7 @@ def test_open_batches_are_the_targets_to_take(
     result = pytester.runpytest_subprocess(
         f"--byoc-target={FIXTURES}/targets/any_shape.py:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
         "--byoc-operators=nn.relu", "-p", "no:cacheprovider", "--byoc-report=out",
-        "-k", "test_structure and host_between", timeout=300,
+        "-k", "test_thoroughly and host_between", timeout=300,
     )
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
     assert (result.ret, [f["check"] for f in report["failures"]]) == (

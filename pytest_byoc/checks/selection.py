@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, List, Tuple
 
+from ..generation.structures import NUMERIC, STRUCTURES
 from . import CHECKS
 from .base import CHOSEN, EVERY, FEW
 
@@ -16,7 +17,7 @@ SPEED = "speed"
 #: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while,
 #: constants that fill the artifact).
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
-#: At smoke the only ones of the dear checks on a structure.
+#: At smoke the only ones of the dear checks on one of them.
 ONLY_AT_SMOKE = {
     "large": ("threads", "overrun"),
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
@@ -31,24 +32,33 @@ ON_CASES = {
     "-padding_symmetric]": ("overread",),
     "-padding_asymmetric]": ("overread",),
 }
-#: Structures on which none of the dear checks are made: hundreds of runs of them would take too long.
-PLAIN = ("large_between",)
+#: What ids of the cases that `thorough` is about start with.
+THOROUGH = "thorough"
+
+
+def thorough(level: str) -> Tuple[str, ...]:
+    """Structures that are examined once more, with all checks. The plain ones come first, many in one module:
+    what shows without the dear checks shows soon. At full those are made the first time."""
+    if level == "full":
+        return ()
+    return AT_SMOKE if level == "smoke" else tuple(s for s in STRUCTURES if s not in NUMERIC)
 
 
 def made(chosen: bool, level: str = "standard", alone: bool = False, case: str = "") -> Tuple[str, ...]:
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
-    simplest case of each operator, each structure, the first match of each pattern, what is saved.
-    alone: whether it is an operator alone. case: its id.
+    simplest case of each operator, the structures of `thorough`, the first match of each pattern, what is
+    saved. alone: whether it is an operator alone. case: its id.
     level: at smoke the dear ones are made on the structures of AT_SMOKE alone, at full on every graph, but
     for those that compile a graph several times; and there it is measured how fast chosen graphs are."""
     made_on = {EVERY}
-    among = chosen and (level == "standard" or case in AT_SMOKE)
+    structure = case[len(THOROUGH) + 1 : -1] if case.startswith(THOROUGH) else ""
+    among = chosen and (level == "standard" or structure in AT_SMOKE)
     if level == "full" or among:
         made_on.add(CHOSEN)
     if (chosen and level == "full") or (among and not alone):
         made_on.add(FEW)
     speed = (SPEED,) if chosen and level == "full" else ()
-    only = ONLY_AT_SMOKE.get(case) if level == "smoke" else None
+    only = ONLY_AT_SMOKE.get(structure) if level == "smoke" else None
     more = next((ids for end, ids in ON_CASES.items() if level == "standard" and case.endswith(end)), ())
     return (
         *(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..checks.selection import THOROUGH
 from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests, by which their cases are told.
@@ -27,6 +28,8 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
         return f"{'region' if file == 'test_regions' else 'random'}[{value}]"
     if parameter == "byoc_pattern":
         return f"{value}["
+    if parameter == "structure" and file == "test_thorough":
+        return f"{THOROUGH}[{value}]"
     return str(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ..checks.selection import THOROUGH
 from ..generation.structures import STRUCTURES
 from ..outcome import FAILURES, PASS
 from ..recorder import TargetRecord
@@ -12,6 +13,9 @@ from ..settings import Settings
 from .problems import Gate, shown
 from .selection import NotRun, Selection
 from .waivers import Waiver, Waivers, nearest
+
+#: What ids start with whose graphs depend on which operators there are; those of structures do too.
+_RANDOM = ("random[", f"{THOROUGH}[")
 
 
 @dataclass
@@ -83,7 +87,7 @@ def _judge(
                 # What is excused itself is no reason to wait with the verdict on this entry.
                 checks = record.failed_checks[case]
                 otherwise |= {check for check in checks if (case, check) not in record.excused}
-            elif settings.narrowed and (case.startswith("random[") or case in STRUCTURES):
+            elif settings.narrowed and (case.startswith(_RANDOM) or case in STRUCTURES):
                 varies = True
             elif outcome == PASS:
                 entry.passing.append(key)

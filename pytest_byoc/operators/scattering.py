@@ -171,6 +171,11 @@ def _whole(classes: Any) -> Any:
     return lambda x, chosen: classes(x, {**chosen, "axes": None})
 
 
+def _set_begin(x: TensorType, chosen: Attrs) -> Classes:
+    # TVM does not cut off a begin that lies in front of the first element: it writes there.
+    return {k: v for k, v in _whole(slice_begin)(x, chosen).items() if k != "beyond"}
+
+
 def _set_strides(x: TensorType, chosen: Attrs) -> Classes:
     # Backwards in steps of more than one TVM counts the steps from the end.
     classes = slice_strides(x, {**chosen, "axes": None})
@@ -335,7 +340,7 @@ OPERATORS: Tuple[Operator, ...] = (
         _set_infer,
         _set_operands,
         Parameter("strides", _set_strides),
-        Parameter("begin", _whole(slice_begin)),
+        Parameter("begin", _set_begin),
         Parameter("end", _whole(slice_end)),
         relay=Lowering("strided_set", _set_relay),
     ),

@@ -219,7 +219,7 @@ def slice_strides(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
-    """Every begin lies within the tensor, so that no slice is empty."""
+    """Every begin lies within the tensor, so that no slice is empty, or is cut off at its edge."""
     dims, strides = _dims(x, chosen), chosen["strides"]
     start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
     inside = tuple(d // 2 for d in dims)
@@ -228,13 +228,14 @@ def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
         "inside": (inside,) if inside != start else (),
         "edge": (start,),
         "negative": (tuple(b - d for b, d in zip(inside, dims)), tuple(-d for d in dims)),
+        "beyond": (tuple(-d - 2 if s > 0 else d + 2 for d, s in zip(dims, strides)),),
     }
 
 
 def slice_end(x: TensorType, chosen: Attrs) -> Classes:
     """Ends after the begin in the direction of the stride."""
     triples = list(zip(_dims(x, chosen), chosen["begin"], chosen["strides"]))
-    begins = [b + d if b < 0 else b for d, b, s in triples]
+    begins = [slice(b, None, s).indices(d)[0] for d, b, s in triples]
     whole = tuple(d if s > 0 else -d - 1 for d, _, s in triples)
     inner = tuple(
         (d - 1 if d - 1 > b else d) if s > 0 else (0 if b > 0 else -d - 1)

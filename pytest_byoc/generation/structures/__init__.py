@@ -7,7 +7,9 @@ number of the class of bugs.
 
 from __future__ import annotations
 
-from . import composites, constants, dataflow
-from .vocabulary import STRUCTURES, Unavailable, Vocabulary
+from . import composites, constants, dataflow, sequences
+from .vocabulary import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
-__all__ = ["STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow"]
+__all__ = [
+    "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow", "sequences",
+]

@@ -52,6 +52,8 @@ class Unavailable(Exception):
 
 Structure = Callable[[Builder, Vocabulary], Graph]
 STRUCTURES: dict[str, Structure] = {}
+#: Those on which no other checks are made than on every graph.
+NUMERIC: set[str] = set()
 
 #: Preferred operators of a vocabulary, by what they are used as.
 UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")
@@ -63,6 +65,11 @@ HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn
 def structure(function: Structure) -> Structure:
     STRUCTURES[function.__name__.lstrip("_")] = function
     return function
+
+
+def numeric_structure(function: Structure) -> Structure:
+    NUMERIC.add(function.__name__)
+    return structure(function)
 
 
 def need(v: Vocabulary, *operators: str) -> None:

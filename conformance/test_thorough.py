@@ -1,0 +1,19 @@
+"""The structures once more, each alone in its module, with all checks."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_byoc.generation.structures import Unavailable
+from pytest_byoc.session import TargetSession
+
+
+def test_thoroughly(byoc_target: TargetSession, structure: str) -> None:
+    try:
+        verdict = byoc_target.suite.check_thoroughly(structure)
+    except Unavailable as e:
+        pytest.skip(f"not-offloaded: {e}")
+    if verdict is None:
+        pytest.skip(f"not examined: test_structure[{structure}] tells how it fails")
+    if verdict.outcome != "pass":
+        pytest.skip(verdict.reason)

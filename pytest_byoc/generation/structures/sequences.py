@@ -1,0 +1,155 @@
+"""Operators in a row that codegens fuse, merge or reorder: what one does decides what the next one's
+attributes mean. Their numbers are what matters: no check is made on them but those of every graph."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, need, numeric_structure
+
+_REDUCTIONS = ("sum", "mean", "max", "min", "prod")
+_CUBE = TensorType((2, 3, 4), "float32")
+
+
+@numeric_structure
+def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
+    """What is left of the axes has another order than those of the original (classes 10, 43)."""
+    need(v, "transpose")
+    reductions = v.of(_REDUCTIONS)
+    y = b.simple("transpose", b.input(_CUBE), axes=(2, 0, 1))
+    return b.graph(
+        b.simple(reductions[0], y, axis=(2,)), b.simple(reductions[-1], y, axis=(0,), keepdims=True)
+    )
+
+
+@numeric_structure
+def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
+    """The axes permuted are those that are left (classes 10, 43)."""
+    need(v, "transpose")
+    reductions = v.of(_REDUCTIONS)
+    x = b.input(TensorType((2, 3, 4, 5), "float32"))
+    return b.graph(
+        b.simple("transpose", b.simple(reductions[0], x, axis=(1,)), axes=(1, 2, 0)),
+        b.simple("transpose", b.simple(reductions[-1], x, axis=(2,), keepdims=True), axes=(2, 3, 1, 0)),
+    )
+
+
+@numeric_structure
+def softmax_after_transpose(b: Builder, v: Vocabulary) -> Graph:
+    """Along an axis that was another before, and is as long as that one (classes 10, 43)."""
+    need(v, "transpose")
+    softmax = v.of(("nn.softmax", "nn.log_softmax"))[0]
+    y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
+    return b.graph(b.simple(softmax, y, axis=0), b.simple(softmax, y, axis=1))
+
+
+@numeric_structure
+def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
+    """Cut or joined along an axis that was another before (classes 10, 43)."""
+    need(v, "transpose")
+    v.of(("strided_slice", "split", "concatenate"))
+    y = b.simple("transpose", b.input(TensorType((4, 4, 4), "float32")), axes=(2, 0, 1))
+    found = []
+    if "strided_slice" in v.claimed:
+        found.append(b.simple("strided_slice", y, axes=(1,), strides=(1,), begin=(1,), end=(3,)))
+    if "split" in v.claimed:
+        found.append(b.node("split", (y,), {"indices_or_sections": 2, "axis": 0})[1])
+    if "concatenate" in v.claimed:
+        other = b.input(TensorType((4, 4, 2), "float32"))
+        found.append(b.node("concatenate", (y, other), {"axis": 2})[0])
+    return b.graph(*found)
+
+
+@numeric_structure
+def channels_shuffled(b: Builder, v: Vocabulary) -> Graph:
+    """Reshape, transpose, reshape: together no reshape (class 10)."""
+    need(v, "reshape", "transpose")
+    y = b.simple("reshape", b.input(TensorType((2, 6, 3), "float32")), newshape=(2, 2, 3, 3))
+    y = b.simple("transpose", y, axes=(0, 2, 1, 3))
+    return b.graph(b.simple("reshape", y, newshape=(2, 6, 3)))
+
+
+@numeric_structure
+def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
+    """Along axes that the original does not have (classes 10, 43)."""
+    need(v, "reshape")
+    reductions = v.of(_REDUCTIONS)
+    y = b.simple("reshape", b.input(TensorType((4, 6), "float32")), newshape=(2, 2, 6))
+    return b.graph(
+        b.simple(reductions[0], y, axis=(1,)),
+        b.simple("reshape", b.simple(reductions[-1], y, axis=(2,), keepdims=True), newshape=(4,)),
+    )
+
+
+@numeric_structure
+def softmax_by_hand(b: Builder, v: Vocabulary) -> Graph:
+    """Reductions broadcast against what they reduce (classes 10, 16)."""
+    need(v, "exp", "divide", "sum")
+    x = b.input(TensorType((3, 5), "float32"))
+    if {"max", "subtract"} <= v.claimed:
+        x = b.node("subtract", (x, b.simple("max", x, axis=(1,), keepdims=True)), {})[0]
+    y = b.simple("exp", x)
+    return b.graph(b.node("divide", (y, b.simple("sum", y, axis=(1,), keepdims=True)), {})[0])
+
+
+@numeric_structure
+def normalized_by_hand(b: Builder, v: Vocabulary) -> Graph:
+    """Centred, scaled and shifted by constants as long as two of its axes (classes 10, 16)."""
+    need(v, "mean", "subtract", "multiply")
+    x = b.input(TensorType((2, 4, 4), "float32"))
+    y = b.node("subtract", (x, b.simple("mean", x, axis=(2,), keepdims=True)), {})[0]
+    row = b.constant(TensorType((4,), "float32"), 0.5, 2.0)
+    y = b.node("multiply", (y, row), {})[0]
+    if "add" in v.claimed:
+        y = b.node("add", (y, b.constant(TensorType((4, 1), "float32"), -1.0, 2.0)), {})[0]
+    return b.graph(y)
+
+
+@numeric_structure
+def attention(b: Builder, v: Vocabulary) -> Graph:
+    """Two products with a softmax between, all three lengths the same (classes 10, 34)."""
+    need(v, "nn.batch_matmul", "nn.softmax")
+    query, key, value = (b.input(TensorType((2, 4, 4), "float32")) for _ in range(3))
+    y = b.simple("nn.batch_matmul", query, key, transpose_b=True)
+    if "multiply" in v.claimed:
+        y = b.node("multiply", (y, b.constant(TensorType((), "float32"), 0.5, 0.5)), {})[0]
+    y = b.simple("nn.softmax", y, axis=-1)
+    return b.graph(b.simple("nn.batch_matmul", y, value, transpose_b=False))
+
+
+@numeric_structure
+def gated(b: Builder, v: Vocabulary) -> Graph:
+    """A gate on what it is made of, and on something else (class 10)."""
+    need(v, "multiply")
+    gate = v.of(("sigmoid", "tanh", "clip", "nn.relu"))[0]
+    x, other = b.input(_CUBE), b.input(_CUBE)
+    y = b.simple(gate, x)
+    return b.graph(b.node("multiply", (x, y), {})[0], b.node("multiply", (y, other), {})[0])
+
+
+@numeric_structure
+def residual_block(b: Builder, v: Vocabulary) -> Graph:
+    """Two convolutions, and their input once more, activated after it is added (classes 10, 18)."""
+    need(v, "nn.conv2d", "add")
+    x = b.input(TensorType((1, 4, 5, 5), "float32"))
+    y = b.simple("nn.relu", b.simple("nn.conv2d", x, channels=4, padding=(1, 1, 1, 1)))
+    y = b.simple("nn.conv2d", y, channels=4, padding=(1, 1, 1, 1))
+    return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
+
+
+@numeric_structure
+def deep_dense_bias(b: Builder, v: Vocabulary) -> Graph:
+    """A sum that is made in parts, and what is fused with it once (classes 16, 52)."""
+    need(v, "nn.dense")
+    y = b.simple("nn.dense", b.input(TensorType((3, 150), "float32")), units=35)
+    return b.graph(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=-1)))
+
+
+@numeric_structure
+def deep_convolution_bias(b: Builder, v: Vocabulary) -> Graph:
+    """The same with more channels, in and out, than one block has (classes 16, 52)."""
+    need(v, "nn.conv2d")
+    x = b.input(TensorType((1, 70, 3, 3), "float32"))
+    y = b.simple("nn.conv2d", x, channels=35, padding=(1, 1, 1, 1))
+    bias = b.constant(TensorType((1, 35, 1, 1), "float32"))
+    return b.graph(b.simple("nn.relu", b.node("add", (y, bias), {})[0]))
