@@ -37,6 +37,7 @@ FIRST_SEEN_BY = {
     "rerun": ("weights_packed_once", "test_operator", "dense and weight_input"),
     "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
     "regions": ("regions_trivial", "test_structure", "input_returned"),
+    "surroundings": ("traps_ignored", "test_operator", "nn.relu"),
     "bystanders": ("others_dropped", "test_thoroughly", "diamond"),
     "idempotent": ("partitioned_once", "test_thoroughly", "diamond"),
     "annotated": ("marks_left_alone", "test_thoroughly", "diamond"),

@@ -1,4 +1,4 @@
-"""Of an input no more is read than there is."""
+"""Of an input no more is read than there is, and no longer than it is there."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def reload(run: LoaderRun) -> None:
             for side, place in PLACES.items():
                 outputs = executable.hold(run.inputs[0], place)[1]
                 run.record("fenced", {"side": side, "arrays": executable.arrays(outputs)})
+                # Whose address was kept is read in the next run.
+                dlpack.take_away()
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -42,10 +44,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="overread",
     rule="Inputs behind which, or before which, no memory can be read give the same bit by bit. Up to the "
-    "next multiple of 64 bytes, to which TVM aligns tensors, there is something, but not of theirs.",
+    "next multiple of 64 bytes, to which TVM aligns tensors, there is something, but not of theirs. The "
+    "inputs of the run before can't be read any more.",
     why="Whole vectors loaded at the end of a row, copies of rounded sizes, padding that is read before it "
-    "is thrown away (bug class 18).",
-    how="with no memory to be read behind, or before, its inputs",
+    "is thrown away (bug class 18); addresses kept of what may be freed (class 28).",
+    how="with no memory to be read behind, or before, its inputs, nor where those of the run before were",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -55,6 +55,10 @@ class Placed:
             array.dtype.itemsize * 8, 1, self._shape, None, offset, None, None,
         )
 
+    def forbid(self) -> None:
+        """Makes its buffer, of whole pages, unreadable."""
+        _forbid(self._buffer.ctypes.data, len(self._buffer))
+
     def __dlpack_device__(self) -> Tuple[int, int]:
         return 1, 0
 
@@ -73,6 +77,15 @@ def _keep(placed: Placed) -> Placed:
     return placed
 
 
+#: Those of them that `take_away` takes away.
+_fenced_ones: List[Placed] = []
+
+
+def _keep_fenced(placed: Placed) -> Placed:
+    _fenced_ones.append(placed)
+    return _keep(placed)
+
+
 def can_place(array: np.ndarray) -> bool:
     """Not bool, which TVM and DLPack count differently, nor bfloat16, which NumPy lacks."""
     return array.dtype.kind in _CODES and array.dtype.kind != "b"
@@ -87,12 +100,20 @@ def view(array: np.ndarray) -> Placed:
 def at_end(array: np.ndarray) -> Placed:
     """A tensor behind which, but for what is left of its last ALIGNED bytes, nothing can be read."""
     buffer = _fenced(array.nbytes)
-    return _keep(Placed(array, buffer, len(buffer) - array.nbytes - -array.nbytes % ALIGNED))
+    start = len(buffer) - array.nbytes - -array.nbytes % ALIGNED
+    return _keep_fenced(Placed(array, buffer, start))
 
 
 def at_beginning(array: np.ndarray) -> Placed:
     """A tensor before which nothing can be read."""
-    return _keep(Placed(array, _fenced(array.nbytes), 0))
+    return _keep_fenced(Placed(array, _fenced(array.nbytes), 0))
+
+
+def take_away() -> None:
+    """Lets nobody read what tensors placed `at_end` or `at_beginning` held, as if it had been freed."""
+    for placed in _fenced_ones:
+        placed.forbid()
+    _fenced_ones.clear()
 
 
 def _fenced(size: int) -> np.ndarray:
@@ -100,11 +121,16 @@ def _fenced(size: int) -> np.ndarray:
     page = mmap.PAGESIZE
     inner = max(1, -(-size // page)) * page
     whole = np.frombuffer(mmap.mmap(-1, inner + 2 * page), np.uint8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for fence in (whole.ctypes.data, whole.ctypes.data + page + inner):
-        if libc.mprotect(fence, page, 0):
-            raise OSError(ctypes.get_errno(), "mprotect")
+    _forbid(whole.ctypes.data, page)
+    _forbid(whole.ctypes.data + page + inner, page)
     buffer = whole[page : page + inner]
     buffer[:] = POISON_BYTE
     return buffer
+
+
+def _forbid(address: int, size: int) -> None:
+    """Makes whole pages unreadable. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    if libc.mprotect(address, size, 0):
+        raise OSError(ctypes.get_errno(), "mprotect")

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 
 from ..graph import Graph
-from . import merging
+from . import merging, surroundings
 from .compiling import Compiler
 from .server import Reporter, describe_exception
 
@@ -43,6 +43,9 @@ class _Run:
         self._check = ""
         self._executor: Optional[str] = None
         self._reported: List[BaseException] = []
+        #: What the process was like before anything of the graph was done, where a check asks for it.
+        asked = "surroundings" in job.get("checks", ())
+        self.surroundings: Dict[str, Any] = surroundings.state() if asked else {}
 
     def begin(self, check: str) -> None:
         """Names the check whose turn it is."""

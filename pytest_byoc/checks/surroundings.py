@@ -1,0 +1,56 @@
+"""Partitioning, building and running leave the process as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator
+
+from ..worker import surroundings
+from .base import CHOSEN, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence, JobReport
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    for executor in run.executors:
+        run.first_run(executor)
+    run.record("surroundings", surroundings.changes(run.surroundings))
+
+
+def reload(run: LoaderRun) -> None:
+    if run.loadable:
+        run.record("surroundings", surroundings.changes(run.surroundings))
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    own = set(_changed(evidence.deployed))
+    for where, stage, report in (
+        ("a fresh process that has loaded the artifact and run it", "run", evidence.loader),
+        ("the process that has partitioned the graph, built it and run it", "build", evidence.target),
+    ):
+        changed = [what for what in _changed(report) if what not in own]
+        if changed:
+            text = "%s is not as it was: %s." % (where, "; ".join(changed))
+            yield Finding("surroundings", "error", stage, "changed", text, {"changed": changed})
+            return
+
+
+def _changed(report: JobReport) -> Iterator[str]:
+    for _, changed in report.facts("surroundings"):
+        yield from changed
+
+
+CHECK = Check(
+    id="surroundings",
+    rule="A build and a run leave the process as it was: the cores it may run on, its working directory, "
+    "umask, locale, environment, limits, standard streams, blocked signals and their handlers.",
+    why="Threads pinned, folders changed for a tool that is called, handlers and locales that a library sets "
+    "for itself (bug class 45).",
+    observe=observe,
+    reload=reload,
+    judge=judge,
+    made=CHOSEN,
+    # TVM's thread pool may pin the thread that starts it.
+    tvm_too=True,
+)

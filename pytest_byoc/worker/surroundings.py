@@ -1,0 +1,90 @@
+"""What belongs to the process, and not to who runs a graph in it: cores, folders, handlers, limits."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from typing import Any, Dict, List
+
+#: More than a `struct sigaction` has. The handler is its first member; the C library does not write all of
+#: the others.
+_ACTION_BYTES = 256
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
+_LC_ALL = 6
+
+_libc = ctypes.CDLL(None)
+_libc.setlocale.restype = ctypes.c_char_p
+_libc.setlocale.argtypes = (ctypes.c_int, ctypes.c_char_p)
+
+
+def _locale() -> str:
+    return (_libc.setlocale(_LC_ALL, None) or b"").decode("utf-8", "replace")
+
+
+def _umask() -> int:
+    # It can't be read without being set.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _action(number: int) -> bytes:
+    buffer = ctypes.create_string_buffer(_ACTION_BYTES)
+    _libc.sigaction(number, None, buffer)
+    return buffer.raw[:_POINTER_BYTES]
+
+
+def _environment() -> Dict[str, str]:
+    """C's, which Python's os.environ is a copy of."""
+    variables, found = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ"), {}
+    for text in variables or ():  # type: ignore[union-attr]
+        if text is None:
+            break
+        name, _, value = text.decode("utf-8", "replace").partition("=")
+        found["the environment variable " + name] = value
+    return found
+
+
+def _streams() -> Dict[str, Any]:
+    found = {}
+    for number, name in enumerate(("input", "output", "error")):
+        try:
+            status = os.fstat(number)
+            found["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
+        except OSError:
+            continue
+    return found
+
+
+def state() -> Dict[str, Any]:
+    """What is to stay as it is, by what it is called in messages."""
+    found: Dict[str, Any] = {
+        "the cores that the thread may run on": sorted(os.sched_getaffinity(0)),
+        "how the thread is scheduled": [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)],
+        "the working directory": os.getcwd(),
+        "the mask for new files": oct(_umask()),
+        "C's locale": _locale(),
+        "the signals that are blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    }
+    found.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
+    for name in sorted(n for n in dir(resource) if n.startswith("RLIMIT_")):
+        try:
+            found["the limit %s" % name] = list(resource.getrlimit(getattr(resource, name)))
+        except (OSError, ValueError):  # not this kernel's
+            continue
+    found.update(_streams())
+    found.update(_environment())
+    return found
+
+
+def changes(before: Dict[str, Any]) -> List[str]:
+    """What is otherwise than it was, in words."""
+    now, told = state(), []
+    for what in {**before, **now}:
+        old, new = before.get(what), now.get(what)
+        if old != new:
+            readable = not isinstance(old or new, bytes)
+            told.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
+    return told
