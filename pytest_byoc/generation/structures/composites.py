@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import UNARY, Vocabulary, need, structure
+from .vocabulary import UNARY, Vocabulary, need, numeric_structure, structure
 
 _IMAGE = TensorType((2, 4, 6, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -172,6 +172,23 @@ def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
     y = b.simple("nn.dense", b.input(TensorType((5, 8), "float32")), units=5)
     column = b.constant(TensorType((5, 1), "float32"))
     return b.graph(b.simple("nn.relu", b.node("add", (y, column), {})[0]))
+
+
+@numeric_structure
+def dense_add_scalar(b: Builder, v: Vocabulary) -> Graph:
+    """Adding one number where the pattern has its bias (classes 16, 23)."""
+    need(v, "nn.dense", "add")
+    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
+    number = b.constant(TensorType((), "float32"), 0.5, 2.0)
+    return b.graph(b.simple("nn.relu", b.node("add", (y, number), {})[0]))
+
+
+@numeric_structure
+def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
+    """The same behind a convolution, its number in a tensor of the result's rank (classes 16, 23)."""
+    need(v, "nn.conv2d", "add")
+    number = b.constant(TensorType((1, 1, 1, 1), "float32"), 0.5, 2.0)
+    return b.graph(b.simple("nn.relu", b.node("add", (_convolution(b, b.input(_IMAGE)), number), {})[0]))
 
 
 @structure

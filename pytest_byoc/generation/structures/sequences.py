@@ -153,3 +153,14 @@ def deep_convolution_bias(b: Builder, v: Vocabulary) -> Graph:
     y = b.simple("nn.conv2d", x, channels=35, padding=(1, 1, 1, 1))
     bias = b.constant(TensorType((1, 35, 1, 1), "float32"))
     return b.graph(b.simple("nn.relu", b.node("add", (y, bias), {})[0]))
+
+
+@numeric_structure
+def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
+    """A reshaped value is used when the value itself no longer is, and others of its size have been made
+    (classes 18, 38)."""
+    need(v, "reshape")
+    y = b.simple("reshape", b.simple(v.unary[0], b.input(_CUBE)), newshape=(6, 4))
+    other = b.simple(v.unary[1], b.input(TensorType((6, 4), "float32")))
+    other = b.node(v.binary, (other, b.constant(TensorType((6, 4), "float32"), 0.5, 2.0)), {})[0]
+    return b.graph(b.node(v.binary, (y, other), {})[0])
