@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
-from collections.abc import Iterator
+import resource
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.report.words import vendor_frame
-from pytest_byoc.worker import fenv
+from pytest_byoc.worker import fenv, surroundings
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -254,3 +257,47 @@ def test_another_rounding_is_told(mode: int, said: str) -> None:
     finally:
         libm.fesetround(0)
     assert fenv.changes() == []
+
+
+def _change_environment() -> None:
+    ctypes.CDLL(None).setenv(b"BYOC_TEST_CHANGED", b"1", 1)
+
+
+def _change_limit() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (77, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+
+def _change_handler() -> None:
+    ctypes.CDLL(None).signal(signal.SIGFPE, ctypes.c_void_p(1))
+
+
+# pytest-xdist's process has threads; the child needs none of them.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda: os.chdir("/"), "the working directory ("),
+        (lambda: os.umask(0o27), "the mask for new files ("),
+        (lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2), "standard error ("),
+        (_change_limit, "the limit RLIMIT_NOFILE ("),
+        (lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}), "the signals that are block"),
+        (_change_environment, "the environment variable BYOC_TEST_CHANGED (None before, '1' now)"),
+        (_change_handler, "the handler of SIGFPE"),
+    ],
+)
+def test_what_a_process_has_one_of_is_told_if_it_changes(
+    tmp_path: Path, change: Callable[[], object], said: str
+) -> None:
+    """In a child, which it ends with."""
+    told = tmp_path / "told"
+    child = os.fork()
+    if not child:
+        try:
+            before = surroundings.state()
+            assert surroundings.changes(before) == []
+            change()
+            told.write_text("\n".join(surroundings.changes(before)))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert told.read_text().startswith(said) and "\n" not in told.read_text()
