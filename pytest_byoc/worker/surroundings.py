@@ -69,9 +69,10 @@ def state() -> Dict[str, Any]:
         "the signals that are blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     }
     found.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
-    for name in sorted(n for n in dir(resource) if n.startswith("RLIMIT_")):
+    limits = {getattr(resource, n): n for n in sorted(dir(resource), reverse=True) if n.startswith("RLIMIT_")}
+    for number, name in limits.items():
         try:
-            found["the limit %s" % name] = list(resource.getrlimit(getattr(resource, name)))
+            found["the limit %s" % name] = list(resource.getrlimit(number))
         except (OSError, ValueError):  # not this kernel's
             continue
     found.update(_streams())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, structure
+from .vocabulary import Vocabulary, need, numeric_structure, structure
 
 _T = TensorType((2, 3, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -62,6 +62,25 @@ def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
     there, back = (b.constant(_T, data=numbers) for numbers in (data, data[::-1]))
     y = b.node(v.binary, (b.input(_T), there), {})[0]
     return b.graph(b.node(v.binary, (y, back), {})[0])
+
+
+@numeric_structure
+def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that differ in their last element, and in their first, alone (class 26)."""
+    type_ = TensorType((3, 41), "float32")
+    data = [0.25 * (i % 11) + 0.5 for i in range(type_.size)]
+    y = b.input(type_)
+    for numbers in (data, [*data[:-1], 7.0], [-3.0, *data[1:]]):
+        y = b.node(v.binary, (y, b.constant(type_, data=numbers)), {})[0]
+    return b.graph(y)
+
+
+@numeric_structure
+def nearly_uniform_constant(b: Builder, v: Vocabulary) -> Graph:
+    """A constant whose values are so near to each other that a comparison with a tolerance takes them for one
+    (classes 26, 53)."""
+    data = [1.0 + 1e-6 * (i % 8) for i in range(_T.size)]
+    return b.graph(b.node(v.binary, (b.input(_T, -0.5, 0.5), b.constant(_T, data=data)), {})[0])
 
 
 @structure

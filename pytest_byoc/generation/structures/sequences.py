@@ -164,3 +164,47 @@ def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
     other = b.simple(v.unary[1], b.input(TensorType((6, 4), "float32")))
     other = b.node(v.binary, (other, b.constant(TensorType((6, 4), "float32"), 0.5, 2.0)), {})[0]
     return b.graph(b.node(v.binary, (y, other), {})[0])
+
+
+def _halves(b: Builder, x: str, sections: int = 2, axis: int = 1) -> tuple[str, ...]:
+    return b.node("split", (x,), {"indices_or_sections": sections, "axis": axis})
+
+
+@numeric_structure
+def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
+    """All that a split gives, joined in another order: not what was split (class 10)."""
+    need(v, "split", "concatenate")
+    first, second = _halves(b, b.input(TensorType((2, 6), "float32")))
+    return b.graph(b.node("concatenate", (second, first), {"axis": 1})[0])
+
+
+@numeric_structure
+def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
+    """Of what a split gives some is never used (classes 2, 55)."""
+    need(v, "split")
+    fields = _halves(b, b.simple(v.unary[0], b.input(TensorType((2, 9), "float32"))), 3)
+    return b.graph(b.simple(v.unary[1], fields[1]))
+
+
+@numeric_structure
+def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
+    """Tensors of more elements than sixteen bits count, joined, split, cut and permuted (class 18)."""
+    x, found = b.input(TensorType((306, 227), "float32")), []
+    v.of(("concatenate", "split", "strided_slice", "transpose"))
+    if "concatenate" in v.claimed:
+        found.append(b.node("concatenate", (x, b.input(TensorType((306, 3), "float32"))), {"axis": 1})[0])
+    if "split" in v.claimed:
+        found.append(_halves(b, x, axis=0)[1])
+    if "strided_slice" in v.claimed:
+        found.append(b.simple("strided_slice", x, axes=(0,), strides=(2,), begin=(250,), end=(306,)))
+    if "transpose" in v.claimed:
+        found.append(b.simple("transpose", x, axes=(1, 0)))
+    return b.graph(*found)
+
+
+@numeric_structure
+def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
+    """One operator twice on the same two values, in either order: not one result (classes 33, 34)."""
+    x, y = b.input(_CUBE, 0.5, 2.0), b.input(_CUBE, 0.5, 2.0)
+    one, other = b.node(v.binary, (x, y), {})[0], b.node(v.binary, (y, x), {})[0]
+    return b.graph(b.simple(v.unary[0], one), b.simple(v.unary[0], other))
