@@ -207,4 +207,4 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
     """One operator twice on the same two values, in either order: not one result (classes 33, 34)."""
     x, y = b.input(_CUBE, 0.5, 2.0), b.input(_CUBE, 0.5, 2.0)
     one, other = b.node(v.binary, (x, y), {})[0], b.node(v.binary, (y, x), {})[0]
-    return b.graph(b.simple(v.unary[0], one), b.simple(v.unary[0], other))
+    return b.graph(b.node(v.binary, (one, b.simple(v.unary[0], other)), {})[0])
