@@ -156,7 +156,7 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
         yield from _wrapped(some)
     others = [op for op in never if op not in taken]
     if others:
-        yield f"never offloaded in any dtype, so not judged ({len(others)} operators):", {}
+        yield f"never offloaded in any dtype, so not judged ({counted(len(others), 'operator')}):", {}
         yield from _wrapped(others)
 
 
