@@ -37,7 +37,6 @@ FIRST_SEEN_BY = {
     "rerun": ("weights_packed_once", "test_operator", "dense and weight_input"),
     "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
     "regions": ("regions_trivial", "test_structure", "input_returned"),
-    "surroundings": ("traps_ignored", "test_operator", "nn.relu"),
     "bystanders": ("others_dropped", "test_thoroughly", "diamond"),
     "idempotent": ("partitioned_once", "test_thoroughly", "diamond"),
     "annotated": ("marks_left_alone", "test_thoroughly", "diamond"),
@@ -63,6 +62,7 @@ FIRST_SEEN_BY = {
     "missing-library": ("runtime_not_linked", "test_thoroughly", "diamond"),
     "overrun": ("workspace_short", "test_thoroughly", "long_chain"),
     "truncated": ("head_of_saved_subtracted", "test_thoroughly", "diamond"),
+    "surroundings": ("traps_ignored", "test_operator", "nn.relu"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }
 #: Where the IRs have not one such fault between them.

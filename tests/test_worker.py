@@ -259,10 +259,6 @@ def test_another_rounding_is_told(mode: int, said: str) -> None:
     assert fenv.changes() == []
 
 
-def _change_environment() -> None:
-    ctypes.CDLL(None).setenv(b"BYOC_TEST_CHANGED", b"1", 1)
-
-
 def _change_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (77, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
@@ -281,7 +277,6 @@ def _change_handler() -> None:
         (lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2), "standard error ("),
         (_change_limit, "the limit RLIMIT_NOFILE ("),
         (lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}), "the signals that are block"),
-        (_change_environment, "the environment variable BYOC_TEST_CHANGED (None before, '1' now)"),
         (_change_handler, "the handler of SIGFPE"),
     ],
 )

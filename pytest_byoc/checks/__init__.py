@@ -57,7 +57,6 @@ CHECKS: Tuple[Check, ...] = (
     fenv.CHECK,
     roundtrip.CHECK,
     ir_json.CHECK,
-    surroundings.CHECK,
     bystanders.CHECK,
     idempotent.CHECK,
     annotated.CHECK,
@@ -82,6 +81,7 @@ CHECKS: Tuple[Check, ...] = (
     missing_library.CHECK,
     overrun.CHECK,
     truncated.CHECK,
+    surroundings.CHECK,
     exit.CHECK,
 )
 

@@ -44,7 +44,7 @@ def _changed(report: JobReport) -> Iterator[str]:
 CHECK = Check(
     id="surroundings",
     rule="A build and a run leave the process as it was: the cores it may run on, its working directory, "
-    "umask, locale, environment, limits, standard streams, blocked signals and their handlers.",
+    "umask, locale, limits, standard streams, blocked signals and their handlers.",
     why="Threads pinned, folders changed for a tool that is called, handlers and locales that a library sets "
     "for itself (bug class 45).",
     observe=observe,

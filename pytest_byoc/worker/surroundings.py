@@ -36,17 +36,6 @@ def _action(number: int) -> bytes:
     return buffer.raw[:_POINTER_BYTES]
 
 
-def _environment() -> Dict[str, str]:
-    """C's, which Python's os.environ is a copy of."""
-    variables, found = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ"), {}
-    for text in variables or ():  # type: ignore[union-attr]
-        if text is None:
-            break
-        name, _, value = text.decode("utf-8", "replace").partition("=")
-        found["the environment variable " + name] = value
-    return found
-
-
 def _streams() -> Dict[str, Any]:
     found = {}
     for number, name in enumerate(("input", "output", "error")):
@@ -76,7 +65,6 @@ def state() -> Dict[str, Any]:
         except (OSError, ValueError):  # not this kernel's
             continue
     found.update(_streams())
-    found.update(_environment())
     return found
 
 
