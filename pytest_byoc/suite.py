@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class Suite:
         self._claimed: dict[str, list[str]] | None = None
         #: Of each operator the first systematic case that the target takes, if there is one.
         self._first_of: dict[str, str | None] = {}
-        self._structures: dict[str, Graph] | None = None
+        self._vocabulary: Vocabulary | None = None
         self._groups: dict[str, dict[str, Group]] = {}
 
     # --- what the target takes ---------------------------------------------------------------
@@ -116,18 +117,22 @@ class Suite:
 
     def check_structure(self, name: str) -> Verdict:
         """`TargetSession.check` of a structure. Raises structures.Unavailable."""
-        graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
+        graph = self._structure(name)
         return self._check("structures", name, graph, self._at_once(name), self._alike_structures, many=True)
 
     def check_thoroughly(self, name: str) -> Verdict | None:
         """`TargetSession.check` of a structure with all checks; None where it fails without them already.
         Raises structures.Unavailable."""
-        session = self._session
-        graph = STRUCTURES[name](Builder(seed=1), self.vocabulary())
+        session, graph = self._session, self._structure(name)
         quick = session.settings.level.is_quick(many=True)
         if self._runs(name) and session.examiner.examine(graph, session.checks(False), quick).failed:
             return None
-        return session.check(graph, f"{selection.THOROUGH}[{name}]", chosen=True)
+        return session.check(graph, selection.thorough_case(name), chosen=True)
+
+    def _structure(self, name: str) -> Graph:
+        if self._vocabulary is None:
+            self._vocabulary = self.vocabulary()
+        return STRUCTURES[name](Builder(seed=1), self._vocabulary)
 
     def _at_once(self, structure: str) -> bool:
         """Whether all checks are made on a structure when it is met first."""
@@ -188,14 +193,10 @@ class Suite:
         return self._grouped({c.id: c.graph for c in plain})
 
     def _alike_structures(self) -> dict[str, Group]:
-        words, found = self.vocabulary(), {}
+        found = {}
         for name in filter(self._runs, STRUCTURES):
-            try:
-                graph = STRUCTURES[name](Builder(seed=1), words)
-            except Unavailable:
-                continue
-            if self._session.is_plain(graph, name, self._at_once(name)):
-                found[name] = graph
+            with suppress(Unavailable):
+                found[name] = self._structure(name)
         return self._grouped(found)
 
     def _alike_regions(self) -> dict[str, Group]:

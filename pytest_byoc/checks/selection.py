@@ -36,6 +36,11 @@ ON_CASES = {
 THOROUGH = "thorough"
 
 
+def thorough_case(structure: str) -> str:
+    """The id of the case in which all checks are made on a structure."""
+    return "%s[%s]" % (THOROUGH, structure)
+
+
 def thorough(level: str) -> Tuple[str, ...]:
     """Structures that are examined once more, with all checks. The plain ones come first, many in one module:
     what shows without the dear checks shows soon. At full those are made the first time."""
@@ -51,8 +56,8 @@ def made(chosen: bool, level: str = "standard", alone: bool = False, case: str =
     level: at smoke the dear ones are made on the structures of AT_SMOKE alone, at full on every graph, but
     for those that compile a graph several times; and there it is measured how fast chosen graphs are."""
     made_on = {EVERY}
-    structure = case[len(THOROUGH) + 1 : -1] if case.startswith(THOROUGH) else ""
-    among = chosen and (level == "standard" or structure in AT_SMOKE)
+    structure = next((s for s in AT_SMOKE if case == thorough_case(s)), "")
+    among = chosen and (level == "standard" or bool(structure))
     if level == "full" or among:
         made_on.add(CHOSEN)
     if (chosen and level == "full") or (among and not alone):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..checks.selection import THOROUGH
+from ..checks.selection import thorough_case
 from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests, by which their cases are told.
@@ -29,7 +29,7 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
     if parameter == "byoc_pattern":
         return f"{value}["
     if parameter == "structure" and file == "test_thorough":
-        return f"{THOROUGH}[{value}]"
+        return thorough_case(value)
     return str(value)
 
 

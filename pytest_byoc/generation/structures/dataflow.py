@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, numeric_structure, structure
+from .vocabulary import Vocabulary, fields, need, numeric_structure, structure
 
 _T = TensorType((2, 3, 5), "float32")
 
@@ -265,7 +265,7 @@ def large_between(b: Builder, v: Vocabulary) -> Graph:
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
     """Tuple results taken apart, used out of order and joined (class 2)."""
     need(v, "split", "concatenate")
-    parts = b.node("split", (b.input(TensorType((2, 6, 5), "float32")),), _split_attrs(3, 1))
+    parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(b.node("concatenate", (b.simple(v.unary[0], parts[2]), parts[0]), {"axis": 1})[0])
 
 
@@ -273,7 +273,7 @@ def split_and_join(b: Builder, v: Vocabulary) -> Graph:
 def split_returned(b: Builder, v: Vocabulary) -> Graph:
     """All fields of a tuple returned, last first (classes 2, 33)."""
     need(v, "split")
-    parts = b.node("split", (b.input(TensorType((2, 6, 5), "float32")),), _split_attrs(3, 1))
+    parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(*reversed(parts))
 
 
@@ -292,7 +292,3 @@ def joined_twice(b: Builder, v: Vocabulary) -> Graph:
     y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
     pairs = ((y, x), (b.simple(v.unary[1], x), y))
     return b.graph(*(b.node("concatenate", pair, {"axis": 0})[0] for pair in pairs))
-
-
-def _split_attrs(sections: int, axis: int) -> dict[str, object]:
-    return {"indices_or_sections": sections, "axis": axis}

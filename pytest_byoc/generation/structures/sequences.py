@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, numeric_structure
+from .vocabulary import Vocabulary, fields, need, numeric_structure
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 _CUBE = TensorType((2, 3, 4), "float32")
@@ -53,7 +53,7 @@ def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
     if "strided_slice" in v.claimed:
         found.append(b.simple("strided_slice", y, axes=(1,), strides=(1,), begin=(1,), end=(3,)))
     if "split" in v.claimed:
-        found.append(b.node("split", (y,), {"indices_or_sections": 2, "axis": 0})[1])
+        found.append(fields(b, y, 2, 0)[1])
     if "concatenate" in v.claimed:
         other = b.input(TensorType((4, 4, 2), "float32"))
         found.append(b.node("concatenate", (y, other), {"axis": 2})[0])
@@ -166,15 +166,11 @@ def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, other), {})[0])
 
 
-def _halves(b: Builder, x: str, sections: int = 2, axis: int = 1) -> tuple[str, ...]:
-    return b.node("split", (x,), {"indices_or_sections": sections, "axis": axis})
-
-
 @numeric_structure
 def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
     """All that a split gives, joined in another order: not what was split (class 10)."""
     need(v, "split", "concatenate")
-    first, second = _halves(b, b.input(TensorType((2, 6), "float32")))
+    first, second = fields(b, b.input(TensorType((2, 6), "float32")), 2, 1)
     return b.graph(b.node("concatenate", (second, first), {"axis": 1})[0])
 
 
@@ -182,8 +178,8 @@ def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
 def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
     """Of what a split gives some is never used (classes 2, 55)."""
     need(v, "split")
-    fields = _halves(b, b.simple(v.unary[0], b.input(TensorType((2, 9), "float32"))), 3)
-    return b.graph(b.simple(v.unary[1], fields[1]))
+    thirds = fields(b, b.simple(v.unary[0], b.input(TensorType((2, 9), "float32"))), 3, 1)
+    return b.graph(b.simple(v.unary[1], thirds[1]))
 
 
 @numeric_structure
@@ -194,7 +190,7 @@ def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
     if "concatenate" in v.claimed:
         found.append(b.node("concatenate", (x, b.input(TensorType((306, 3), "float32"))), {"axis": 1})[0])
     if "split" in v.claimed:
-        found.append(_halves(b, x, axis=0)[1])
+        found.append(fields(b, x, 2, 0)[1])
     if "strided_slice" in v.claimed:
         found.append(b.simple("strided_slice", x, axes=(0,), strides=(2,), begin=(250,), end=(306,)))
     if "transpose" in v.claimed:

@@ -76,3 +76,8 @@ def need(v: Vocabulary, *operators: str) -> None:
     missing = [o for o in operators if o not in v.claimed]
     if missing:
         raise Unavailable("the target does not take " + ", ".join(missing))
+
+
+def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
+    """What a split into equal parts gives."""
+    return b.node("split", (x,), {"indices_or_sections": sections, "axis": axis})
