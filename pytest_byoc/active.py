@@ -127,8 +127,8 @@ class ActivePlugin:
             target.share_of_time = self._share_of_time
             if self.settings.level.quick == MANY and not self.settings.replay:
                 target.record.not_checked.append(
-                    "of random graphs executors but one for each, and LLVM's build of what passes: left to "
-                    "level full"
+                    "of random graphs, and of structures that are judged by their numbers alone, executors "
+                    "but one for each, and LLVM's build of what passes: left to level full"
                 )
             if not self.settings.level.onnx and not self.settings.replay:
                 made = made_checks(chosen=True, level=self.settings.level.name)
