@@ -15,6 +15,8 @@ import onnx
 import pytest
 
 from pytest_byoc.declarations import TargetDeclaration, declare
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.levels import LEVELS
 from pytest_byoc.settings import Settings
 from pytest_byoc.worker.client import Worker
@@ -25,9 +27,9 @@ pytest_plugins = ["pytester"]
 # the same for all.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 
-#: The interpreter that holds TVM; the environments of tox set it.
 #: Address space a job may take.
 MEMORY_BYTES = 4 << 30
+#: The interpreter that holds TVM; the environments of tox set it.
 PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
 #: Whether ONNX's reference evaluator has what the tests compare to; beside an old TVM it is an old one.
 NEW_ONNX = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 17)
@@ -70,6 +72,16 @@ def make_settings(tmp: Path, timeout: float = 30.0, **more: Any) -> Settings:
         targets=(), operators=(), level=LEVELS["standard"], max_examples=1, max_nodes=5, timeout=timeout,
         memory_bytes=1 << 30, report=None, replay=(), failures=tmp / "failures", **more,
     )
+
+
+def several_outputs() -> Graph:
+    """Two results of one node, one value twice, an input and a constant among the outputs."""
+    b = Builder(seed=3)
+    x = b.input(TensorType((2, 6), "float32"))
+    c = b.constant(TensorType((), "float32"))
+    y = b.simple("nn.relu", b.node("add", [x, c], {})[0])
+    p, q = b.node("split", [y], {"axis": 1, "indices_or_sections": (2,)})
+    return b.graph(b.simple("tanh", p), q, q, x, c)
 
 
 def declaration(reference: str, ir: str | None) -> TargetDeclaration:
