@@ -14,6 +14,7 @@ import conformance
 from .checks.selection import thorough
 from .corpus import Entry
 from .gate.selection import PARAMETERS, Selection, case_of
+from .generation import beyond
 from .generation.structures import STRUCTURES
 from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .operators import OPERATORS
@@ -99,7 +100,9 @@ class Collection:
                 selection.plan("structure", structures, file)
             metafunc.parametrize("structure", structures)
         own = {
-            "byoc_case": lambda t: cases(self.settings.operators, t.ir),
+            "byoc_case": lambda t: [
+                *cases(self.settings.operators, t.ir), *beyond.cases(self.settings.operators, t.ir),
+            ],
             "byoc_operator": lambda t: [
                 o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
             ],

@@ -21,7 +21,7 @@ from .companions import Companions
 from .decision import decide
 from .declarations import TargetDeclaration
 from .evidence import Evidence, JobReport
-from .generation import data
+from .generation import beyond, data
 from .generation.systematic import default_case
 from .graph import Graph
 from .levels import MANY
@@ -227,26 +227,28 @@ class Examiner:
     ) -> Verdict:
         """The verdict on a graph, with all its evidence, whether or not it is known.
 
-        quick: under one executor, the same one for a graph each time, and without the reference. What fails
+        quick: under one executor, the same one for a graph each time, and without the reference. Under all of
+        them but without the reference is examined what TVM's own build is known not to do. What fails
         is examined in full; what passes then has failed all the same, unless as merged only. merged: the
         graph is a union whose graphs are partitioned apart; the verdict is on what is left of it without
         those of which the target takes nothing."""
-        if not quick:
+        if not quick and not beyond.is_beyond(graph, self.ir):
             return self._examine(graph, checks)
-        executor = self.executors[zlib.crc32(graph.digest) % len(self.executors)]
-        verdict = self._examine(graph, checks, executor, merged)
+        executor = self.executors[zlib.crc32(graph.digest) % len(self.executors)] if quick else None
+        verdict = self._examine(graph, checks, executor, merged, llvm=False)
         if merged and _suspicious(verdict):
-            verdict = self._examine(verdict.graph, checks, executor)
+            verdict = self._examine(verdict.graph, checks, executor, llvm=False)
         if not _suspicious(verdict):
             return verdict
         in_full = self._examine(verdict.graph, checks)
         return verdict if in_full.outcome == PASS else in_full
 
     def _examine(
-        self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False
+        self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
+        llvm: bool = True,
     ) -> Verdict:
-        """executor: the only one, and no reference; None: all of them, and the reference. merged: as in
-        `examine_anew`; what the target makes of its regions may be compiled as one source."""
+        """executor: the only one; None: all of them. merged: as in `examine_anew`; what the target makes of
+        its regions may be compiled as one source. llvm: whether the reference is asked."""
         inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
         constants = data.constants(graph)
         job = {"inputs": inputs, "constants": constants, "checks": list(checks), "merged": merged}
@@ -256,7 +258,7 @@ class Examiner:
             values = [{**evidence.constants, **i} for i in evidence.inputs]
             return [oracle.evaluate(evidence.graph, v, self.precision, taken) for v in values]
 
-        return decide(self.gather(graph, job, expected, executor))
+        return decide(self.gather(graph, job, expected, executor, llvm))
 
     def gather(
         self,
@@ -264,12 +266,14 @@ class Examiner:
         job: dict[str, Any],
         expected: Callable[[Evidence], list[list[Bounded]]],
         executor: str | None = None,
+        llvm: bool = True,
     ) -> Evidence:
         """What target, reference and loader make of a job; `expected` is called while they work, with
         what is known by then: which nodes are offloaded.
 
         job: "inputs" (sets of them), "constants", "checks" (ids; by default those made on every graph)
-        and, where it is not the graph that is lowered, "module" (TVM's JSON). executor: as in `_examine`."""
+        and, where it is not the graph that is lowered, "module" (TVM's JSON). executor, llvm: as in
+        `_examine`."""
         self._count += 1
         folder = self._folder / str(self._count)
         folder.mkdir()
@@ -295,7 +299,7 @@ class Examiner:
             # Nothing to judge: the reference would be built for nothing.
             target.collect()
         else:
-            if executor is None:
+            if llvm:
                 reference.submit({**job, "executor": self.executors[0], "opt_level": REFERENCE_OPT_LEVEL})
             try:
                 evidence.expected = expected(evidence)
@@ -303,7 +307,7 @@ class Examiner:
                     companions.expect(larger, evidence)
             finally:
                 target.collect()
-                if executor is None:
+                if llvm:
                     evidence.reference = reference.collect()
         self._learn(evidence.target)
         artifacts = dict(evidence.target.facts("artifact"))
@@ -324,7 +328,7 @@ class Examiner:
             companions.time(reference, loader, job, evidence, folder / "timed.so")
         if not evidence.nothing_offloaded:
             companions.settle(reference, job, evidence)
-        if executor is None:
+        if llvm:
             self._confirm(evidence, job)
             loader_fails = evidence.loader.died or any(evidence.loader.raised())
             if loader_fails or any(any(check.judge(evidence)) for check in CHECKS if check.tvm_too):

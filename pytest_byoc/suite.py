@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from . import side_by_side
 from .checks import selection
 from .claims import Claim
+from .generation import beyond
 from .generation.builder import Builder
 from .generation.neighbours import between
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
@@ -58,7 +59,8 @@ class Suite:
     def _cases(self, *operators: str) -> list[Case]:
         """The systematic cases of the level, of some operators or of all that are asked for."""
         settings = self._session.settings
-        found = cases(operators or settings.operators, self._session.ir)
+        names, ir = operators or settings.operators, self._session.ir
+        found = [*cases(names, ir), *beyond.cases(names, ir)]
         return [c for c in found if settings.level.all_cases or c.smoke]
 
     def vocabulary(self) -> Vocabulary:
@@ -113,6 +115,8 @@ class Suite:
         if not self._session.is_plain(case.graph, case.id, chosen):
             return self._session.check(case.graph, case.id, chosen=chosen)
         kind = case.turn if case.early else f"{case.turn} of {case.operator}"
+        if case.without_llvm:
+            kind += " without LLVM"
         return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
@@ -186,7 +190,9 @@ class Suite:
     def _alike_cases(self, like: Case) -> dict[str, Group]:
         """Early ones of all operators together, the others by operator: first the few, then the rest."""
         found = self._cases() if like.early else self._cases(like.operator)
-        some = [c for c in found if c.turn == like.turn and self._runs(c.id)]
+        # What LLVM cannot judge would keep it from judging the others.
+        alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
+        some = [c for c in alike if self._runs(c.id)]
         # All of them are asked about at once, and then each by itself.
         self._session.examiner.claims.survey(c.graph for c in some)
         plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.soundness import Judged, judge_all, known_fault, random_graphs, wrong_types
+from pytest_byoc.generation import beyond
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import show
 from pytest_byoc.operators import OPERATORS
@@ -21,7 +22,7 @@ STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "12"))
 
 
 def test_systematic_cases_type_check(reference_worker: Worker, ir: str) -> None:
-    found = [c.graph for c in cases(list(OPERATORS), ir)]
+    found = [c.graph for c in (*cases(list(OPERATORS), ir), *beyond.cases(list(OPERATORS), ir))]
     assert len(found) > 300
     wrong = wrong_types(reference_worker, found)
     assert not wrong, f"{len(wrong)} of {len(found)}; the first:\n{wrong[0]}"

@@ -191,13 +191,16 @@ def test_what_fails_quickly_is_examined_in_full(
 
     class Canned(Examiner):
         def _examine(
-            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False
+            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
+            llvm: bool = True,
         ) -> Verdict:
+            assert llvm == (executor is None)
             asked.append(f"{executor} merged" if merged else executor)
             return Verdict(graph, first if merged else quickly if executor else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.executors, examiner.claims = ["graph"], Claims(None)  # type: ignore[arg-type]
+    examiner.ir, examiner.executors = "relay", ["graph"]
+    examiner.claims = Claims(None)  # type: ignore[arg-type]
     try:
         found = examiner.examine_anew(graph, ("offload",), quick=True, merged=merged is not None)
         assert (found.outcome, asked) == (outcome, examined)

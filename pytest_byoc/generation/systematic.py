@@ -56,7 +56,8 @@ class Made(NamedTuple):
 class Case:
     """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class
     of one parameter, of the highest rank or of _EDGES, and the early ones. early: the simplest in each
-    dtype, and those of _EARLY: few, and they show most. simplest: the first of the operator."""
+    dtype, and those of _EARLY: few, and they show most. simplest: the first of the operator. without_llvm:
+    what TVM's own build cannot judge (`beyond`)."""
 
     id: str
     operator: str
@@ -64,6 +65,7 @@ class Case:
     smoke: bool = False
     early: bool = False
     simplest: bool = False
+    without_llvm: bool = False
 
     @property
     def turn(self) -> str:
@@ -135,17 +137,7 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
     dtype = dtypes[0]
     for shape in op.shapes[1:]:
         yield f"{dtype}-{_shape_label(shape)}", _graph(op, TensorType(shape, dtype), {})
-    for position, parameter in enumerate(op.parameters):
-        for label in _class_names(op, position, dtype):
-            # Another shape each time, where the class exists for it: of those that show most.
-            rich = _rich(op)
-            shapes = (*rich[position % len(rich) :], *rich, *op.shapes)
-            graph = _with_class(op, dtype, shapes, parameter.name, label)
-            yield f"{dtype}-{parameter.name}_{label}", graph
-    if len(op.parameters) > 1:
-        # Everything off its default at once.
-        for turn in (1, 2):
-            yield f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn)
+    yield from varied(op, dtype)
     if len(op.parameters) >= MANY:
         for label, graph in _pairs(op, dtype):
             yield f"{dtype}-{label}", graph
@@ -166,6 +158,21 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
     yield from _squared(op, dtype)
     if WEIGHT in roles or BIAS in roles:
         yield f"{dtype}-weight_input", _graph(op, _default_type(op, dtype), {}, None)
+
+
+def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
+    """The simplest graph in a dtype, each class of each parameter, and everything off its default at once."""
+    yield dtype, _graph(op, TensorType(op.shapes[0], dtype), {})
+    for position, parameter in enumerate(op.parameters):
+        for label in _class_names(op, position, dtype):
+            # Another shape each time, where the class exists for it: of those that show most.
+            rich = _rich(op)
+            shapes = (*rich[position % len(rich) :], *rich, *op.shapes)
+            graph = _with_class(op, dtype, shapes, parameter.name, label)
+            yield f"{dtype}-{parameter.name}_{label}", graph
+    if len(op.parameters) > 1:
+        for turn in (1, 2):
+            yield f"{dtype}-mixed_{turn}", _mixed(op, dtype, turn)
 
 
 def _squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
@@ -346,6 +353,8 @@ def _one_node(
     classes: list[tuple[str, str]] = []
 
     def noted(name: str, values: Mapping[str, Sequence[Any]]) -> Any:
+        if not values:
+            raise _Unavailable
         value = pick(name, values)
         classes.append((name, next(label for label, some in values.items() if value in some)))
         return value

@@ -157,12 +157,22 @@ def kernel_layout(x: TensorType, chosen: Attrs) -> Classes:
 
 def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
     if chosen["data_layout"] == "NHWC" and 1 < chosen["groups"] == x.shape[3]:
-        # Relay's code for HWOI needs as many results as channels. Neither HWOI nor OHWI nor OIHW is
-        # compiled for other convolutions of this layout, nor anything but OIHW for NCHW.
+        # Relay's code for HWOI needs as many results as channels.
         hwoi = ("HWOI",) if chosen["groups"] == chosen["channels"] else ()
         return {"hwoi": hwoi, "hwio": ("HWIO",)}
-    ohwi: Classes = {"ohwi": ("OHWI",)} if chosen["data_layout"] == "NHWC" else {}
-    return {**kernel_layout(x, chosen), **ohwi}
+    others: Classes = {"ohwi": ("OHWI",), "hwio": ("HWIO",)}
+    if chosen["data_layout"] == "NHWC":
+        # Whether O of HWOI is the channels or the results is a question of groups.
+        others = {"ohwi": ("OHWI",), "oihw": ("OIHW",), "hwoi": ("HWOI",) if chosen["groups"] == 1 else ()}
+    return {**kernel_layout(x, chosen), **others}
+
+
+def _unbuilt_layout(layout: str, chosen: Attrs) -> bool:
+    """Relay takes all layouts of weights, and TVM compiles OIHW with NCHW, HWIO with NHWC, and HWOI where
+    that is depthwise. In Relax it compiles all of them."""
+    if chosen["data_layout"] == "NCHW":
+        return layout != "OIHW"
+    return layout != "HWIO" and not (layout == "HWOI" and chosen["groups"] > 1)
 
 
 def parameters(
@@ -275,7 +285,7 @@ OPERATORS: Tuple[Operator, ...] = (
         dtypes=NUMBERS,
         parameters=(*parameters(kernel=_kernel_layout_2d), OUT_DTYPE),
         # OHWI is what CUTLASS and Arm's libraries take.
-        relay=replace(relay("conv2d"), unbuilt={"kernel_layout": ("OHWI",)}),
-        relax=replace(relax("conv2d"), unbuilt={"kernel_layout": ("OHWI",)}),
+        relay=replace(relay("conv2d"), unbuilt={"kernel_layout": _unbuilt_layout}),
+        relax=relax("conv2d"),
     ),
 )

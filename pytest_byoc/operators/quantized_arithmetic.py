@@ -29,6 +29,8 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    Which,
+    among,
     broadcast,
 )
 
@@ -241,7 +243,7 @@ _DENSE = _named(matrix.OPERATORS, "nn.dense")
 _BATCH = _named(matrix.OPERATORS, "nn.batch_matmul")
 
 
-def _unbuilt(of: Operator) -> Mapping[str, Sequence[Any]]:
+def _unbuilt(of: Operator) -> Mapping[str, Which]:
     return of.relay.unbuilt if of.relay is not None else {}
 
 
@@ -288,7 +290,7 @@ OPERATORS: Tuple[Operator, ...] = (
         operands=_transpose_operands,
         parameters=(
             *(
-                p.narrowed(_ONLY[p.name]) if p.name in _ONLY else p
+                p.narrowed(among(*_ONLY[p.name])) if p.name in _ONLY else p
                 for p in _TRANSPOSE.parameters
                 if p.name not in ("dilation", "out_dtype")
             ),
@@ -296,7 +298,7 @@ OPERATORS: Tuple[Operator, ...] = (
             _ZERO_POINTS,
             _kernel_scale("channels"),
         ),
-        relay=Lowering("qnn.conv2d_transpose", _transpose_relay, unbuilt={"data_layout": ("NHWC",)}),
+        relay=Lowering("qnn.conv2d_transpose", _transpose_relay, unbuilt={"data_layout": among("NHWC")}),
     ),
     _product(
         "qnn.batch_matmul",

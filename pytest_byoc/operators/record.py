@@ -20,6 +20,9 @@ Classes = Mapping[str, Sequence[Any]]
 #: The namespace is `tvm.relay` or `tvm.relax.op`. What it returns is a call, or ends in one.
 Build = Callable[[Any, List[Any], Attrs, Sequence[TensorType]], Any]
 
+#: Whether a value of a parameter is meant, where others are chosen: (value, the parameters before it).
+Which = Callable[[Any, Attrs], bool]
+
 #: Dtypes by kind. Which of them TVM's LLVM build runs for an operator is measured: see `measured`.
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SIGNED = ("int32", "int8", "int16", "int64")
@@ -32,19 +35,38 @@ ANY = NUMBERS + ("bool",)
 class Lowering:
     """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
     `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
-    takes, where the other IR takes more. unbuilt: by parameter, values that the IR takes and a target may
-    claim, but TVM's LLVM build cannot compile, so that nothing can be judged with them."""
+    takes, where the other IR takes more; lacks: those it does not take. unbuilt: by parameter, which values
+    the IR takes and a target may claim, but TVM's LLVM build cannot compile: what a target makes of them is
+    judged by the oracle alone."""
 
     op: str
     build: Build
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    unbuilt: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    lacks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    unbuilt: Mapping[str, Which] = field(default_factory=dict)
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        for name, taken in self.only.items():
-            if name in attrs and attrs[name] not in taken:
+        for name in (*self.only, *self.lacks):
+            if name in attrs and not self.takes(name, attrs[name]):
                 raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
         return self.build(ns, args, attrs, types)
+
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether a parameter of that name may have that value in this IR."""
+        return value in self.only.get(name, (value,)) and value not in self.lacks.get(name, ())
+
+    def cannot_build(self, name: str, value: Any, chosen: Attrs) -> bool:
+        """Whether TVM's LLVM build cannot compile that value, with the parameters chosen before it."""
+        return name in self.unbuilt and self.unbuilt[name](value, chosen)
+
+    def is_unbuilt(self, attrs: Attrs) -> bool:
+        """Whether TVM's LLVM build cannot compile the operator with these attributes."""
+        return any(self.cannot_build(name, attrs[name], attrs) for name in self.unbuilt if name in attrs)
+
+
+def among(*values: Any) -> Which:
+    """Which values: these, whatever else is chosen."""
+    return lambda value, chosen: value in values
 
 
 class TypeRuleError(ValueError):
@@ -69,14 +91,11 @@ class Parameter:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
 
-    def narrowed(self, taken: Optional[Sequence[Any]], left_out: Sequence[Any] = ()) -> Parameter:
-        """The same parameter with no values but those taken (None: all), and without some."""
-
-        def keep(value: Any) -> bool:
-            return (taken is None or value in taken) and value not in left_out
+    def narrowed(self, keep: Which) -> Parameter:
+        """The same parameter with no values but those."""
 
         def classes(x: TensorType, chosen: Attrs) -> Classes:
-            kept = {k: [v for v in vs if keep(v)] for k, vs in self.values(x, chosen).items()}
+            kept = {k: [v for v in vs if keep(v, chosen)] for k, vs in self.values(x, chosen).items()}
             return {k: vs for k, vs in kept.items() if vs}
 
         return replace(self, classes=classes)
@@ -179,19 +198,25 @@ class Operator:
         """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
         IR takes)."""
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
-        return self._narrowed(lowering.only if ir in self.irs() else {}, lowering.unbuilt)
+        return self._narrowed(lowering, taken=ir in self.irs(), built=True)
 
     def taken(self, ir: str) -> Operator:
         """The operator with the parameters' values that the IR takes, be it that TVM builds them or not."""
-        return self._narrowed(getattr(self, ir).only, {})
+        return self._narrowed(getattr(self, ir), taken=True, built=False)
 
-    def _narrowed(self, only: Mapping[str, Sequence[Any]], left_out: Mapping[str, Sequence[Any]]) -> Operator:
-        if not only and not left_out:
+    def _narrowed(self, lowering: Lowering, taken: bool, built: bool) -> Operator:
+        """taken, built: without values that the IR does not take, that TVM does not build there."""
+        names = {*((*lowering.only, *lowering.lacks) if taken else ()), *(lowering.unbuilt if built else ())}
+        if not names:
             return self
 
         def narrowed(p: Parameter) -> Parameter:
-            known = p.name in only or p.name in left_out
-            return p.narrowed(only.get(p.name), left_out.get(p.name, ())) if known else p
+            def keep(value: Any, chosen: Attrs) -> bool:
+                if taken and not lowering.takes(p.name, value):
+                    return False
+                return not (built and lowering.cannot_build(p.name, value, chosen))
+
+            return p.narrowed(keep) if p.name in names else p
 
         return replace(self, parameters=tuple(narrowed(p) for p in self.parameters))
 

@@ -333,7 +333,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "split",
         _split_infer,
         # Relax makes no tuple of one section.
-        Lowering("split", _split, unbuilt={"indices_or_sections": (1,)}),
+        Lowering("split", _split, lacks={"indices_or_sections": (1,)}),
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),

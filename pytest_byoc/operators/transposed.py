@@ -38,6 +38,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    among,
     some,
 )
 
@@ -130,7 +131,9 @@ _LAYOUTS: Dict[int, Tuple[Parameter, Parameter]] = {
 
 
 #: Of the layouts in two dimensions Relax takes these, and TVM 0.27 does not compile them.
-_UNBUILT_RELAX = {"data_layout": ("NHWC",), "kernel_layout": ("OIHW", "HWIO", "HWOI", "IHWO")}
+_UNBUILT_RELAX = {
+    "data_layout": among("NHWC"), "kernel_layout": among("OIHW", "HWIO", "HWOI", "IHWO"),
+}
 
 
 #: First operands with a long sum, by the number of spatial axes.

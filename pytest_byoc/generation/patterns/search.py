@@ -256,8 +256,7 @@ class _Search:
 
 def _unbuilt(graph: Graph, ir: str) -> bool:
     """Whether an operator has an attribute with which TVM's own build cannot judge it."""
-    left_out = ((n, getattr(OPERATORS[n.op], ir).unbuilt) for n in graph.nodes)
-    return any(n.attrs.get(name) in values for n, by in left_out for name, values in by.items())
+    return any(getattr(OPERATORS[n.op], ir).is_unbuilt(n.attrs) for n in graph.nodes)
 
 
 _RAISES = "partitioning raises"

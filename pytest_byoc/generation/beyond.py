@@ -1,0 +1,90 @@
+"""Systematic cases that TVM's own LLVM build cannot judge: it does not compile them, or gets them wrong.
+
+A target may take them all the same (weights in OHWI, convolutions in bfloat16): what it makes of them is held
+to the oracle's bound. A target that takes none of them loses the time to partition them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from ..graph import Graph, TensorType
+from ..operators import OPERATORS, within
+from ..operators.measured import dtypes as runnable
+from ..operators.measured import why_not
+from ..operators.record import FLOATS, Operator, Parameter, among
+from .builder import first
+from .systematic import Case, Made, varied
+
+#: What follows a case's label.
+SUFFIX = "-without_llvm"
+#: What the measurement says of dtypes that nothing can be said about: the IR does not take them, or hardly
+#: an element has a bound that tells.
+_UNKNOWN = ("lower:", "kernel:")
+
+
+def is_beyond(graph: Graph, ir: str) -> bool:
+    """Whether TVM's own build is known not to compile an operator of the graph, or to get it wrong."""
+    for node in graph.nodes:
+        lowering = getattr(OPERATORS[node.op], ir)
+        if lowering is not None and lowering.is_unbuilt(node.attrs):
+            return True
+        if node.inputs and why_not(node.op, graph.type_of(node.inputs[0]).dtype, ir) is not None:
+            return True
+    return False
+
+
+def cases(operators: Sequence[str], ir: str) -> list[Case]:
+    """The cases of those of the operators that the IR has, in a fixed order."""
+    return [c for name in operators if ir in OPERATORS[name].irs() for c in _cases(name, ir)]
+
+
+@cache
+def _cases(name: str, ir: str) -> tuple[Case, ...]:
+    found: dict[Graph, Case] = {}
+    for label, smoke, made in _labelled(name, ir):
+        if made is not None and is_beyond(made.graph, ir) and made.graph not in found:
+            case = Case(f"{name}[{label}{SUFFIX}]", name, made.graph, smoke, without_llvm=True)
+            found[made.graph] = case
+    return tuple(found.values())
+
+
+def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, Made | None]]:
+    """Labels, whether they are for level smoke, and graphs."""
+    record, built = OPERATORS[name], runnable(OPERATORS[name], ir)
+    lowering, taken = getattr(record, ir), record.taken(ir)
+    for chosen in _layouts(taken, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
+        if lowering.is_unbuilt(chosen):
+            fixed = replace(taken, parameters=tuple(
+                p.narrowed(among(chosen[p.name])) if _is_layout(p) else p for p in taken.parameters
+            ))
+            words = "-".join(chosen[p.name].lower() for p in taken.parameters if _is_layout(p))
+            for label, made in varied(fixed, built[0]):
+                smoke = label == built[0] or "-mixed_" in label
+                yield f"{label}-{words}", smoke, made
+    for dtype in record.dtypes:
+        reason = why_not(name, dtype, ir)
+        if reason is not None and dtype in FLOATS and not reason.startswith(_UNKNOWN):
+            for label, made in varied(within(name, ir), dtype):
+                yield label, label == dtype, made
+
+
+def _is_layout(parameter: Parameter) -> bool:
+    return parameter.name.endswith("layout")
+
+
+def _layouts(op: Operator, x: TensorType) -> list[dict[str, Any]]:
+    """Parameters with any layouts that go together, everything else at its default."""
+    found: list[dict[str, Any]] = [{}]
+    for parameter in op.parameters:
+        grown = []
+        for chosen in found:
+            classes = parameter.values(x, chosen)
+            every = [value for values in classes.values() for value in values]
+            some = every if _is_layout(parameter) else [first(parameter.name, classes)]
+            grown += [{**chosen, parameter.name: value} for value in some]
+        found = grown
+    return found

@@ -1,0 +1,111 @@
+"""What TVM's own build cannot judge, and a target may take all the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fixtures.faults import FAULTS, apply
+from pytest_byoc import oracle
+from pytest_byoc.claims import Claims
+from pytest_byoc.examine import Examiner
+from pytest_byoc.generation import beyond, data, systematic
+from pytest_byoc.graph import Graph
+from pytest_byoc.operators import OPERATORS
+from pytest_byoc.outcome import PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
+
+from .conftest import declaration, make_settings
+
+OHWI = "nn.conv2d[float32-nhwc-ohwi-without_llvm]"
+
+
+def ohwi() -> Graph:
+    (found,) = [c.graph for c in beyond.cases(["nn.conv2d"], "relay") if c.id == OHWI]
+    return found
+
+
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_the_cases_are_beyond_llvm_and_others_are_not(ir: str) -> None:
+    found = beyond.cases(list(OPERATORS), ir)
+    assert not [c.id for c in found if not c.without_llvm or not beyond.is_beyond(c.graph, ir)]
+    assert not [c.id for c in systematic.cases(list(OPERATORS), ir) if beyond.is_beyond(c.graph, ir)]
+    assert max(Counter(c.id for c in found).values()) == 1
+    of = {c.operator for c in found if c.smoke}
+    assert of == {c.operator for c in found} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
+                                                 getattr(OPERATORS[n], ir).unbuilt}
+
+
+def test_layouts_meet_every_class_of_the_other_parameters() -> None:
+    layouts = Counter(
+        tuple(c.graph.nodes[0].attrs[key] for key in ("data_layout", "kernel_layout"))
+        for c in beyond.cases(["nn.conv2d"], "relay")
+        if c.graph.inputs[0].type.dtype == "float32"
+    )
+    assert set(layouts) == {
+        ("NCHW", "OHWI"), ("NCHW", "HWIO"), ("NHWC", "OHWI"), ("NHWC", "OIHW"), ("NHWC", "HWOI"),
+    }
+    assert min(layouts.values()) > 10
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+def test_the_oracle_has_an_answer(ir: str) -> None:
+    """To all but a few it is one that elements can be judged by."""
+    vague = []
+    for c in beyond.cases(list(OPERATORS), ir):
+        results = oracle.evaluate(c.graph, {**data.constants(c.graph), **data.inputs(c.graph, 0)})
+        assert [b.shape for b in results] == [c.graph.type_of(o).shape for o in c.graph.outputs]
+        vague += [c.id for b in results if b.ambiguous.mean() > 0.5]
+    assert len(vague) < 5, vague
+
+
+@pytest.mark.parametrize(
+    ("alone", "by_llvm", "outcome", "asked"),
+    [
+        (PASS, REFERENCE_WRONG, PASS, [False]),
+        (WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, [False, True]),
+        # LLVM is wrong in the same way.
+        (WRONG_RESULT, REFERENCE_WRONG, REFERENCE_WRONG, [False, True]),
+    ],
+)
+def test_llvm_is_asked_about_what_fails(
+    tmp_path: Path, alone: str, by_llvm: str, outcome: str, asked: list[bool]
+) -> None:
+    seen: list[bool] = []
+
+    class Canned(Examiner):
+        def _examine(
+            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
+            llvm: bool = True,
+        ) -> Verdict:
+            assert executor is None
+            seen.append(llvm)
+            return Verdict(graph, by_llvm if llvm else alone)
+
+    examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
+    examiner.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]
+    examiner.executors = ["graph", "vm"]
+    try:
+        assert examiner.examine(ohwi()).outcome == outcome
+        assert seen == asked
+    finally:
+        examiner.close()
+
+
+def test_a_layout_that_llvm_may_not_build_is_judged(tmp_path: Path, ir: str) -> None:
+    fault = apply(FAULTS["ohwi_axes_exchanged"], tmp_path)
+    for target, outcome in (("example_c", PASS), (f"{fault / '__init__.py'}:target", WRONG_RESULT)):
+        examiner = Examiner(make_settings(tmp_path), declaration(target, ir))
+        try:
+            examiner.open()
+            verdict = examiner.examine(ohwi())
+        finally:
+            examiner.close()
+        assert verdict.outcome == outcome
+        if outcome == WRONG_RESULT:
+            assert [f.check for f in verdict.findings][:1] == ["numerics"]
+            # In Relax TVM builds it.
+            assert any("LLVM build raises" in note for note in verdict.notes) == (ir == "relay")
