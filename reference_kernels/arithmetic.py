@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, integer, rounded
-from .elementwise import Attrs, Kernel, divide, nan_undecided, step
+from .elementwise import Attrs, Kernel, divide, integer_quotient, nan_undecided, step
 
 
 def corners(
@@ -50,8 +50,8 @@ def _whole(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The quotient rounded by f (floor or trunc), and where it is not known."""
     a, b = inputs
-    joint = np.logical_or(a.ambiguous, b.ambiguous)
     if a.is_float:
+        joint = np.logical_or(a.ambiguous, b.ambiguous)
         q = divide(inputs, {})
         # Of zero it is zero, with no rounding that could cross it.
         zero = (a.value == 0) & (a.error == 0) & (np.abs(b.value) > b.error)
@@ -59,11 +59,7 @@ def _whole(
         y = step(f)([q], {})
         assert isinstance(y, Bounded)
         return y.value, y.ambiguous
-    divisor = np.where(b.value == 0, 1, b.value)
-    whole = a.value // divisor
-    if f is np.trunc:
-        whole = whole + ((whole < 0) & (whole * divisor != a.value))
-    return whole, joint | (b.value == 0)
+    return integer_quotient(a, b, f)
 
 
 def quotient(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:

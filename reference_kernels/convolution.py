@@ -114,6 +114,9 @@ def conv(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """A convolution with any number of spatial axes."""
     x = channels_first(inputs[0], attrs["data_layout"])
     w = oriented(inputs[1], attrs["kernel_layout"])
+    if attrs["kernel_layout"] == "HWOI" and attrs["groups"] > 1:
+        # Depthwise: O counts the channels, I the results of each.
+        w = w.map(lambda v: v.reshape(-1, 1, *v.shape[2:]))
     steps = (attrs["strides"], attrs["padding"], attrs["dilation"], (1,) * (len(w.shape) - 2))
     terms = int(np.prod(w.shape[1:]))
     y = correlated(x, w, attrs["groups"], terms, *steps, attrs.get("out_dtype"))

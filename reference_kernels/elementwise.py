@@ -122,10 +122,24 @@ def multiply(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     return rounded(y, spread, _joint(a, b) | nan_undecided(y, a, b), a.dtype)
 
 
+def integer_quotient(
+    a: Bounded, b: Bounded, f: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of integers the quotient rounded by f (floor or trunc), and where it is not known: for a divisor 0."""
+    divisor = np.where(b.value == 0, 1, b.value)
+    whole = a.value // divisor
+    if f is np.trunc:
+        whole = whole + ((whole < 0) & (whole * divisor != a.value))
+    return whole, _joint(a, b) | (b.value == 0)
+
+
 def divide(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """Quotient; division as multiplication by a reciprocal costs two roundings more (TVM's LLVM
-    code does so for a constant divisor). Ambiguous where the divisor's interval holds zero."""
+    code does so for a constant divisor). Ambiguous where the divisor's interval holds zero. Of integers it
+    goes towards zero, as in C."""
     a, b = inputs
+    if not a.is_float:
+        return integer(*integer_quotient(a, b, np.trunc), a.dtype)
     with np.errstate(all="ignore"):
         y = a.value / b.value
         nearest = np.abs(b.value) - b.error

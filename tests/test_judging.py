@@ -87,6 +87,22 @@ def test_growth_is_by_the_round(rounds: int) -> None:
     assert [f.kind for f in memory.judge(evidence)] == ["leak"]
     evidence.deployed = recorded(("memory", measured))
     assert not list(memory.judge(evidence))
+    # Each thread leaves it behind, which is told once.
+    evidence.loader = recorded(("memory_of_threads", measured))
+    assert [f.kind for f in memory.judge(evidence)] == ["threads"]
+    evidence.loader = recorded(("memory", measured), ("memory_of_threads", measured))
+    evidence.deployed = JobReport()
+    assert [f.kind for f in memory.judge(evidence)] == ["leak"]
+
+
+def test_memory_of_all_threads_is_counted() -> None:
+    """Also of those that malloc serves from an arena of their own."""
+    kept: list[Any] = []
+    before = memory._in_arenas()
+    memory._apart(lambda: kept.append(bytearray(100_000)))()
+    assert 100_000 <= memory._in_arenas() - before < 200_000
+    kept.clear()
+    assert memory._in_arenas() - before < 100_000
 
 
 class _Slow:

@@ -1,4 +1,5 @@
-"""Creating, running and destroying an executor again and again takes no more memory, nor more open files."""
+"""Creating, running and destroying an executor again and again takes no more memory, nor more open files; nor
+does it in threads that come and go."""
 
 from __future__ import annotations
 
@@ -6,7 +7,10 @@ import ctypes
 import gc
 import mmap
 import os
+import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional
 
 import numpy as np
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 ROUNDS = 200
 SECONDS = 10.0
 LEAST = 40
+#: Rounds that are made in a thread of their own each.
+THREADS = 40
 #: Measured this often, evenly; what the first quarter takes is warming up.
 _PARTS = 4
 #: Bytes a round that are taken for noise, less than malloc's smallest piece; the share of the artifact's size
@@ -57,6 +63,23 @@ def _measure() -> Optional[Callable[[], int]]:
     return used
 
 
+def _in_arenas() -> int:
+    """Bytes that malloc has handed out to any thread, by what it says of its arenas (malloc_info)."""
+    library = ctypes.CDLL(None)
+    library.open_memstream.restype = ctypes.c_void_p
+    text, size = ctypes.c_void_p(), ctypes.c_size_t()
+    gc.collect()
+    stream = ctypes.c_void_p(library.open_memstream(ctypes.byref(text), ctypes.byref(size)))
+    library.malloc_info(0, stream)
+    library.fclose(stream)
+    told = ctypes.string_at(text, size.value).decode()
+    library.free(text)
+    together = told.rpartition("</heap>")[2]
+    sizes = dict(re.findall(r'<(?:total|system) type="(\w+)"[^>]* size="(\d+)"', together))
+    free = int(sizes.get("fast", 0)) + int(sizes.get("rest", 0))
+    return int(sizes["current"]) - free + int(sizes.get("mmap", 0))
+
+
 def _mapped() -> int:
     """Bytes of address space in use; what is not malloc's is seen in them alone."""
     with open("/proc/self/statm") as f:
@@ -77,38 +100,64 @@ def reload(run: LoaderRun) -> None:
             if rounds < LEAST:
                 run.not_checked("a round takes too long: %d in %.0f seconds" % (rounds, SECONDS))
                 continue
-            measured: List[int] = []
-            opened: List[int] = []
-            mapped: List[int] = []
-            for n in range(rounds + 1):
-                if n % (rounds // _PARTS) == 0:
-                    measured.append(used())
-                    opened.append(len(os.listdir("/proc/self/fd")))
-                    mapped.append(_mapped())
-                    # Its limit is for each stretch.
-                    run.stage("rounds")
-                if n < rounds:
-                    library.fresh().run(run.inputs[0])
+
+            once = partial(_once, library, run.inputs[0])
             size = os.path.getsize(run.artifacts[executor])
-            found = {"used": measured, "size": size, "opened": opened, "mapped": mapped}
-            run.record("memory", dict(found, rounds=rounds))
+            run.record("memory", dict(_watched(run, rounds, once, used), size=size))
+            few = min(rounds, THREADS)
+            run.record("memory_of_threads", dict(_watched(run, few, _apart(once), _in_arenas), size=size))
+
+
+def _once(library: Any, inputs: Mapping[str, np.ndarray]) -> None:
+    library.fresh().run(inputs)
+
+
+def _apart(once: Callable[[], None]) -> Callable[[], None]:
+    """The same in a thread of its own, which ends."""
+
+    def apart() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(once).result()
+
+    return apart
+
+
+def _watched(
+    run: LoaderRun, rounds: int, once: Callable[[], None], used: Callable[[], int]
+) -> Dict[str, Any]:
+    """What is in use after each of the parts of so many rounds."""
+    measured: List[int] = []
+    opened: List[int] = []
+    mapped: List[int] = []
+    for n in range(rounds + 1):
+        if n % (rounds // _PARTS) == 0:
+            measured.append(used())
+            opened.append(len(os.listdir("/proc/self/fd")))
+            mapped.append(_mapped())
+            # Its limit is for each stretch.
+            run.stage("rounds")
+        if n < rounds:
+            once()
+    return {"used": measured, "opened": opened, "mapped": mapped, "rounds": rounds}
 
 
 def _rounds(library: Any, inputs: Mapping[str, np.ndarray]) -> int:
     """How many there is time for, a multiple of the parts: by what the second one takes."""
-    library.fresh().run(inputs)
+    _once(library, inputs)
     began = time.monotonic()
-    library.fresh().run(inputs)
+    _once(library, inputs)
     fit = SECONDS / max(time.monotonic() - began, 1e-9)
     return int(min(ROUNDS, fit)) // _PARTS * _PARTS
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
+    leaking = set()
     allowed = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory")}
     for executor, value in evidence.loader.facts("memory"):
         limit = max(NOISE, SHARE * value["size"]) + allowed.get(executor, 0.0)
         found = growth(value, "used")
         if found > limit:
+            leaking.add(executor)
             yield Finding(
                 "memory", "error", "rounds", "leak",
                 "each round of create, run and destroy leaves %.0f bytes behind (%s executor, the "
@@ -132,6 +181,18 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 % (opened, executor),
                 {"executor": executor, "files_per_round": opened},
             )
+    allowed = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory_of_threads")}
+    for executor, value in evidence.loader.facts("memory_of_threads"):
+        limit = max(NOISE, SHARE * value["size"]) + allowed.get(executor, 0.0)
+        found = growth(value, "used")
+        if found > limit and executor not in leaking:
+            yield Finding(
+                "memory", "error", "rounds", "threads",
+                "each thread that creates, runs and destroys it once and ends leaves %.0f bytes behind (%s "
+                "executor, the least of %d stretches of %d threads; taken for noise: %.0f)."
+                % (found, executor, _PARTS - 1, value["rounds"] // _PARTS, limit),
+                {"executor": executor, "bytes_per_thread": found, "limit": limit},
+            )
 
 
 def growth(measured: Dict[str, Any], what: str) -> float:
@@ -144,7 +205,8 @@ def growth(measured: Dict[str, Any], what: str) -> float:
 CHECK = Check(
     id="memory",
     rule="Over 200 rounds (fewer where they take long) of create, run, destroy the memory in use does not go "
-    "on growing, nor the address space, nor the number of open files.",
+    "on growing, nor the address space, nor the number of open files; nor the memory over 40 threads that "
+    "each make one round and end.",
     why="Engines, workspaces and handles that are never freed (bug class 28).",
     how="created, run and destroyed again and again",
     reload=reload,

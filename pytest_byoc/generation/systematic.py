@@ -224,6 +224,7 @@ def _rich(op: Operator) -> tuple[tuple[int, ...], ...]:
 def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
     met: set[frozenset[tuple[str, str]]] = set()
+    found: list[Made] = []
     several = _rich(op)
     names = [p.name for p in op.parameters]
     for i, j in combinations(range(len(names)), 2):
@@ -235,7 +236,30 @@ def _pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 made = (_pair(op, TensorType(s, dtype), forced, met) for s in several)
                 graph = next((g for g in made if g is not None), None)
                 if graph is not None:
+                    found.append(graph)
                     yield f"{names[i]}_{a}-{names[j]}_{b}", graph
+    yield from _conditional_pairs(op, dtype, found, met)
+
+
+def _conditional_pairs(
+    op: Operator, dtype: str, found: Sequence[Made], met: set[frozenset[tuple[str, str]]]
+) -> Iterator[tuple[str, Made]]:
+    """Pairs of classes that exist only with other parameters off their defaults: weights whose layout is that
+    of depthwise convolutions, of several results for each channel."""
+    usual = {(p.name, label) for i, p in enumerate(op.parameters) for label in _class_names(op, i, dtype)}
+    labels = {one for made in found for one in made.classes} - usual
+    ordered = [(p.name, label) for p in op.parameters for name, label in sorted(labels) if name == p.name]
+    for (p, a), (q, b) in combinations(ordered, 2):
+        if p == q or frozenset({(p, a), (q, b)}) in met:
+            continue
+        # As in a graph that has one of the two.
+        bases = [dict(made.classes) for made in found if made.classes & {(p, a), (q, b)}]
+        made = (
+            _pair(op, TensorType(s, dtype), {**base, p: a, q: b}, met) for base in bases for s in _rich(op)
+        )
+        graph = next((g for g in made if g is not None), None)
+        if graph is not None:
+            yield f"{p}_{a}-{q}_{b}", graph
 
 
 def _pair(

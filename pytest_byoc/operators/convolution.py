@@ -157,14 +157,20 @@ def kernel_layout(x: TensorType, chosen: Attrs) -> Classes:
 
 def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
     if chosen["data_layout"] == "NHWC" and 1 < chosen["groups"] == x.shape[3]:
-        # Relay's code for HWOI needs as many results as channels.
-        hwoi = ("HWOI",) if chosen["groups"] == chosen["channels"] else ()
-        return {"hwoi": hwoi, "hwio": ("HWIO",)}
+        return {"hwoi": ("HWOI",), "hwio": ("HWIO",)}
     others: Classes = {"ohwi": ("OHWI",), "hwio": ("HWIO",)}
     if chosen["data_layout"] == "NHWC":
-        # Whether O of HWOI is the channels or the results is a question of groups.
         others = {"ohwi": ("OHWI",), "oihw": ("OIHW",), "hwoi": ("HWOI",) if chosen["groups"] == 1 else ()}
     return {**kernel_layout(x, chosen), **others}
+
+
+def counts_channels(attrs: Attrs) -> bool:
+    """Whether the weight's O counts the channels, and its I the results of each: HWOI of a depthwise one."""
+    return attrs["kernel_layout"] == "HWOI" and attrs["groups"] > 1
+
+
+def _multiplies(layout: str, chosen: Attrs) -> bool:
+    return layout == "HWOI" and 1 < chosen["groups"] < chosen["channels"]
 
 
 def _unbuilt_layout(layout: str, chosen: Attrs) -> bool:
@@ -198,9 +204,10 @@ def parameters(
 
 def conv_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     _, c, _ = image(x, chosen["data_layout"])
-    shape = weight_shape(
-        chosen["channels"], c // chosen["groups"], chosen["kernel_size"], chosen["kernel_layout"]
-    )
+    outer, inner = chosen["channels"], c // chosen["groups"]
+    if counts_channels(chosen):
+        outer, inner = c, outer // c
+    shape = weight_shape(outer, inner, chosen["kernel_size"], chosen["kernel_layout"])
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
@@ -237,6 +244,8 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])
     outer, inner, kernel = weight_dims(w, x, attrs)
+    if counts_channels(attrs) and outer == c == attrs["groups"]:
+        outer, inner = outer * inner, 1
     if inner * attrs["groups"] != c or outer != attrs["channels"] or outer % attrs["groups"]:
         raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
     shape = laid_out(batch, outer, conv_sizes(sizes, kernel, attrs), attrs["data_layout"])
@@ -286,6 +295,7 @@ OPERATORS: Tuple[Operator, ...] = (
         parameters=(*parameters(kernel=_kernel_layout_2d), OUT_DTYPE),
         # OHWI is what CUTLASS and Arm's libraries take.
         relay=replace(relay("conv2d"), unbuilt={"kernel_layout": _unbuilt_layout}),
-        relax=relax("conv2d"),
+        # Relax takes O for the results always.
+        relax=replace(relax("conv2d"), lacks={"kernel_layout": _multiplies}),
     ),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
 from .record import (
     DATA,
     FLOATS,
+    FRESH,
+    INTEGERS,
     LEAD,
     NUMBERS,
     SIGNED,
@@ -120,14 +123,29 @@ def binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Opera
 
 
 def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
-    # A divisor made afresh stays away from zero; one taken from the graph need not.
+    # A divisor made afresh stays away from zero; one taken from the graph need not, unless it is an integer,
+    # by which a processor may trap.
     operands = binary_operands(x, chosen)
-    if operands[1].role == DATA:
-        return (operands[0], Operand(DATA, operands[1].type, 0.5, 3.0))
-    return operands
+    if operands[1].role != DATA:
+        return operands
+    of_integers = x.dtype in INTEGERS
+    low, high = (2.0, 5.0) if of_integers else (0.5, 3.0)
+    return (operands[0], Operand(FRESH if of_integers else DATA, operands[1].type, low, high))
 
 
-_DIVIDE = binary("divide", "quotient, or product with a rounded reciprocal: 3 roundings, 1 1/2 ulp", FLOATS)
+def _dividend_or_divisor(x: TensorType, chosen: Attrs) -> Classes:
+    return {"first": ("first",), "second": () if x.dtype in INTEGERS else ("second",)}
+
+
+_DIVIDE = replace(
+    binary(
+        "divide",
+        "quotient, or product with a rounded reciprocal: 3 roundings, 1 1/2 ulp; of integers exact, towards "
+        "zero",
+    ),
+    operands=_divide_operands,
+    parameters=(BINARY[0], Parameter("order", _dividend_or_divisor, attribute=False)),
+)
 
 OPERATORS: Tuple[Operator, ...] = (
     unary("nn.relu", _EXACT, dtypes=NUMBERS),
@@ -161,7 +179,7 @@ OPERATORS: Tuple[Operator, ...] = (
     binary("add", _IEEE),
     binary("subtract", _IEEE),
     binary("multiply", _IEEE),
-    Operator(**{**_DIVIDE.__dict__, "operands": _divide_operands}),
+    _DIVIDE,
     binary("maximum", _EXACT),
     binary("minimum", _EXACT),
 )

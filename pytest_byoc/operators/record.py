@@ -35,25 +35,26 @@ ANY = NUMBERS + ("bool",)
 class Lowering:
     """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
     `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
-    takes, where the other IR takes more; lacks: those it does not take. unbuilt: by parameter, which values
+    takes, where the other IR takes more; lacks: which it does not take. unbuilt: by parameter, which values
     the IR takes and a target may claim, but TVM's LLVM build cannot compile: what a target makes of them is
     judged by the oracle alone."""
 
     op: str
     build: Build
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    lacks: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    lacks: Mapping[str, Which] = field(default_factory=dict)
     unbuilt: Mapping[str, Which] = field(default_factory=dict)
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         for name in (*self.only, *self.lacks):
-            if name in attrs and not self.takes(name, attrs[name]):
+            if name in attrs and not self.takes(name, attrs[name], attrs):
                 raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
         return self.build(ns, args, attrs, types)
 
-    def takes(self, name: str, value: Any) -> bool:
-        """Whether a parameter of that name may have that value in this IR."""
-        return value in self.only.get(name, (value,)) and value not in self.lacks.get(name, ())
+    def takes(self, name: str, value: Any, chosen: Attrs) -> bool:
+        """Whether a parameter of that name may have that value in this IR, with those chosen before it."""
+        lacking = name in self.lacks and self.lacks[name](value, chosen)
+        return value in self.only.get(name, (value,)) and not lacking
 
     def cannot_build(self, name: str, value: Any, chosen: Attrs) -> bool:
         """Whether TVM's LLVM build cannot compile that value, with the parameters chosen before it."""
@@ -212,7 +213,7 @@ class Operator:
 
         def narrowed(p: Parameter) -> Parameter:
             def keep(value: Any, chosen: Attrs) -> bool:
-                if taken and not lowering.takes(p.name, value):
+                if taken and not lowering.takes(p.name, value, chosen):
                     return False
                 return not (built and lowering.cannot_build(p.name, value, chosen))
 

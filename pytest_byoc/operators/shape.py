@@ -17,6 +17,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    among,
     broadcast,
     call,
     normalize_axis,
@@ -333,7 +334,7 @@ OPERATORS: Tuple[Operator, ...] = (
         "split",
         _split_infer,
         # Relax makes no tuple of one section.
-        Lowering("split", _split, lacks={"indices_or_sections": (1,)}),
+        Lowering("split", _split, lacks={"indices_or_sections": among(1)}),
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),

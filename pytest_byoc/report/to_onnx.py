@@ -148,6 +148,9 @@ def _conv2d(c: _Context) -> None:
     (x, weight), layout = _widened(c), a["kernel_layout"]
     if layout != "OIHW":
         weight = c.writer.transpose(weight, [layout.index(d) for d in "OIHW"])
+    if layout == "HWOI" and a["groups"] > 1:
+        shape = [a["channels"], 1, *a["kernel_size"]]
+        weight = c.writer.add("Reshape", [weight, c.writer.ints(shape)])
     _image(
         c, a["data_layout"], "Conv", [_channels_first(c, a["data_layout"], x), weight],
         kernel_shape=list(a["kernel_size"]), pads=list(a["padding"]), strides=list(a["strides"]),

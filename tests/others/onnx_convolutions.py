@@ -25,6 +25,13 @@ def _weight(w: np.ndarray, layout: str, order: str) -> np.ndarray:
     return np.transpose(w, [layout.index(c) for c in order + layout.strip("OI")])
 
 
+def _oihw(w: np.ndarray, a: dict[str, Any]) -> np.ndarray:
+    w = _weight(w, a["kernel_layout"], "OI")
+    if a["kernel_layout"] == "HWOI" and a["groups"] > 1:
+        return w.reshape(-1, 1, *w.shape[2:])
+    return w
+
+
 def _steps(a: dict[str, Any]) -> dict[str, Any]:
     return {
         "strides": list(a["strides"]), "dilations": list(a["dilation"]), "pads": list(a["padding"]),
@@ -33,7 +40,7 @@ def _steps(a: dict[str, Any]) -> dict[str, Any]:
 
 
 def _conv(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "OI")
+    x, w = _first(arrays[0], a["data_layout"]), _oihw(arrays[1], a)
     return _back(run("Conv", [x, w], **_steps(a)), a["data_layout"])
 
 
@@ -57,7 +64,7 @@ def _conv_integer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     x, w, zx, zw = arrays[:4]
     if zx.size > 1 or zw.size > 1 or a.get("out_layout"):
         return None
-    images = _first(x, a["data_layout"]), _weight(w, a["kernel_layout"], "OI")
+    images = _first(x, a["data_layout"]), _oihw(w, a)
     points = [zx.reshape(()).astype(x.dtype), zw.reshape(()).astype(w.dtype)]
     return _back(run("ConvInteger", [*images, *points], 10, **_steps(a)), a["data_layout"])
 

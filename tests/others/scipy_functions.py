@@ -50,6 +50,8 @@ def _convolved(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
     spatial = a["data_layout"].strip("NC")
     x = np.transpose(arrays[0], [a["data_layout"].index(c) for c in "NC" + spatial])
     w = np.transpose(arrays[1], [a["kernel_layout"].index(c) for c in "OI" + spatial])
+    if a["kernel_layout"] == "HWOI" and a["groups"] > 1:
+        w = w.reshape(-1, 1, *w.shape[2:])
     n = len(spatial)
     pads = [(0, 0), (0, 0), *zip(a["padding"][:n], a["padding"][n:])]
     x, per_group = np.pad(x, pads), len(w) // a["groups"]

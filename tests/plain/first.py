@@ -48,6 +48,8 @@ def images(x: np.ndarray, layout: str, back: bool = False) -> np.ndarray:
 def plain_conv(x: np.ndarray, w: np.ndarray, a: dict[str, Any], out: Any, add: Sum) -> np.ndarray:
     x = images(x, a["data_layout"])
     w = np.einsum(w, ["OIHW".index(c) for c in a["kernel_layout"]], [0, 1, 2, 3])
+    if a["kernel_layout"] == "HWOI" and a["groups"] > 1:
+        w = np.stack([kernel for channel in w for kernel in channel])[:, None]
     patches, inside = gathered(x, a, w.shape[2:], images(np.empty(out), a["data_layout"]).shape[2:])
     per_group = w.shape[0] // a["groups"]
     maps = []
@@ -147,11 +149,22 @@ UNARY: dict[str, Callable[[np.ndarray, dict[str, Any]], np.ndarray]] = {
     "strided_slice": plain_slice,
     "broadcast_to": lambda x, a: x + np.zeros(a["shape"], x.dtype),
 }
+
+
+def _towards_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The quotient of integers."""
+
+    def quotient(p: int, q: int) -> int:
+        return (abs(p) // abs(q)) * (1 if (p < 0) == (q < 0) else -1) if q else 0
+
+    return np.asarray(np.frompyfunc(quotient, 2, 1)(x.astype(object), y.astype(object)), x.dtype)
+
+
 BINARY = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
     "multiply": lambda x, y: x * y,
-    "divide": lambda x, y: x / y,
+    "divide": lambda x, y: _towards_zero(x, y) if np.issubdtype(x.dtype, np.integer) else x / y,
     "maximum": lambda x, y: np.where(x > y, x, y),
     "minimum": lambda x, y: np.where(x < y, x, y),
 }

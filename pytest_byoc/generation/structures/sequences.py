@@ -4,6 +4,7 @@ attributes mean. Their numbers are what matters: no check is made on them but th
 from __future__ import annotations
 
 from ...graph import Graph, TensorType
+from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import Vocabulary, fields, need, numeric_structure
 
@@ -204,3 +205,33 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
     x, y = b.input(_CUBE, 0.5, 2.0), b.input(_CUBE, 0.5, 2.0)
     one, other = b.node(v.binary, (x, y), {})[0], b.node(v.binary, (y, x), {})[0]
     return b.graph(b.node(v.binary, (one, b.simple(v.unary[0], other)), {})[0])
+
+
+#: Operators whose results are of one shape whatever these attributes.
+_CUT = {"axes": (1,), "strides": (1,)}
+_APART: dict[str, tuple[Attrs, Attrs]] = {
+    "nn.softmax": ({"axis": 0}, {"axis": -1}),
+    "strided_slice": ({"begin": (0,), "end": (3,), **_CUT}, {"begin": (1,), "end": (4,), **_CUT}),
+    **{name: ({"axis": (0,)}, {"axis": (2,)}) for name in _REDUCTIONS},
+    "clip": ({"a_min": -0.5, "a_max": 1.5}, {"a_min": -1.5, "a_max": 0.75}),
+    "nn.leaky_relu": ({"alpha": 0.125}, {"alpha": 0.5}),
+}
+
+
+@numeric_structure
+def told_apart_by_attributes(b: Builder, v: Vocabulary) -> Graph:
+    """Several operators, each twice on one tensor with other attributes (classes 10, 44)."""
+    x = b.input(TensorType((4, 4, 4), "float32"))
+    found = [
+        b.node(v.binary, (b.simple(name, x, **one), b.simple(name, x, **other)), {})[0]
+        for name, (one, other) in _APART.items()
+        if name in v.of(_APART)
+    ]
+    return b.graph(*found)
+
+
+@numeric_structure
+def returned_and_needed_twice(b: Builder, v: Vocabulary) -> Graph:
+    """A value that is a result too, two operators before the other result (classes 18, 25)."""
+    y = b.simple(v.unary[0], b.input(_CUBE))
+    return b.graph(b.simple(v.unary[0], b.simple(v.unary[1], y)), y)
