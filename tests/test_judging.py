@@ -88,9 +88,10 @@ def test_growth_is_by_the_round(rounds: int) -> None:
     evidence.deployed = recorded(("memory", measured))
     assert not list(memory.judge(evidence))
     # Each thread leaves it behind, which is told once.
-    evidence.loader = recorded(("memory_of_threads", measured))
+    by_threads = dict(measured, used=[2 * u for u in used])
+    evidence.loader = recorded(("memory_of_threads", by_threads))
     assert [f.kind for f in memory.judge(evidence)] == ["threads"]
-    evidence.loader = recorded(("memory", measured), ("memory_of_threads", measured))
+    evidence.loader = recorded(("memory", measured), ("memory_of_threads", by_threads))
     evidence.deployed = JobReport()
     assert [f.kind for f in memory.judge(evidence)] == ["leak"]
 
