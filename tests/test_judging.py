@@ -101,9 +101,10 @@ def test_memory_of_all_threads_is_counted() -> None:
     kept: list[Any] = []
     before = memory._in_arenas()
     memory._apart(lambda: kept.append(bytearray(100_000)))()
-    assert 100_000 <= memory._in_arenas() - before < 200_000
+    # Something else may come and go meanwhile.
+    assert 90_000 < memory._in_arenas() - before < 200_000
     kept.clear()
-    assert memory._in_arenas() - before < 100_000
+    assert memory._in_arenas() - before < 50_000
 
 
 class _Slow:
