@@ -16,9 +16,9 @@ from pytest_byoc.worker.client import Worker
 
 #: Random graphs whose types are checked, and those that are also built by LLVM (more on demand).
 TYPED = 2000
-BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "200"))
+BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "150"))
 #: One in so many systematic cases is built by LLVM (all of them with BYOC_TEST_STRIDE=1).
-STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "12"))
+STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "16"))
 
 
 def test_systematic_cases_type_check(reference_worker: Worker, ir: str) -> None:

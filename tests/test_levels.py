@@ -94,6 +94,7 @@ def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[s
     assert phases[0] == "test_operators.py" and phases[-1] == "test_random.py"
 
 
+@pytest.mark.once
 def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     lines = pytester.runpytest_subprocess(*common, "--collect-only", "-q", timeout=300).outlines
     ids = [line for line in lines if "::test_" in line]
@@ -127,6 +128,7 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     assert set(made(False, "standard", case="diamond")) < everything
 
 
+@pytest.mark.once
 def test_exploring_makes_other_graphs_that_can_be_made_again(
     pytester: pytest.Pytester, common: tuple[str, ...]
 ) -> None:
