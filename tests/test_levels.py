@@ -29,7 +29,7 @@ def test_the_few_cases_of_smoke_hold_every_dtype_and_are_few() -> None:
     for ir in ("relay", "relax"):
         found = cases(list(OPERATORS), ir)
         few = [c for c in found if c.smoke]
-        assert 0.25 < len(few) / len(found) < 0.5
+        assert 0.25 < len(few) / len(found) < 0.55
 
         def first_types(some: list[Any]) -> set[tuple[str, str]]:
             return {(c.operator, c.graph.type_of(c.graph.nodes[0].inputs[0]).dtype) for c in some}
@@ -87,7 +87,7 @@ def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[s
     target = _report(pytester)
     assert target["settings"]["level"] == "smoke"
     assert {"nn.relu[float32]", "clip[float32]"} <= set(target["cases"])
-    assert "nn.relu[float32-infinities]" not in target["cases"] and not target["onnx"]
+    assert "nn.relu[float32-negative_zero]" not in target["cases"] and not target["onnx"]
     # What is random comes last.
     order = [line.split("::")[0] for line in result.outlines if "::test_" in line]
     phases = list(dict.fromkeys(name.rsplit("/", 1)[-1] for name in order))
@@ -107,7 +107,7 @@ def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[st
         place("[clip[float32]]"),  # all checks are made on it
         place("[clip[float32-nan]]"),
         place("test_structure[diamond]"),
-        place("[clip[float32-infinities]]"),
+        place("[clip[float32-negative_zero]]"),
         place("test_thoroughly[diamond]"),
         place("test_random["),
     ]

@@ -84,7 +84,7 @@ def test_what_fails_side_by_side_alone_is_a_failure(
     result = run(pytester, ir, "-k", "test_operators and float32-shape", *more)
     result.assert_outcomes(failed=1, passed=8)
     result.stdout.fnmatch_lines(
-        ["*several outputs*", "graph (1 operator, shrunk from 6):", "*but not side by side*"]
+        ["*several outputs*", "graph (1 operator, shrunk from 2):", "*but not side by side*"]
     )
 
 

@@ -17,7 +17,8 @@ from ..operators.measured import dtypes as runnable
 from ..operators.measured import why_not
 from ..operators.record import FLOATS, Operator, Parameter, among
 from .builder import first
-from .systematic import Case, Made, varied
+from .single import Made, varied
+from .systematic import Case
 
 #: What follows a case's label.
 SUFFIX = "-without_llvm"

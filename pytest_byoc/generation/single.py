@@ -1,0 +1,178 @@
+"""An operator alone: its graph in some shape and dtype, with some classes of its parameters chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..graph import Graph, TensorType
+from ..operators.record import CONSTANT, DATA, INTEGERS, WEIGHT, Operand, Operator
+from .builder import Builder, choose_parameters, first
+
+
+class Made(NamedTuple):
+    """A graph of one node, and the (parameter, class) it was made with."""
+
+    graph: Graph
+    classes: frozenset[tuple[str, str]] = frozenset()
+
+
+def default_type(op: Operator, dtype: str) -> TensorType:
+    return TensorType(op.shapes[0], dtype)
+
+
+def default_operands(op: Operator, dtype: str) -> tuple[Operand, ...]:
+    return operands_of(op, default_type(op, dtype))
+
+
+def operands_of(op: Operator, x: TensorType) -> tuple[Operand, ...]:
+    return op.operands(x, choose_parameters(op, x, first))
+
+
+def rich(op: Operator) -> tuple[tuple[int, ...], ...]:
+    """The shapes with at least two dimensions above 1, or else those with the most."""
+    telling = [sum(d > 1 for d in s) for s in op.shapes]
+    least = min(2, max(telling))
+    return tuple(s for s, n in zip(op.shapes, telling) if n >= least)
+
+
+def class_names(op: Operator, position: int, dtype: str) -> list[str]:
+    """Class names of a parameter over all shapes, other parameters at their defaults."""
+    names: dict[str, None] = {}
+    for shape in op.shapes:
+        x = TensorType(shape, dtype)
+        chosen: dict[str, Any] = {}
+        for parameter in op.parameters[:position]:
+            chosen[parameter.name] = first(parameter.name, parameter.values(x, chosen))
+        names.update(dict.fromkeys(op.parameters[position].values(x, chosen)))
+    return list(names)
+
+
+class Unavailable(Exception):
+    pass
+
+
+def by_default(
+    op: Operator, x: TensorType, forced: Mapping[str, str], constants: str | None = "weights"
+) -> Made | None:
+    """One node with the forced classes, everything else at its default.
+
+    constants: "weights": weights and biases are constants; DATA: data operands are constants too;
+    None: nothing is. None is returned where a forced class does not exist for this operand.
+    """
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        if name in forced:
+            if forced[name] not in classes:
+                raise Unavailable
+            return classes[forced[name]][0]
+        return first(name, classes)
+
+    return one_node(op, x, pick, constants)
+
+
+def with_class(
+    op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
+) -> Made | None:
+    """The first of the shapes for which the parameter has that class."""
+    made = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
+    return next((g for g in made if g is not None), None)
+
+
+def mixed(op: Operator, dtype: str, turn: int) -> Made | None:
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        values = list(classes.values())
+        chosen = values[min(turn, len(values) - 1)]
+        return chosen[-1]
+
+    return one_node(op, TensorType(op.shapes[min(turn, len(op.shapes) - 1)], dtype), pick, "weights")
+
+
+def one_node(
+    op: Operator, x: TensorType, pick: Any, constants: str | None, limit: float = 0.0
+) -> Made | None:
+    builder = Builder(seed=1)
+    lead = builder.input(x, -limit, limit) if limit else builder.lead(op, x)
+    classes: list[tuple[str, str]] = []
+
+    def noted(name: str, values: Mapping[str, Sequence[Any]]) -> Any:
+        if not values:
+            raise Unavailable
+        value = pick(name, values)
+        classes.append((name, next(label for label, some in values.items() if value in some)))
+        return value
+
+    try:
+        chosen = choose_parameters(op, x, noted)
+    except Unavailable:
+        return None
+
+    def supply(operand: Operand, position: int) -> str:
+        # Products of two large integers would overflow.
+        if limit and operand.role == DATA and x.dtype not in INTEGERS:
+            return builder.input(operand.type, -limit, limit)
+        if operand.role == CONSTANT or constants == DATA:
+            return builder.constant(operand.type, *operand.range(), operand.data)
+        if constants is None:
+            return builder.input(operand.type, *operand.range(), operand.data)
+        return builder.fresh(operand)
+
+    return Made(builder.graph(*builder.apply(op, lead, chosen, supply)), frozenset(classes))
+
+
+def constant_lead(op: Operator, dtype: str) -> Made | None:
+    """The first operand a constant, the others inputs."""
+    builder = Builder(seed=1)
+    x = default_type(op, dtype)
+    lead = builder.constant(x, *op.range(dtype))
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))))
+
+
+def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
+    """The simplest graph in a dtype, each class of each parameter, and everything off its default at once."""
+    yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
+    for position, parameter in enumerate(op.parameters):
+        for label in class_names(op, position, dtype):
+            # Another shape each time, where the class exists for it: of those that show most.
+            telling = rich(op)
+            shapes = (*telling[position % len(telling) :], *telling, *op.shapes)
+            graph = with_class(op, dtype, shapes, parameter.name, label)
+            yield f"{dtype}-{parameter.name}_{label}", graph
+    if len(op.parameters) > 1:
+        for turn in (1, 2):
+            yield f"{dtype}-mixed_{turn}", mixed(op, dtype, turn)
+
+
+def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+    """A square matrix times itself, transposed or not, of operators whose operands are else unlike."""
+
+    def fits(x: TensorType) -> bool:
+        if not op.accepts(x):
+            return False
+        return any(o.role in (DATA, WEIGHT) and o.type == x for o in operands_of(op, x))
+
+    if fits(default_type(op, dtype)):
+        return
+    squares = (TensorType((*lead, n, n), dtype) for n in range(2, 9) for lead in ((), (2,)))
+    x = next(filter(fits, squares), None)
+    if x is None:
+        return
+    yield f"{dtype}-squared", times_itself(op, x, {})
+    for parameter in op.parameters:
+        if parameter.name.startswith("transpose"):
+            for label in parameter.values(x, {}):
+                made = times_itself(op, x, {parameter.name: label})
+                yield f"{dtype}-squared-{parameter.name}_{label}", made
+
+
+def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made:
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        return classes[forced[name]][0] if name in forced else first(name, classes)
+
+    builder = Builder(seed=1)
+    lead = builder.lead(op, x)
+
+    def supply(operand: Operand, position: int) -> str:
+        return lead if operand.role in (DATA, WEIGHT) and operand.type == x else builder.fresh(operand)
+
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick), supply)))
