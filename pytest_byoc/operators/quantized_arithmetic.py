@@ -298,7 +298,7 @@ OPERATORS: Tuple[Operator, ...] = (
             _ZERO_POINTS,
             _kernel_scale("channels"),
         ),
-        relay=Lowering("qnn.conv2d_transpose", _transpose_relay, unbuilt={"data_layout": among("NHWC")}),
+        relay=Lowering("qnn.conv2d_transpose", _transpose_relay),
     ),
     _product(
         "qnn.batch_matmul",
