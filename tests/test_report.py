@@ -7,6 +7,7 @@ import json
 import re
 import time
 import zipfile
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from pytest_byoc.checks import Finding
 from pytest_byoc.evidence import Evidence, JobReport, type_bytes
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
+from pytest_byoc.outcome import CRASH, NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
 from pytest_byoc.recorder import Excused, TargetRecord
 from pytest_byoc.report import archive, drawing, html, json_report, schema, terminal, view
 from pytest_byoc.report.failure import MOST_NODES, details, shown
@@ -138,6 +139,25 @@ def test_many_cells_and_failures_stay_small() -> None:
     text = html.render(report(record))
     assert 200_000 < len(text.encode()) < 2_000_000
     Page(text)
+
+
+def test_of_one_kind_the_terminal_lists_some_in_full() -> None:
+    """A bug that shows in every graph does not hide the others: kinds are told apart, and all are named."""
+    record = TargetRecord("mine", "relay", {"tvm": "0.16"})
+    for i in range(30):
+        graph = diamond() if i == 8 else chain(1)
+        record.fail(wrong(graph, f"message {i}.", kind=f"kind {i}"), f"case {i}")
+    late = replace(wrong(chain(1), "the late one."), outcome=CRASH)
+    for case in ("late", "later"):
+        record.fail(late, case)
+    lines = [line for line, _ in terminal.summary(record)]
+    assert "31 failures, each listed once:" in lines
+    told = [line.strip() for line in lines if "message" in line or "the late" in line]
+    assert told == [f"message {i}." for i in range(terminal.IN_FULL)] + ["the late one."]
+    at = lines.index("  wrong-result in compare, check numerics: 25 more, in full on the page:")
+    end = lines.index("  crash in compare, check numerics: nn.relu (2 graphs)")
+    names = " ".join(lines[at + 1 : end])
+    assert names.count("nn.relu") == 25 and "add + nn.relu + split" in names
 
 
 def test_hostile_text_stays_text() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
-from ..recorder import COUNTS, Excused, TargetRecord, is_claimed
+from ..recorder import COUNTS, Excused, Failure, TargetRecord, is_claimed
 from .words import IR_TITLES, counted
 
-#: Cases listed under one heading.
-LISTED = 10
+#: Cases listed under one heading, and failures of one kind that are listed in full.
+LISTED, IN_FULL = 10, 5
 
 
 def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -70,12 +70,26 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     if record.failures:
         yield "", plain
         yield f"{counted(len(record.failures), 'failure')}, each listed once:", {"red": True, "bold": True}
-        for f in record.failures.values():
-            times = f" ({f.count} graphs)" if f.count > 1 else ""
-            what = f"{f.outcome} in {f.stage}, check {f.check}: {', '.join(f.operators)}{times}"
-            yield f"  {what}", {"red": True}
-            yield f"    {f.message.splitlines()[0][:200]}", plain
-            yield f"    {f.command}", plain
+        yield from _failures(record.failures.values())
+
+
+def _failures(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Kind by kind, as they were found: of each kind the first with message and command."""
+    kinds: dict[str, list[Failure]] = {}
+    for f in failures:
+        kinds.setdefault(f"{f.outcome} in {f.stage}, check {f.check}", []).append(f)
+    for kind, found in kinds.items():
+        for f in found[:IN_FULL]:
+            yield f"  {kind}: {', '.join(f.operators)}{_times(f)}", {"red": True}
+            yield f"    {f.message.splitlines()[0][:200]}", {}
+            yield f"    {f.command}", {}
+        if len(found) > IN_FULL:
+            yield f"  {kind}: {len(found) - IN_FULL} more, in full on the page:", {"red": True}
+            yield from _wrapped([" + ".join(f.operators) + _times(f) for f in found[IN_FULL:]])
+
+
+def _times(failure: Failure) -> str:
+    return f" ({failure.count} graphs)" if failure.count > 1 else ""
 
 
 def excuse(excused: Excused) -> str:
