@@ -50,7 +50,7 @@ _WATCHING = {
 KEPT = 2000
 
 
-def _suspicious(verdict: Verdict) -> bool:
+def suspicious(verdict: Verdict) -> bool:
     """Whether what was seen quickly is to be seen in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
 
@@ -227,21 +227,36 @@ class Examiner:
     ) -> Verdict:
         """The verdict on a graph, with all its evidence, whether or not it is known.
 
+        quick, merged: as in `first_look`. What fails there is examined in full; what passes then has failed
+        all the same, unless as merged only."""
+        verdict = self.first_look(graph, checks, quick, merged)
+        return self.look_again(graph, verdict, checks, quick, merged) if suspicious(verdict) else verdict
+
+    def first_look(
+        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False
+    ) -> Verdict:
+        """What is seen of a graph at first: a verdict unless it is suspicious.
+
         quick: under one executor, the same one for a graph each time, and without the reference. Under all of
-        them but without the reference is examined what TVM's own build is known not to do. What fails
-        is examined in full; what passes then has failed all the same, unless as merged only. merged: the
+        them but without the reference is examined what TVM's own build is known not to do. merged: the
         graph is a union whose graphs are partitioned apart; the verdict is on what is left of it without
         those of which the target takes nothing."""
         if not quick and not beyond.is_beyond(graph, self.ir):
             return self._examine(graph, checks)
-        executor = self._one_executor(graph) if quick else None
-        verdict = self._examine(graph, checks, executor, merged, llvm=False)
-        if merged and _suspicious(verdict):
-            verdict = self._examine(verdict.graph, checks, executor, llvm=False)
-        if not _suspicious(verdict):
-            return verdict
-        in_full = self._examine(verdict.graph, checks)
-        return verdict if in_full.outcome == PASS else in_full
+        return self._examine(graph, checks, self._one_executor(graph) if quick else None, merged, llvm=False)
+
+    def look_again(
+        self, graph: Graph, seen: Verdict, checks: Sequence[str], quick: bool, merged: bool
+    ) -> Verdict:
+        """The verdict on a graph of which `first_look` has seen something suspicious."""
+        if not quick and not beyond.is_beyond(graph, self.ir):
+            return seen
+        if merged:
+            seen = self._examine(seen.graph, checks, self._one_executor(graph), llvm=False)
+            if not suspicious(seen):
+                return seen
+        in_full = self._examine(seen.graph, checks)
+        return seen if in_full.outcome == PASS else in_full
 
     def _one_executor(self, graph: Graph) -> str:
         """Each in turn; the first where a result is empty: Relay's VM calls nothing that has no others."""

@@ -242,20 +242,26 @@ class TargetSession:
         original = verdict
         beside = any(verdict is module for module in self._side_by_side.values())
         saved = [entry.path] if entry is not None and entry.automatic else []
-        if shrink and len(verdict.graph.nodes) > self.shrink_above:
+        identity = verdict.identity
+
+        def known(node: Graph) -> bool:
+            return failure_id(identity, node.operators) in self.record.failures
+
+        told = len(verdict.graph.nodes) == 1 and known(verdict.graph)
+        if shrink and not told and len(verdict.graph.nodes) > self.shrink_above:
             # Shrinking takes time, and may be what a session dies of.
-            first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
+            first = failure_id(identity, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
             with suppress(OSError):
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
-            identity, checks = verdict.identity, selection.again(verdict.findings[0].check)
+            checks = selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:
                 tried = self.examiner.examine(graph, checks)
                 return tried.failed and tried.identity == identity
 
-            shrunk = self.examiner.examine(reduce(verdict.graph, fails, self.ir), checks)
+            shrunk = self.examiner.examine(reduce(verdict.graph, fails, self.ir, known=known), checks)
             # What fails by chance may not fail again.
             verdict = shrunk if shrunk.failed else verdict
         failure, new = self.record.fail(verdict, case, original.graph)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from .claims import Claim, Claims
 from .decision import JUDGED_SHARE
 from .evidence import Evidence, share_judged
-from .examine import Examiner
+from .examine import Examiner, suspicious
 from .fragmentation import smallest
 from .graph import Graph
 from .outcome import PASS, Verdict
@@ -89,19 +89,23 @@ def examine(
     tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.regions)]
     if len(tried) < 2 or not examiner.exact:
         return None
-    verdict = examiner.examine_anew(union(tried), checks, quick, merged)
+    whole = union(tried)
+    verdict = examiner.first_look(whole, checks, quick, merged)
     evidence = verdict.evidence
     if isinstance(evidence, Evidence):
         examiner.claims.learn(tried, evidence.target)
+    if suspicious(verdict):
+        # Up to the first that fails: that one is told at once, and the others' turns come.
+        if any(examiner.examine(g, checks, quick).failed for g in tried):
+            return None
+        verdict = examiner.look_again(whole, verdict, checks, quick, merged)
     if verdict.outcome == PASS:
         taken = [tried[i] for i in positions(verdict.graph)]
         for graph, part in zip(taken, parts(verdict, taken, examiner.claims.survey(taken))):
             if part is not None:
                 examiner.learn(graph, checks, part, quick)
         return None
-    # Up to the first that fails: that one is told at once, and the others' turns come.
-    fails_alone = verdict.failed and any(examiner.examine(g, checks, quick).failed for g in tried)
-    return verdict if verdict.failed and not fails_alone else None
+    return verdict if verdict.failed else None
 
 
 def parts(

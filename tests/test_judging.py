@@ -78,9 +78,9 @@ def test_what_is_missing_and_not_missed(check: Any) -> None:
 # --- memory ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rounds", [200, 40])
+@pytest.mark.parametrize("rounds", [50, 10])
 def test_growth_is_by_the_round(rounds: int) -> None:
-    used = [0, 99999, *(99999 + 30 * rounds // 4 * i for i in (1, 2, 3))]
+    used = [0, 99999, *(99999 + 30 * rounds * i for i in (1, 2, 3))]
     measured = {"used": used, "opened": [3] * 5, "mapped": [0] * 5, "size": 1, "rounds": rounds}
     assert memory.growth(measured, "used") == 30
     evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport(), recorded(("memory", measured)))
@@ -94,6 +94,24 @@ def test_growth_is_by_the_round(rounds: int) -> None:
     evidence.loader = recorded(("memory", measured), ("memory_of_threads", by_threads))
     evidence.deployed = JobReport()
     assert [f.kind for f in memory.judge(evidence)] == ["leak"]
+
+
+class _Stages:
+    def stage(self, name: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("until", "stretches", "leaks"), [(0, 4, False), (150, 7, False), (10**9, 12, True)])
+def test_what_fills_a_cache_is_waited_for(until: int, stretches: int, leaks: bool) -> None:
+    """Of 50 rounds each stretch; 100 bytes more in use after each of the first rounds."""
+    done = [0]
+
+    def once() -> None:
+        done[0] += 1
+
+    measured = memory._watched(_Stages(), 100, once, lambda: 100 * min(done[0], until))  # type: ignore[arg-type]
+    assert measured["rounds"] == 25 and len(measured["used"]) == stretches + 1
+    assert (memory.growth(measured, "used") > 0) == leaks
 
 
 def test_memory_of_all_threads_is_counted() -> None:

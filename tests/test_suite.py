@@ -135,6 +135,7 @@ def test_structures_and_regions_share_modules_at_smoke_and_fail_by_themselves(
     assert "returned_and_consumed" in failed and "many_inputs" not in failed
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("operators", ["abs,divide,nn.relu", "maximum,tanh"])
 def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, operators: str) -> None:
     """Structures are made of what there is: here a constant is the second operand of a division."""

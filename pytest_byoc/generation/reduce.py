@@ -17,10 +17,14 @@ from .systematic import cases
 Fails = Callable[[Graph], bool]
 
 
-def reduce(graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0) -> Graph:
+def reduce(
+    graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0,
+    known: Callable[[Graph], bool] = lambda graph: False,
+) -> Graph:
     """The smallest failing graph found within a number of examinations and a time.
 
-    `graph` itself must fail. What is tried, and in which order, depends on the graph alone.
+    `graph` itself must fail. What is tried, and in which order, depends on the graph alone. known: whether
+    the failure of a single node has been told of: it is not made simpler once more.
     """
     deadline = time.monotonic() + seconds
     tried = {graph}
@@ -33,6 +37,8 @@ def reduce(graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds:
 
     smaller = next((g for g in _single_nodes(graph) if attempt(g)), None)
     if smaller is not None:
+        if known(smaller):
+            return smaller
         graph = smaller
     progress = True
     while progress:

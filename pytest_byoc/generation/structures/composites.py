@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ...graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import UNARY, Vocabulary, need, numeric_structure, structure
@@ -189,6 +191,42 @@ def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
     need(v, "nn.conv2d", "add")
     number = b.constant(TensorType((1, 1, 1, 1), "float32"), 0.5, 2.0)
     return b.graph(b.simple("nn.relu", b.node("add", (_convolution(b, b.input(_IMAGE)), number), {})[0]))
+
+
+@numeric_structure
+def dense_adds(b: Builder, v: Vocabulary) -> Graph:
+    """Adding a constant of each other shape where the pattern has its bias (class 16)."""
+    need(v, "nn.dense", "add")
+    return _adds(b, ((1, 5), (3, 1), (1, 1), (3, 5)), lambda: b.simple("nn.dense", b.input(_MATRIX), units=5))
+
+
+@numeric_structure
+def conv_adds(b: Builder, v: Vocabulary) -> Graph:
+    """The same behind a convolution: for each image its own, of each place (class 16)."""
+    need(v, "nn.conv2d", "add")
+    small, shapes = TensorType((2, 3, 3, 2), "float32"), ((4, 1, 1), (2, 4, 1, 1), (1, 1, 3, 2), (1, 4, 3, 2))
+    return _adds(b, shapes, lambda: b.simple("nn.conv2d", b.input(small), kernel_size=(1, 1), channels=4))
+
+
+@numeric_structure
+def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
+    """The same behind products of a batch: of each row, for each product its own (class 16)."""
+    need(v, "nn.batch_matmul", "add")
+
+    def product() -> str:
+        x, weight = b.input(TensorType((2, 3, 4), "float32")), b.constant(TensorType((2, 4, 5), "float32"))
+        return b.simple("nn.batch_matmul", x, weight, transpose_b=False)
+
+    return _adds(b, ((5,), (3, 5), (1, 3, 5), (2, 1, 5), (2, 3, 1)), product)
+
+
+def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], str]) -> Graph:
+    """For each shape a product to which a constant of it is added."""
+    outputs = []
+    for shape in shapes:
+        constant = b.constant(TensorType(shape, "float32"), -1.0, 2.0)
+        outputs.append(b.simple("nn.relu", b.node("add", (product(), constant), {})[0]))
+    return b.graph(*outputs)
 
 
 @structure

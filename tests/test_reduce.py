@@ -1,0 +1,96 @@
+"""How a failing graph becomes small, and what is not shrunk once more."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc.generation.reduce import reduce
+from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.graph import Graph
+from pytest_byoc.outcome import ConformanceFailure
+from pytest_byoc.session import TargetSession
+
+from .conftest import FIXTURES, declaration, make_settings
+
+IR = "relay"
+FAMILY = ("add", "nn.relu", "exp", "nn.softmax")
+
+
+class Tried:
+    """Fails what holds all of some operators; keeps what it was asked about."""
+
+    def __init__(self, *operators: str) -> None:
+        self.operators = set(operators)
+        self.graphs: list[Graph] = []
+
+    def __call__(self, graph: Graph) -> bool:
+        self.graphs.append(graph)
+        return self.operators <= set(graph.operators)
+
+
+@functools.cache
+def holding(*operators: str, nodes: int = 9) -> Graph:
+    """A graph of that many nodes, with these operators among them."""
+    found = some(40, 3, operators=FAMILY, min_nodes=nodes, max_nodes=nodes)
+    return next(g for g in found if set(operators) <= set(g.operators))
+
+
+def test_what_one_operator_fails_by_shrinks_to_its_simplest_case() -> None:
+    fails = Tried("exp")
+    small = reduce(holding("exp"), fails, IR)
+    assert small.operators == ("exp",)
+    assert sum(s.type.size for s in small.sources()) <= 1
+    assert fails.graphs[0].operators != holding("exp").operators and len(fails.graphs[0].nodes) == 1
+
+
+def test_what_two_operators_fail_by_keeps_both() -> None:
+    small = reduce(holding("exp", "nn.softmax"), Tried("exp", "nn.softmax"), IR)
+    assert sorted(n.op for n in small.nodes) == ["exp", "nn.softmax"]
+
+
+def test_what_fails_only_as_it_is_stays_as_it_is() -> None:
+    graph = holding("exp")
+    assert reduce(graph, lambda g: False, IR) == graph
+
+
+def test_no_graph_is_tried_twice_and_no_more_than_allowed() -> None:
+    for allowed in (5, 80):
+        fails = Tried("exp", "nn.softmax", "add")
+        reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
+        assert len(fails.graphs) == len(set(fails.graphs)) <= allowed
+
+
+def test_a_node_whose_failure_is_known_is_not_made_simpler() -> None:
+    graph, fails = holding("exp"), Tried("exp")
+    small = reduce(graph, fails, IR, known=lambda g: g.operators == ("exp",))
+    assert small == fails.graphs[-1] and small.operators == ("exp",)
+    assert len(fails.graphs) <= len(graph.nodes)
+    assert reduce(graph, Tried("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(
+        graph, Tried("exp"), IR
+    )
+
+
+def test_a_failure_is_shrunk_once(tmp_path: Path, ir: str) -> None:
+    """However many graphs show it; each is counted."""
+    settings = replace(make_settings(tmp_path, 120.0), operators=("exp", "nn.relu"))
+    session = TargetSession(settings, declaration(f"{FIXTURES / 'targets' / 'hostile.py'}:segfault", ir))
+    session.open()
+    try:
+        examined, texts = [], []
+        for graph in (*some(2, 1, operators=["exp"], max_nodes=1), default_case("exp", "float64").graph):
+            before = session.examiner._count
+            with pytest.raises(ConformanceFailure) as raised:
+                session.check(graph)
+            examined.append(session.examiner._count - before)
+            texts.append(str(raised.value))
+        (failure,) = session.record.failures.values()
+    finally:
+        session.close()
+    assert failure.count == 3 and failure.operators == ["exp"]
+    assert examined[0] > 1 and examined[1:] == [1, 1]
+    assert "saved in" in texts[0] and all(f"failure {failure.id} again" in text for text in texts[1:])
