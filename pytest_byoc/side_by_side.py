@@ -17,7 +17,7 @@ from .evidence import Evidence, share_judged
 from .examine import Examiner, suspicious
 from .fragmentation import smallest
 from .graph import Graph
-from .outcome import PASS, Verdict
+from .outcome import PASS, REFERENCE_WRONG, Verdict
 from .union import positions, union
 
 #: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing. (Relay
@@ -95,8 +95,9 @@ def examine(
     if isinstance(evidence, Evidence):
         examiner.claims.learn(tried, evidence.target)
     if suspicious(verdict):
-        # Up to the first that fails: that one is told at once, and the others' turns come.
-        if any(examiner.examine(g, checks, quick).failed for g in tried):
+        # Up to the first that explains it: if that fails it is told at once, and the others' turns come.
+        verdicts = (examiner.examine(g, checks, quick) for g in tried)
+        if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
             return None
         verdict = examiner.look_again(whole, verdict, checks, quick, merged)
     if verdict.outcome == PASS:

@@ -13,6 +13,7 @@ from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
 from .generation.neighbours import between
+from .generation.patterns import kind, near_misses, spread
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph
@@ -23,6 +24,8 @@ from .side_by_side import Group
 if TYPE_CHECKING:
     from .session import TargetSession
 
+#: Patterns whose graphs are examined side by side where there are few of each.
+_PATTERNS = 8
 #: Graphs partitioned at once in the search for a region: the first few are often enough.
 _AT_ONCE = 6
 
@@ -149,6 +152,39 @@ class Suite:
             return None
         return self._check("regions", f"region[{operator}]", graph, False, self._alike_regions)
 
+    def check_pattern(self, name: str) -> str:
+        """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""
+        found = self._session.found(name)
+        # Graphs that another pattern takes in its place are the target's all the same.
+        for fragment in found.shadowed[:1] if not found.fragments else ():
+            self._session.check(fragment.graph, f"{name}[shadowed]")
+        few = self._session.settings.level.ways is not None
+        names = self._session.patterns()
+        at = names.index(name) // _PATTERNS * _PATTERNS
+        together = names[at : at + _PATTERNS] if few else [name]
+        for case, graph, chosen in self._of_pattern(name):
+            self._check(f"patterns from {together[0]} on", case, graph, chosen,
+                        partial(self._alike_patterns, together))
+        if found.fragments:
+            return ""
+        return f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}"
+
+    def _of_pattern(self, name: str) -> list[tuple[str, Graph, bool]]:
+        """Case, graph, and whether it is chosen, of each graph of a pattern that the level has: its ways, and
+        graphs one step off."""
+        level, fragments = self._session.settings.level, self._session.found(name).fragments
+        near = [
+            (kind(label), (f"{name}[{fragment.way}-{label}]", graph, False))
+            for fragment in fragments
+            for label, graph in near_misses(fragment.graph, self._session.ir)
+        ]
+        # Of each pattern all checks are made on its first way.
+        ways = [
+            (f"{name}[{fragment.way}]", fragment.graph, number == 0)
+            for number, fragment in enumerate(fragments[: level.ways])
+        ]
+        return ways + spread(near, level.near_misses)
+
     def _check(
         self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]],
         many: bool = False,
@@ -208,6 +244,14 @@ class Suite:
     def _alike_regions(self) -> dict[str, Group]:
         found = {f"region[{o}]": self.in_region(o) for o in self.claimed() if self._runs(f"region[{o}]")}
         return self._grouped({case: graph for case, graph in found.items() if graph is not None})
+
+    def _alike_patterns(self, names: Sequence[str]) -> dict[str, Group]:
+        """What is one step off stands behind: TVM itself may not build it."""
+        level, plain = self._session.settings.level, self._session.is_plain
+        each = [self._of_pattern(name) for name in names if self._runs(f"{name}[")]
+        found = [g for graphs in each for g in graphs[: level.ways]]
+        found += [g for graphs in each for g in graphs if g not in found]
+        return self._grouped({case: graph for case, graph, chosen in found if plain(graph, case, chosen)})
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
         return side_by_side.of_cases(graphs, self._session.examiner.claims)
