@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_byoc.worker import compiling
+from pytest_byoc.worker.ir.relay_executables import held_as_data
 
 
 class FakeCC:
@@ -126,3 +128,16 @@ def test_a_file_taken_in_may_have_changed_since(tmp_path: Path, cc: FakeCC) -> N
         compile_("a.so", sources(folder, a=f'#include "{header}"\n'))
     for name, paths in zip("12", cc.linked):
         assert f"of_{name}".encode() in Path(paths[0]).read_bytes()
+
+
+def test_what_a_library_has_no_symbols_of() -> None:
+    """TVM calls the functions of such modules by name, which AOT does not. Before 0.12 a module does not say
+    whether it is code."""
+
+    def module(kind: str, *imported: Any, **says: bool) -> Any:
+        return SimpleNamespace(type_key=kind, imported_modules=imported, **says)
+
+    code, old = module("mine", is_dso_exportable=True), module("c")
+    constants = module("const_loader", module("dnnl_json", is_dso_exportable=False), is_dso_exportable=False)
+    assert held_as_data(module("llvm", code, old)) == []
+    assert held_as_data(module("llvm", code, constants, module("other_json"))) == ["dnnl_json", "other_json"]

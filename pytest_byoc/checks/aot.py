@@ -23,6 +23,13 @@ def observe(run: TargetRun) -> None:
         return
     # Raises again, and is told once, where another executor fails.
     run.first_run(run.executors[0])
+    held = run.executable(run.executors[0]).held_as_data()
+    if held:
+        run.not_checked(
+            "AOT calls regions by their symbols, of which a library has none for modules of kind %s"
+            % ", ".join(held)
+        )
+        return
     with run.using(EXECUTOR):
         made = run.unless_tvm_fails(
             lambda module: _run(run, module), run.partitioned(), run.lowered_again, "by AOT"

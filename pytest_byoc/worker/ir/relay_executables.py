@@ -10,6 +10,10 @@ from ...checks.outputs_written import POISON_BYTE
 from .. import dlpack
 from ..protocol import Bfloat16, dtype_name
 
+#: Kinds of modules that become code in a library; of modules TVM itself adds.
+_CODE = ("llvm", "c", "cc", "cpp", "static_library")
+_OF_TVM = ("const_loader", "metadata")
+
 
 class Executable:
     """A compiled module."""
@@ -43,9 +47,17 @@ class Executable:
         """What TVM's tensors hold."""
         return [_array(t) for t in tensors]
 
+    def root(self) -> Any:
+        """TVM's module, which imports all others."""
+        raise NotImplementedError
+
     def needs_export(self) -> bool:
         """Whether it holds what runs only once it is in a library: C source, or object files."""
-        raise NotImplementedError
+        return _links_first(self.root())
+
+    def held_as_data(self) -> List[str]:
+        """Kinds of the codegen's modules whose functions a library has no symbols of."""
+        return held_as_data(self.root())
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""
@@ -56,6 +68,19 @@ def _links_first(module: Any) -> bool:
     return module.type_key in ("c", "cc", "cpp", "static_library") or any(
         _links_first(m) for m in module.imported_modules
     )
+
+
+def held_as_data(module: Any) -> List[str]:
+    """Kinds of the modules of a codegen, imported by one, that a library holds as data and not as code: of
+    their functions it has no symbols."""
+    found = []
+    for imported in module.imported_modules:
+        kind = imported.type_key
+        # TVM before 0.12 tells by the kind alone.
+        if not getattr(imported, "is_dso_exportable", kind in _CODE) and kind not in _OF_TVM:
+            found.append(kind)
+        found += held_as_data(imported)
+    return sorted(set(found))
 
 
 def tensor(array: np.ndarray) -> Any:
@@ -131,8 +156,8 @@ class GraphExecutable(Executable):
         evaluator = self._module.module.time_evaluator("run", tvm.cpu(), number=5, min_repeat_ms=1)
         return float(evaluator().mean)
 
-    def needs_export(self) -> bool:
-        return _links_first(self._library.module if hasattr(self._library, "module") else self._library)
+    def root(self) -> Any:
+        return self._library.module if hasattr(self._library, "module") else self._library
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         # Relay appends to the caller's list of addons: hand it a copy.
@@ -205,8 +230,8 @@ class VMExecutable(Executable):
         evaluator = self._vm.module.time_evaluator("invoke", tvm.cpu(), number=5, min_repeat_ms=1)
         return float(evaluator("main").mean)
 
-    def needs_export(self) -> bool:
-        return _links_first(self._executable.mod)
+    def root(self) -> Any:
+        return self._executable.mod
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         self._executable.mod.export_library(
