@@ -24,6 +24,7 @@ from pytest_byoc.outcome import CRASH, NOT_OFFLOADED, PASS, WRONG_RESULT, Verdic
 from pytest_byoc.recorder import Excused, TargetRecord
 from pytest_byoc.report import archive, drawing, html, json_report, schema, terminal, view
 from pytest_byoc.report.failure import MOST_NODES, details, shown
+from pytest_byoc.report.words import printed_lines
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"
 SESSION = {
@@ -427,3 +428,20 @@ def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     path.write_text("no archive")
     assert main(["verify", str(path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_our_own_frames_are_not_shown() -> None:
+    """What a process printed before it died is, and the frames of the target's code."""
+    printed = """engine: no device
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f34f2003b80 (most recent call first):
+  File "/here/vendor/partition.py", line 7 in partition
+  File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/runs.py", line 291 in run
+  File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/__main__.py", line 39 in <module>
+
+Extension modules: numpy.core._multiarray_umath
+"""
+    shown = [line.removeprefix("  | ") for line in printed_lines({"printed": printed})[2:]]
+    assert shown[0] == "engine: no device" and "/vendor/partition.py" in shown[-1] and len(shown) == 5
+    assert printed_lines({"printed": ""}) == []

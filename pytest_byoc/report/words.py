@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
+#: A frame of our worker as faulthandler prints it.
+_OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
 
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
-    """The end of what the process printed, for a failure's text."""
+    """The end of what the process printed, for a failure's text. Of a stack that faulthandler has printed our
+    own frames tell nothing."""
     printed = [
         line
         for line in str(details.get("printed") or "").strip().splitlines()
-        if not line.startswith("Extension modules:")
+        if not line.startswith("Extension modules:") and not _OURS.match(line)
     ]
+    while printed and not printed[-1].strip():
+        printed.pop()
     if not printed:
         return []
     return ["", "the process printed (its last lines):", *("  | " + line for line in printed[-15:])]
