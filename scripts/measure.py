@@ -25,7 +25,7 @@ from pytest_byoc.decision import JUDGED_SHARE
 from pytest_byoc.evidence import compare
 from pytest_byoc.generation import boundary
 from pytest_byoc.generation.strategies import some
-from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.generation.systematic import default_case, windows
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured, within
 from pytest_byoc.operators.record import TypeRuleError
@@ -98,12 +98,14 @@ def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
 
 
 def measure(worker: Worker, ir: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Reasons by dtype, and by the boundary cases of the others."""
+    """Reasons by dtype, and by the others' boundary cases and those of three parameters of a window."""
     op = within(name, ir)
     fails = {d: why_not_dtype(worker, name, d, ir) for d in OPERATORS[name].dtypes}
     running = [d for d, reason in fails.items() if reason is None]
     cases = boundary.candidates(op, running) if running else ()
     left_out = {label: why_left_out(worker, label, make) for label, make in cases}
+    for label, made in windows(op, running[0]) if running else ():
+        left_out[label] = why_not(worker, made.graph)
     for what, reasons in (("", fails), ("case ", left_out)):
         for key, reason in reasons.items():
             if reason is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
 
 from pytest_byoc.generation.batches import at_batch, batch_size
+from pytest_byoc.generation.pairs import pairs, threes
+from pytest_byoc.generation.single import Made, class_names
 from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
@@ -126,3 +128,21 @@ def test_larger_batches_of_random_graphs_are_legal() -> None:
         for node in g.nodes if g else ():
             assert g is not None
             assert OPERATORS[node.op].infer([g.type_of(i) for i in node.inputs], node.attrs) == node.types
+
+
+@pytest.mark.parametrize(("operator", "times"), [("nn.avg_pool2d", 1.4), ("nn.conv2d", 1.4)])
+def test_any_three_parameters_of_a_window_meet(operator: str, times: float) -> None:
+    """Which of its elements lie in the padding depends on all."""
+    op = OPERATORS[operator]
+    two = [made for _, made in pairs(op, "float32")]
+    three = [made for _, made in threes(op, "float32", two)]
+    assert 20 < len(three) <= 64
+
+    def met(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
+        return {frozenset(found) for one in made for found in combinations(one.classes, 3)}
+
+    assert len(met([*two, *three])) > times * len(met(two))
+    window = [i for i, p in enumerate(op.parameters) if p.name in ("strides", "padding", "dilation")]
+    labelled = ([(op.parameters[i].name, c) for c in class_names(op, i, "float32")] for i in window)
+    assert {frozenset(wanted) for wanted in product(*labelled)} <= met([*two, *three])
+    assert not list(threes(OPERATORS["add"], "float32", []))

@@ -1,19 +1,27 @@
-"""Any two parameters of an operator in any two of their classes together, as many pairs in a graph as fit."""
+"""Any two parameters of an operator in any two of their classes together, as many pairs in a graph as fit; of
+operators with a window, any three."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 from ..graph import TensorType
 from ..operators.record import Operator
 from .single import Made, Unavailable, class_names, one_node, rich
 
+#: Parameters whose effects meet in one loop: which of a window's elements lie in the padding depends on all.
+_WINDOW = frozenset(("strides", "padding", "dilation"))
+#: Graphs for three parameters together: nearly all there are, but for quantised convolutions.
+_MOST = 64
+#: Classes of parameters that have been in one graph.
+Met = set[frozenset[tuple[str, str]]]
+
 
 def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
-    met: set[frozenset[tuple[str, str]]] = set()
+    met: Met = set()
     found: list[Made] = []
     several = rich(op)
     names = [p.name for p in op.parameters]
@@ -23,7 +31,7 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 if frozenset({(names[i], a), (names[j], b)}) in met:
                     continue
                 forced = {names[i]: a, names[j]: b}
-                made = (_pair(op, TensorType(s, dtype), forced, met) for s in several)
+                made = (_made(op, TensorType(s, dtype), forced, met) for s in several)
                 graph = next((g for g in made if g is not None), None)
                 if graph is not None:
                     found.append(graph)
@@ -31,8 +39,29 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     yield from _conditional_pairs(op, dtype, found, met)
 
 
+def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[str, Made]]:
+    """Any three parameters of an operator with a window in any of their classes, that are not together in a
+    graph that is known."""
+    if not {p.name for p in op.parameters} >= _WINDOW:
+        return
+    met: Met = {frozenset(three) for made in known for three in combinations(made.classes, 3)}
+    labelled = [
+        [(p.name, label) for label in class_names(op, i, dtype)] for i, p in enumerate(op.parameters)
+    ]
+    several, count = rich(op), 0
+    first = sorted(combinations(labelled, 3), key=lambda some: -sum(one[0][0] in _WINDOW for one in some))
+    for three in (three for some in first for three in product(*some)):
+        if frozenset(three) in met or count == _MOST:
+            continue
+        made = (_made(op, TensorType(s, dtype), dict(three), met, 3) for s in several)
+        graph = next((g for g in made if g is not None), None)
+        if graph is not None:
+            count += 1
+            yield "-".join(f"{name}_{label}" for name, label in three), graph
+
+
 def _conditional_pairs(
-    op: Operator, dtype: str, found: Sequence[Made], met: set[frozenset[tuple[str, str]]]
+    op: Operator, dtype: str, found: Sequence[Made], met: Met
 ) -> Iterator[tuple[str, Made]]:
     """Pairs of classes that exist only with other parameters off their defaults: weights whose layout is that
     of depthwise convolutions, of several results for each channel."""
@@ -45,21 +74,21 @@ def _conditional_pairs(
         # As in a graph that has one of the two.
         bases = [dict(made.classes) for made in found if made.classes & {(p, a), (q, b)}]
         made = (
-            _pair(op, TensorType(s, dtype), {**base, p: a, q: b}, met) for base in bases for s in rich(op)
+            _made(op, TensorType(s, dtype), {**base, p: a, q: b}, met) for base in bases for s in rich(op)
         )
         graph = next((g for g in made if g is not None), None)
         if graph is not None:
             yield f"{p}_{a}-{q}_{b}", graph
 
 
-def _pair(
-    op: Operator, x: TensorType, forced: Mapping[str, str], met: set[frozenset[tuple[str, str]]]
+def _made(
+    op: Operator, x: TensorType, forced: Mapping[str, str], met: Met, together: int = 2
 ) -> Made | None:
-    """The graph with the two forced classes, the others chosen to make pairs not met yet."""
+    """The graph with the forced classes, the others chosen to make pairs (or so many together) anew."""
     labels: list[tuple[str, str]] = []
 
     def new(name: str, label: str) -> int:
-        return sum(frozenset({(name, label), other}) not in met for other in labels)
+        return sum(frozenset({(name, label), *o}) not in met for o in combinations(labels, together - 1))
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         if name in forced and forced[name] not in classes:
@@ -70,5 +99,5 @@ def _pair(
 
     graph = one_node(op, x, pick, "weights")
     if graph is not None:
-        met.update(frozenset(pair) for pair in combinations(labels, 2))
+        met.update(frozenset(some) for some in combinations(labels, together))
     return graph

@@ -18,7 +18,7 @@ from ..operators.measured import left_out
 from ..operators.record import BIAS, DATA, FRESH, INTEGERS, WEIGHT, Operator, Parameter
 from . import boundary
 from .builder import Builder, first
-from .pairs import pairs
+from .pairs import pairs, threes
 from .single import (
     Made,
     by_default,
@@ -115,12 +115,21 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     single.update([label for label in ones if label in labels][:1])
     if op.parameters:
         single.add(dtypes[0] + _LARGE)
+    for label, one in windows(op, dtypes[0]):
+        if left_out(op, label, ir) is None:
+            found.setdefault(one.graph, (label, one))
     ordered = [(graph, label) for graph, (label, _) in found.items()]
     ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
         smoke = early or graph in few or label in single or label.endswith(_EDGES) or _SQUARED in label
         yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0)
+
+
+def windows(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+    """Labels and graphs of `pairs.threes`, beyond those of pairs."""
+    for label, made in threes(op, dtype, (made for _, made in pairs(op, dtype))):
+        yield f"{dtype}-{label}", made
 
 
 def _covering(made: Sequence[Made], together: int, most: int | None = None) -> set[Graph]:
