@@ -44,7 +44,7 @@ EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
 _EDGES = (
-    _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty",
+    _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
 MANY, PAIRED = 2, 6
@@ -52,9 +52,9 @@ MANY, PAIRED = 2, 6
 
 @dataclass(frozen=True)
 class Case:
-    """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class
-    of one parameter, with the most pairs of them, a matrix times itself, of the highest rank, of one element,
-    large (where there are parameters), of _EDGES, and the early ones. early: the simplest in each
+    """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class of one
+    parameter, with the most pairs of them, a matrix times itself or of one row, of the highest rank, of one
+    element, large (where there are parameters), of _EDGES, and the early ones. early: the simplest in each
     dtype, and those of _EARLY: few, and they show most. simplest: the first of the operator. without_llvm:
     what TVM's own build cannot judge (`beyond`)."""
 
@@ -115,6 +115,10 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     single.update([label for label in ones if label in labels][:1])
     if op.parameters:
         single.add(dtypes[0] + _LARGE)
+    # Of products one whose matrices have one row.
+    rows = (f"{dtypes[0]}-{_shape_label(s)}" for s in op.shapes if len(s) > 1 and s[-2] == 1 < s[-1])
+    if any(_SQUARED in label for label in labels):
+        single.update([label for label in rows if label in labels][:1])
     for label, one in windows(op, dtypes[0]):
         if left_out(op, label, ir) is None:
             found.setdefault(one.graph, (label, one))

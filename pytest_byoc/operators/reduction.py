@@ -35,7 +35,7 @@ def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
 
 
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
-    """Axes to reduce: None, one or several."""
+    """Axes to reduce: None, one or several; of two first those that are furthest apart."""
     r = x.rank
     if r == 0:
         return {"all": (None,)}
@@ -44,7 +44,7 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
         "all": (None,),
         "negative": tuple((-1 - i,) for i in range(r)),
         "other": tuple((i,) for i in range(r - 1)),
-        "several": tuple((i, j) for i in range(r) for j in range(i + 1, r) if r > 2),
+        "several": tuple((i, i + n) for n in range(r - 1, 0, -1) for i in range(r - n) if r > 2),
         "several_negative": ((-1, -2),) if r > 2 else (),
         "every": (tuple(range(r)),),
     }
