@@ -47,7 +47,7 @@ _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
-MANY, PAIRED = 2, 6
+MANY, PAIRED = 2, 8
 
 
 @dataclass(frozen=True)
