@@ -29,7 +29,7 @@ def test_the_few_cases_of_smoke_hold_every_dtype_and_are_few() -> None:
     for ir in ("relay", "relax"):
         found = cases(list(OPERATORS), ir)
         few = [c for c in found if c.smoke]
-        assert 0.25 < len(few) / len(found) < 0.55
+        assert 0.25 < len(few) / len(found) < 0.6
 
         def first_types(some: list[Any]) -> set[tuple[str, str]]:
             return {(c.operator, c.graph.type_of(c.graph.nodes[0].inputs[0]).dtype) for c in some}
