@@ -120,6 +120,16 @@ def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("nn.relu", b.node("nn.bias_add", (y, bias), {"axis": -1})[0]))
 
 
+@numeric_structure
+def patch_embedding(b: Builder, v: Vocabulary) -> Graph:
+    """An image cut into pieces, as vision transformers do: a stride as large as the kernel, and larger than
+    others are (class 1)."""
+    need(v, "nn.conv2d")
+    image = b.input(TensorType((2, 3, 18, 12), "float32"))
+    y = b.simple("nn.conv2d", image, kernel_size=(6, 6), strides=(6, 6), channels=8)
+    return b.graph(b.simple("reshape", y, newshape=(2, 8, 6)))
+
+
 @structure
 def conv_chain(b: Builder, v: Vocabulary) -> Graph:
     """Two patterns in a row, their weights of one shape (class 26)."""
