@@ -121,6 +121,19 @@ def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def grouped_conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
+    """The pattern with convolutions of two groups, and of one for each channel (classes 16, 41)."""
+    need(v, "nn.conv2d")
+    outputs = []
+    for groups in (2, 4):
+        y = b.simple("nn.conv2d", b.input(_IMAGE), groups=groups, channels=4)
+        outputs.append(b.simple("nn.relu", _bias(b, y)))
+        y = b.simple("nn.conv2d", b.input(_IMAGE), groups=groups, channels=4)
+        outputs.append(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=1)))
+    return b.graph(*outputs)
+
+
+@numeric_structure
 def patch_embedding(b: Builder, v: Vocabulary) -> Graph:
     """An image cut into pieces, as vision transformers do: a stride as large as the kernel, and larger than
     others are (class 1)."""

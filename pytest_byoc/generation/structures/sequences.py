@@ -235,3 +235,15 @@ def returned_and_needed_twice(b: Builder, v: Vocabulary) -> Graph:
     """A value that is a result too, two operators before the other result (classes 18, 25)."""
     y = b.simple(v.unary[0], b.input(_CUBE))
     return b.graph(b.simple(v.unary[0], b.simple(v.unary[1], y)), y)
+
+
+@numeric_structure
+def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
+    """Rows of one image joined and cut: what lies before their axis is more than the batch (class 43)."""
+    v.of(("concatenate", "split"))
+    image, outputs = TensorType((1, 3, 4), "float32"), list[str]()
+    if "concatenate" in v.claimed:
+        outputs += b.node("concatenate", (b.input(image), b.input(image)), {"axis": 2})
+    if "split" in v.claimed:
+        outputs += fields(b, b.input(image), 2, 2)
+    return b.graph(*outputs)
