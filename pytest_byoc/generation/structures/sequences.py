@@ -247,3 +247,19 @@ def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
     if "split" in v.claimed:
         outputs += fields(b, b.input(image), 2, 2)
     return b.graph(*outputs)
+
+
+@numeric_structure
+def fewer_batches_on_the_right(b: Builder, v: Vocabulary) -> Graph:
+    """Products of two batch dimensions with matrices that have the inner one alone (classes 14, 16)."""
+    need(v, "matmul")
+    x, y = (b.input(TensorType(shape, "float32")) for shape in ((2, 3, 4, 5), (3, 5, 6)))
+    return b.graph(b.node("matmul", (x, y), {})[0])
+
+
+@numeric_structure
+def kept_from_zero(b: Builder, v: Vocabulary) -> Graph:
+    """A constant that is nearly zero and is not, as before a logarithm or a division (class 53)."""
+    need(v, "maximum")
+    x, least = b.input(_CUBE), b.constant(TensorType((), "float32"), 1e-12, 1e-12)
+    return b.graph(b.node("maximum", (x, least), {})[0])
