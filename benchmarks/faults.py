@@ -32,7 +32,7 @@ Sharing = importlib.import_module("benchmarks.sharing").Sharing
 SUITE_LIMIT = 600
 SCRIPT_LIMIT = 180
 #: What a narrowed run collects; ONNX's node tests don't follow --byoc-operators.
-PHASES = ("operators", "patterns", "regions", "structures", "thorough", "random")
+PHASES = ("operators", "patterns", "regions", "structures", "followed", "thorough", "random")
 #: The share of the faults to be found, at each level; seconds; operators of the shrunk graph.
 SHARE = {"smoke": 0.95, "standard": 1.0}
 MEDIAN_SECONDS = 5.0

@@ -11,7 +11,7 @@ import pytest
 
 import conformance
 
-from .checks.selection import thorough
+from .checks.selection import structures, thorough
 from .corpus import Entry
 from .gate.selection import PARAMETERS, Selection, case_of
 from .generation import beyond
@@ -34,6 +34,7 @@ _PHASES = (
     "test_patterns.py",
     "test_regions.py",
     "test_structures.py",
+    "test_followed.py",
     REST,
     "test_thorough.py",
     "test_onnx.py",
@@ -62,6 +63,8 @@ class Collection:
             if self.settings.replay or (name == "test_onnx.py" and not level.onnx):
                 return True
             if name == "test_thorough.py" and not thorough(level.name):
+                return True
+            if name == "test_followed.py" and not level.all_cases:
                 return True
         return None
 
@@ -95,10 +98,11 @@ class Collection:
         ours = is_ours(metafunc.definition)
         if ours and "structure" in names:
             file = metafunc.definition.path.stem
-            structures = STRUCTURES if file == "test_structures" else thorough(self.settings.level.name)
+            level = self.settings.level.name
+            found = structures(level) if file == "test_structures" else thorough(level)
             for selection in self.selections:
-                selection.plan("structure", structures, file)
-            metafunc.parametrize("structure", structures)
+                selection.plan("structure", STRUCTURES if file == "test_structures" else found, file)
+            metafunc.parametrize("structure", found)
         own = {
             "byoc_case": lambda t: [
                 *cases(self.settings.operators, t.ir), *beyond.cases(self.settings.operators, t.ir),

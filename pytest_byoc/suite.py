@@ -12,7 +12,7 @@ from .checks import selection
 from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
-from .generation.neighbours import between
+from .generation.neighbours import between, followed
 from .generation.patterns import kind, near_misses, spread
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
@@ -152,6 +152,18 @@ class Suite:
             return None
         return self._check("regions", f"region[{operator}]", graph, False, self._alike_regions)
 
+    def check_followed(self, operator: str) -> Verdict | None:
+        """`TargetSession.check` of the operator with others behind it; None where none fits."""
+        graph = self._followed(operator)
+        if graph is None:
+            return None
+        case = f"followed[{operator}]"
+        return self._check("followed", case, graph, False, self._alike_followed, many=True)
+
+    def _followed(self, operator: str) -> Graph | None:
+        claimed = self.claimed()
+        return followed(operator, claimed[operator][0], list(claimed), self._session.ir)
+
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""
         found = self._session.found(name)
@@ -243,6 +255,10 @@ class Suite:
 
     def _alike_regions(self) -> dict[str, Group]:
         found = {f"region[{o}]": self.in_region(o) for o in self.claimed() if self._runs(f"region[{o}]")}
+        return self._grouped({case: graph for case, graph in found.items() if graph is not None})
+
+    def _alike_followed(self) -> dict[str, Group]:
+        found = {f"followed[{o}]": self._followed(o) for o in self.claimed() if self._runs(f"followed[{o}]")}
         return self._grouped({case: graph for case, graph in found.items() if graph is not None})
 
     def _alike_patterns(self, names: Sequence[str]) -> dict[str, Group]:

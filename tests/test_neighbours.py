@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from pytest_byoc.generation.neighbours import between
+from pytest_byoc.generation.neighbours import between, followed
+from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.measured import dtypes
 
@@ -35,3 +38,50 @@ def test_both_sides_are_taken() -> None:
     alone = between("sqrt", "float32", CLAIMED, "relay")
     assert alone and all(g.nodes[0].op == "sqrt" for g in alone)
     assert len(between("nn.conv2d", "float32", CLAIMED, "relay")) > 3
+
+
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_chains_of_two_have_nothing_in_common(name: str, ir: str) -> None:
+    known = dtypes(OPERATORS[name], ir) if ir in OPERATORS[name].irs() else ()
+    graph = followed(name, known[0], CLAIMED, ir) if known else None
+    if graph is None:
+        pytest.skip(f"none of them can stand behind it in {ir}")
+    found = chains(graph)
+    assert len(found) * 2 == len(graph.nodes)
+    for one, other in found:
+        assert one.op == name and other.op in CLAIMED
+        types = OPERATORS[other.op].infer([graph.type_of(i) for i in other.inputs], other.attrs)
+        assert types == other.types
+
+
+def chains(graph: Graph) -> list[tuple[Node, Node]]:
+    """Each first operator, and the one that reads it."""
+    return [
+        (first, next(n for n in graph.nodes if set(first.outputs) & set(n.inputs)))
+        for first in graph.nodes
+        if not any(set(first.inputs) & set(n.outputs) for n in graph.nodes)
+    ]
+
+
+def test_each_pair_of_few_operators_is_there() -> None:
+    few = ("nn.relu", "clip", "subtract", "sqrt")
+    made = [(name, followed(name, "float32", few, "relay")) for name in few]
+    found = {name: graph for name, graph in made if graph}
+    behind = {(a.op, b.op) for graph in found.values() for a, b in chains(graph)}
+    # sqrt is for what is not negative.
+    assert behind == {(a, b) for a in few for b in few if b != "sqrt"}
+    # What has parameters stands there in another form too.
+    assert Counter(b.op for _, b in chains(found["nn.relu"])) == {"nn.relu": 1, "clip": 2, "subtract": 2}
+    for (a, b), at in ((("clip", "nn.relu"), 0), (("nn.relu", "clip"), 1)):
+        pairs = [pair for pair in chains(found[a]) if pair[1].op == b]
+        assert len({str(sorted(pair[at].attrs.items())) for pair in pairs}) == 2
+
+
+def test_many_operators_are_divided_among_the_others() -> None:
+    many = [n for n, op in OPERATORS.items() if "relay" in op.irs() and "float32" in dtypes(op, "relay")]
+    graphs = [followed(name, "float32", many, "relay") for name in many]
+    pairs = [{b.op for _, b in chains(graph)} for graph in graphs if graph]
+    assert max(map(len, pairs)) == 10
+    # Not the same ten behind each.
+    assert len(set.union(*pairs)) > 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, List, Tuple
 
-from ..generation.structures import NUMERIC, STRUCTURES
+from ..generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES
 from . import CHECKS
 from .base import CHOSEN, EVERY, FEW
 
@@ -39,6 +39,11 @@ THOROUGH = "thorough"
 def thorough_case(structure: str) -> str:
     """The id of the case in which all checks are made on a structure."""
     return "%s[%s]" % (THOROUGH, structure)
+
+
+def structures(level: str) -> Tuple[str, ...]:
+    """Structures of a level."""
+    return tuple(s for s in STRUCTURES if level != "smoke" or s not in EXHAUSTIVE)
 
 
 def thorough(level: str) -> Tuple[str, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+from zlib import crc32
 
 from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import Operator
-from .builder import Builder, choose_parameters, first
+from .builder import Builder, Pick, choose_parameters, first
 
 #: Operators tried before it and after it, at most.
 _EACH = 6
+#: Operators that are put behind it.
+_BEHIND = 10
 
 
 def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Graph]:
@@ -35,6 +39,49 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
     return list(found)
 
 
+def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+    """The operator of that name, of that dtype, and behind it one that the target takes, for _BEHIND of them
+    at most: each pair in its simplest form and in another one. Which they are is a matter of their names.
+    None where none fits."""
+    op, builder, outputs = within(name, ir), Builder(seed=1), list[str]()
+    shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
+    number = 0
+    for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
+        behind, before = within(other, ir), number
+        # Without parameters there is one form.
+        for turn in (0, number + 1) if op.parameters or behind.parameters else (0,):
+            form = _form(turn)
+            x = next((x for x in shapes if _fits(behind, _result(op, x, form), ir)), None)
+            if x is not None and before < _BEHIND:
+                value = _apply(builder, op, builder.lead(op, x), form)
+                chosen = choose_parameters(behind, builder.types[value], form)
+                outputs += builder.apply(behind, value, chosen)
+                number = before + 1
+    return builder.graph(*outputs) if outputs else None
+
+
+def _form(turn: int) -> Pick:
+    """Of each parameter another class each turn; the default in turn 0, and where there is no other."""
+
+    def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
+        values = list(classes.values())
+        return values[1 + (turn - 1) % (len(values) - 1) if turn and len(values) > 1 else 0][0]
+
+    return pick
+
+
+def _result(op: Operator, x: TensorType, form: Pick = first) -> TensorType:
+    """Type of the first result of the operator in its simplest form, or another."""
+    chosen = choose_parameters(op, x, form)
+    return op.infer([o.type for o in op.operands(x, chosen)], op.attrs(chosen))[0]
+
+
+def _fits(op: Operator, x: TensorType, ir: str) -> bool:
+    """Whether the operator can be applied to any value of the type."""
+    taken = x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)
+    return taken and op.domain is None and x.size > 0
+
+
 def _applied(op: Operator, x: TensorType, before: Operator | None) -> tuple[Builder, str]:
     """A builder that holds the operator, and the name of its first result."""
     builder = Builder(seed=1)
@@ -44,14 +91,11 @@ def _applied(op: Operator, x: TensorType, before: Operator | None) -> tuple[Buil
     return builder, _apply(builder, op, lead)
 
 
-def _apply(builder: Builder, op: Operator, lead: str) -> str:
-    return builder.apply(op, lead, choose_parameters(op, builder.types[lead], first))[0]
+def _apply(builder: Builder, op: Operator, lead: str, form: Pick = first) -> str:
+    return builder.apply(op, lead, choose_parameters(op, builder.types[lead], form))[0]
 
 
 def _keeps(op: Operator, x: TensorType, ir: str) -> bool:
     """Whether the operator can be applied, and its first result is of the same type."""
-    if x.dtype not in runnable(OPERATORS[op.name], ir) or not op.accepts(x):
-        return False
-    chosen = choose_parameters(op, x, first)
-    types = [o.type for o in op.operands(x, chosen)]
-    return op.infer(types, op.attrs(chosen))[0] == x
+    taken = x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)
+    return taken and _result(op, x) == x

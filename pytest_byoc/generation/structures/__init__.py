@@ -7,9 +7,13 @@ number of the class of bugs.
 
 from __future__ import annotations
 
-from . import composites, constants, dataflow, sequences
-from .vocabulary import NUMERIC, STRUCTURES, Unavailable, Vocabulary
+from . import composites, constants, dataflow, epilogues, sequences
+from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
-    "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow", "sequences",
+    "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow",
+    "epilogues", "sequences",
 ]
+
+# Behind the others: they take longest.
+epilogues.register()

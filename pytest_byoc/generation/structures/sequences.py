@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import Vocabulary, fields, need, numeric_structure
+from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 _CUBE = TensorType((2, 3, 4), "float32")
@@ -207,6 +207,51 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (one, b.simple(v.unary[0], other)), {})[0])
 
 
+@numeric_structure
+def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
+    """Vectors along each axis of a tensor whose axes are all as long: no shape tells which one is meant
+    (class 16)."""
+    cube, outputs = TensorType((4, 4, 4), "float32"), list[str]()
+    for name in v.of(BINARY):
+        x = b.input(cube, 0.5, 2.0)
+        for shape in ((4,), (4, 1), (4, 1, 1), (1, 4)):
+            outputs += b.node(name, (x, b.input(TensorType(shape, "float32"), 0.5, 2.0)), {})
+    if "nn.bias_add" in v.claimed:
+        outputs += [b.simple("nn.bias_add", b.input(cube), axis=axis) for axis in (0, 1, 2)]
+    return b.graph(*outputs)
+
+
+_READERS: dict[str, Attrs] = {
+    "reshape": {"newshape": (2, -1)},
+    "transpose": {"axes": (0, 3, 1, 2)},
+    "mean": {"axis": (1, 2)},
+    "nn.softmax": {"axis": -1},
+    "expand_dims": {"axis": 1, "num_newaxis": 1},
+}
+
+
+@numeric_structure
+def behind_channels_last(b: Builder, v: Vocabulary) -> Graph:
+    """What reads a convolution or a pooling whose channels are last, in the order they are in (class 9)."""
+    image, outputs = TensorType((2, 3, 4, 2), "float32"), list[str]()
+    for name in v.of(("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")):
+        for reader in v.of(_READERS):
+            layout = {"data_layout" if name == "nn.conv2d" else "layout": "NHWC"}
+            y = b.simple(name, b.input(image), **layout)
+            outputs.append(b.simple(reader, y, **_READERS[reader]))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def behind_a_number(b: Builder, v: Vocabulary) -> Graph:
+    """What reads an operator whose first operand is one number: the shape is the other one's (class 23)."""
+    outputs = []
+    for reader in v.of(_READERS):
+        number, x = b.input(TensorType((), "float32")), b.input(TensorType((2, 3, 4, 2), "float32"), 0.5, 2.0)
+        outputs.append(b.simple(reader, b.node(v.binary, (number, x), {})[0], **_READERS[reader]))
+    return b.graph(*outputs)
+
+
 #: Operators whose results are of one shape whatever these attributes.
 _CUT = {"axes": (1,), "strides": (1,)}
 _APART: dict[str, tuple[Attrs, Attrs]] = {
@@ -235,6 +280,14 @@ def returned_and_needed_twice(b: Builder, v: Vocabulary) -> Graph:
     """A value that is a result too, two operators before the other result (classes 18, 25)."""
     y = b.simple(v.unary[0], b.input(_CUBE))
     return b.graph(b.simple(v.unary[0], b.simple(v.unary[1], y)), y)
+
+
+@numeric_structure
+def computed_twice(b: Builder, v: Vocabulary) -> Graph:
+    """One operator twice on one value: computed once, it still has two places to go to (classes 33, 49)."""
+    y = b.simple(v.unary[0], b.input(_CUBE))
+    one, other = b.simple(v.unary[1], y), b.simple(v.unary[1], y)
+    return b.graph(b.simple(v.unary[0], one), other)
 
 
 @numeric_structure

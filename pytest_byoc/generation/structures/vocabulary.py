@@ -54,6 +54,8 @@ Structure = Callable[[Builder, Vocabulary], Graph]
 STRUCTURES: dict[str, Structure] = {}
 #: Those on which no other checks are made than on every graph.
 NUMERIC: set[str] = set()
+#: Those that go through all there is of a kind; level smoke has no time for them.
+EXHAUSTIVE: set[str] = set()
 
 #: Preferred operators of a vocabulary, by what they are used as.
 UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")

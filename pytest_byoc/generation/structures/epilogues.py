@@ -1,0 +1,129 @@
+"""What targets compute along with a product or a pooling: every two operators that may stand behind it.
+
+Which of them a target fuses is up to it, and need not be a pattern that TVM knows of. Each structure holds a
+chain for every last operator, all with an anchor of their own, so that none is a reader of another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Vocabulary, need
+
+_IMAGE = TensorType((2, 3, 4, 3), "float32")
+_MATRIX, _ROW = TensorType((3, 8), "float32"), TensorType((1, 8), "float32")
+#: A step behind the anchor: of its value and the axis of its channels.
+_Step = Callable[[Builder, str, int], str]
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """operator: which it is. make: a value of it. channels: their axis. pairs: whether all pairs of what may
+    stand behind it are made too."""
+
+    operator: str
+    make: Callable[[Builder], str]
+    channels: int
+    pairs: bool = False
+
+
+_ANCHORS = {
+    "dense": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=5), 1, True),
+    "column": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=1), 1),
+    "row": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_ROW), units=5), 1),
+    "conv": _Anchor(
+        "nn.conv2d", lambda b: b.simple("nn.conv2d", b.input(_IMAGE), kernel_size=(1, 2), channels=5), 1, True
+    ),
+    "batch_matmul": _Anchor(
+        "nn.batch_matmul", lambda b: b.simple("nn.batch_matmul", b.input(TensorType((2, 3, 4), "float32"))), 2
+    ),
+    "max_pool": _Anchor("nn.max_pool2d", lambda b: b.simple("nn.max_pool2d", b.input(_IMAGE)), 1),
+    "avg_pool": _Anchor("nn.avg_pool2d", lambda b: b.simple("nn.avg_pool2d", b.input(_IMAGE)), 1),
+}
+
+
+def _by_channel(b: Builder, y: str, axis: int, constant: bool = True) -> str:
+    """An element for each channel."""
+    shape = b.types[y].shape
+    type_ = TensorType((shape[axis],) + (1,) * (len(shape) - axis - 1), "float32")
+    return b.constant(type_, 0.5, 2.0) if constant else b.input(type_, 0.5, 2.0)
+
+
+def _number(b: Builder, constant: bool) -> str:
+    one = TensorType((), "float32")
+    return b.constant(one, 0.5, 2.0) if constant else b.input(one, 0.5, 2.0)
+
+
+def _two(b: Builder, operator: str, left: str, right: str) -> str:
+    return b.node(operator, (left, right), {})[0]
+
+
+#: By what they are called: the operator, and what makes the step.
+_STEPS: dict[str, tuple[str, _Step]] = {
+    "bias": ("add", lambda b, y, axis: _two(b, "add", y, _by_channel(b, y, axis))),
+    "bias_input": ("add", lambda b, y, axis: _two(b, "add", y, _by_channel(b, y, axis, False))),
+    "bias_add": ("nn.bias_add", lambda b, y, axis: b.simple("nn.bias_add", y, axis=axis)),
+    "residual": ("add", lambda b, y, axis: _two(b, "add", y, b.input(b.types[y]))),
+    "residual_first": ("add", lambda b, y, axis: _two(b, "add", b.input(b.types[y]), y)),
+    "shift": ("add", lambda b, y, axis: _two(b, "add", y, _number(b, False))),
+    "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _number(b, True))),
+    "channel_scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _by_channel(b, y, axis))),
+    "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _number(b, True), y)),
+    "relu": ("nn.relu", lambda b, y, axis: b.simple("nn.relu", y)),
+    "clip": ("clip", lambda b, y, axis: b.simple("clip", y, a_min=-0.75, a_max=1.25)),
+    "leaky_relu": ("nn.leaky_relu", lambda b, y, axis: b.simple("nn.leaky_relu", y, alpha=0.25)),
+    "tanh": ("tanh", lambda b, y, axis: b.simple("tanh", y)),
+    "sigmoid": ("sigmoid", lambda b, y, axis: b.simple("sigmoid", y)),
+}
+#: Those of which pairs are made: to a compiler a bias that is an input is like the other one.
+_PAIRED = tuple(name for name in _STEPS if name != "bias_input")
+#: What makes no sum or product any more, and what is tried behind it.
+_ACTIVATIONS = ("relu", "clip", "leaky_relu", "tanh", "sigmoid")
+_BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "relu", "clip")
+
+
+def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
+    """Those of the steps whose operators the target takes. Raises Unavailable."""
+    operators = sorted({_STEPS[name][0] for name in names})
+    v.of(operators)
+    return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.claimed]
+
+
+def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
+    """The anchor, the step of that name, and then each other one (classes 10, 35)."""
+    operator, step = _STEPS[name]
+    need(v, anchor.operator, operator)
+    axis, outputs = anchor.channels, list[str]()
+    for last in _taken(v, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED):
+        outputs.append(last(b, step(b, anchor.make(b), axis), axis))
+    return b.graph(*outputs)
+
+
+def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
+    """The anchor and each of the steps; returned: the anchor's value is a result too (class 48)."""
+    need(v, anchor.operator)
+    outputs = []
+    for last in _taken(v):
+        y = anchor.make(b)
+        outputs.append(last(b, y, anchor.channels))
+        if returned:
+            outputs.append(y)
+    return b.graph(*outputs)
+
+
+def register() -> None:
+    """Adds them to the structures."""
+    for name, anchor in _ANCHORS.items():
+        made = {
+            f"{name}_each": partial(_each, anchor, False),
+            f"{name}_returned_too": partial(_each, anchor, True),
+        }
+        if anchor.pairs:
+            made.update({f"{name}_{step}_each": partial(_pairs, anchor, step) for step in _PAIRED})
+        STRUCTURES.update(made)
+        NUMERIC.update(made)
+        EXHAUSTIVE.update(made)
