@@ -143,6 +143,7 @@ def test_exploring_makes_other_graphs_that_can_be_made_again(
     assert graphs("--byoc-explore=7") == seven != always
 
 
+@pytest.mark.once
 def test_the_time_budget_ends_the_session(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     result = pytester.runpytest_subprocess(*common, "--byoc-time-budget=0.01s", "-rs", timeout=300)
     result.stdout.fnmatch_lines(["*not checked: the time budget of 0.01 s is used up*"])

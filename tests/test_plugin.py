@@ -254,6 +254,7 @@ def test_nothing_offloaded_is_no_success(pytester: pytest.Pytester, ir: str) -> 
     result.stdout.fnmatch_lines(["*no example passed*"])
 
 
+@pytest.mark.once
 def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeini("[pytest]\npython_files = check_*.py\n")
     result = run(
@@ -264,6 +265,7 @@ def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None
     assert result.parseoutcomes()["passed"] > 5
 
 
+@pytest.mark.once
 def test_under_xdist(pytester: pytest.Pytester, ir: str) -> None:
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
@@ -275,6 +277,7 @@ def test_under_xdist(pytester: pytest.Pytester, ir: str) -> None:
     assert report["outcomes"]["pass"] == result.parseoutcomes()["passed"]
 
 
+@pytest.mark.once
 def test_an_interrupted_session_keeps_what_it_found(pytester: pytest.Pytester, ir: str) -> None:
     process = subprocess.Popen(
         [

@@ -76,7 +76,9 @@ def test_one_wrong_case_fails_and_its_neighbours_pass(
     result.stdout.no_fnmatch_line("*side by side*")
 
 
-@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "more", [(), pytest.param(("-n", "2"), marks=pytest.mark.once)], ids=["alone", "xdist"]
+)
 def test_what_fails_side_by_side_alone_is_a_failure(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
@@ -90,6 +92,7 @@ def test_what_fails_side_by_side_alone_is_a_failure(
     )
 
 
+@pytest.mark.once
 def test_at_level_full_each_graph_is_alone(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

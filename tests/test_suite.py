@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.faults import FAULTS, apply
 from pytest_byoc import examine
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
@@ -164,3 +165,23 @@ def test_open_batches_are_the_targets_to_take(
     assert (result.ret, [f["check"] for f in report["failures"]]) == (
         (pytest.ExitCode.OK, []) if shapes == "each" else (pytest.ExitCode.TESTS_FAILED, ["dynamic"])
     )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("level", ["standard", "smoke"])
+def test_operators_behind_each_other_are_examined(pytester: pytest.Pytester, ir: str, level: str) -> None:
+    """Two transposes in a row, made one by the wrong rule: neither alone is wrong."""
+    target = apply(FAULTS["transpose_pair_order"], pytester.path)
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={target / '__init__.py'}:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
+        "--byoc-operators=transpose,nn.relu", "-p", "no:cacheprovider", "--byoc-report=out",
+        f"--byoc-level={level}", "-k", "test_followed", timeout=300,
+    )
+    if level == "smoke":
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        return
+    result.assert_outcomes(passed=1, failed=1)
+    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+    assert failure["case"] == "followed[transpose]"
+    nodes = json.loads(Path(failure["graph"]).read_text())["nodes"]
+    assert [n["op"] for n in nodes] == ["transpose", "transpose"]

@@ -54,7 +54,8 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
             x = next((x for x in shapes if _fits(behind, _result(op, x, form), ir)), None)
             if x is not None and before < _BEHIND:
                 value = _apply(builder, op, builder.lead(op, x), form)
-                chosen = choose_parameters(behind, builder.types[value], form)
+                # Another one than that before it, if they are alike.
+                chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
                 outputs += builder.apply(behind, value, chosen)
                 number = before + 1
     return builder.graph(*outputs) if outputs else None

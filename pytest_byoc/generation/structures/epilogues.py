@@ -31,13 +31,16 @@ class _Anchor:
     pairs: bool = False
 
 
+def _convolution(b: Builder, kernel_size: tuple[int, int]) -> str:
+    return b.simple("nn.conv2d", b.input(_IMAGE), kernel_size=kernel_size, channels=5)
+
+
 _ANCHORS = {
     "dense": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=5), 1, True),
     "column": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=1), 1),
     "row": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_ROW), units=5), 1),
-    "conv": _Anchor(
-        "nn.conv2d", lambda b: b.simple("nn.conv2d", b.input(_IMAGE), kernel_size=(1, 2), channels=5), 1, True
-    ),
+    "conv": _Anchor("nn.conv2d", lambda b: _convolution(b, (1, 1)), 1, True),
+    "window": _Anchor("nn.conv2d", lambda b: _convolution(b, (2, 3)), 1),
     "batch_matmul": _Anchor(
         "nn.batch_matmul", lambda b: b.simple("nn.batch_matmul", b.input(TensorType((2, 3, 4), "float32"))), 2
     ),
