@@ -49,7 +49,7 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
     for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
         behind, before = within(other, ir), number
         # Without parameters there is one form.
-        for turn in (0, number + 1) if op.parameters or behind.parameters else (0,):
+        for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
             form = _form(turn)
             x = next((x for x in shapes if _fits(behind, _result(op, x, form), ir)), None)
             if x is not None and before < _BEHIND:
