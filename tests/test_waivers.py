@@ -271,13 +271,16 @@ def test_nothing_is_judged_by_what_was_not_run(tmp_path: Path) -> None:
     assert "fits no case" in texts(judged(tmp_path, record, own, entry(names[-1]))[0])[0]
 
 
-def test_what_the_command_line_narrows_is_not_judged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "case", ["random[add]", "region[add]", "followed[add]", "thorough[diamond]", "diamond"]
+)
+def test_what_the_command_line_narrows_is_not_judged(tmp_path: Path, case: str) -> None:
     settings = make_settings(tmp_path, narrowed=("--byoc-max-examples",))
-    record = recorded(**{"random[add]": "pass", "add[float32]": "pass"})
-    ran = selection("random[add]", "add[float32]")
-    gate, _ = judged(tmp_path, record, ran, entry("random[add]"), settings=settings)
+    record = recorded(**{case: "pass", "add[float32]": "pass"})
+    ran = selection(case, "add[float32]")
+    gate, _ = judged(tmp_path, record, ran, entry(case), settings=settings)
     assert not gate.problems and "--byoc-max-examples decide what is generated" in gate.notes[0]
-    assert texts(judged(tmp_path, record, ran, entry("random[add]"))[0])
+    assert texts(judged(tmp_path, record, ran, entry(case))[0])
     assert texts(judged(tmp_path, record, ran, entry("add[*"), settings=settings)[0])
 
 

@@ -15,7 +15,7 @@ from .selection import NotRun, Selection
 from .waivers import Waiver, Waivers, nearest
 
 #: What ids start with whose graphs depend on which operators there are; those of structures do too.
-_RANDOM = ("random[", f"{THOROUGH}[")
+_RANDOM = ("random[", "region[", "followed[", f"{THOROUGH}[")
 
 
 @dataclass

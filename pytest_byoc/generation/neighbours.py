@@ -47,17 +47,19 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
     shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
     number = 0
     for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
-        behind, before = within(other, ir), number
+        if number == _BEHIND:
+            break
+        behind, before = within(other, ir), len(outputs)
         # Without parameters there is one form.
         for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
             form = _form(turn)
             x = next((x for x in shapes if _fits(behind, _result(op, x, form), ir)), None)
-            if x is not None and before < _BEHIND:
+            if x is not None:
                 value = _apply(builder, op, builder.lead(op, x), form)
                 # Another one than that before it, if they are alike.
                 chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
                 outputs += builder.apply(behind, value, chosen)
-                number = before + 1
+        number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure
+from .vocabulary import BINARY, UNARY, Vocabulary, fields, need, numeric_structure
 
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 _CUBE = TensorType((2, 3, 4), "float32")
@@ -288,6 +288,18 @@ def computed_twice(b: Builder, v: Vocabulary) -> Graph:
     y = b.simple(v.unary[0], b.input(_CUBE))
     one, other = b.simple(v.unary[1], y), b.simple(v.unary[1], y)
     return b.graph(b.simple(v.unary[0], one), other)
+
+
+@numeric_structure
+def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
+    """Four values, all computed before the first is read, and read in another order (classes 18, 38)."""
+    need(v, "concatenate")
+    unary, found = [o for o in UNARY if o in v.claimed], list[str]()
+    for _ in range(4):
+        x, other = b.input(_CUBE), None if unary else b.input(_CUBE)
+        y = b.simple(unary[0], x) if other is None else b.node("concatenate", (x, other), {"axis": 1})[0]
+        found.append(y)
+    return b.graph(b.node("concatenate", (found[2], found[0], found[3], found[1]), {"axis": 1})[0])
 
 
 @numeric_structure
