@@ -52,7 +52,7 @@ def in_half(order: Sum) -> Sum:
 
     def add(terms: np.ndarray) -> np.ndarray:
         if terms.dtype != np.float32:
-            return ORDERS["forwards"](terms) if order is fused else order(terms)
+            return order(terms)
         return (fused(terms) if order is fused else order(terms.astype(np.float16))).astype(np.float32)
 
     return add

@@ -16,7 +16,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ..graph import Graph, TensorType
-from ..operators.record import DATA, FLOATS, Operand, Operator
+from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
 from .builder import Builder, choose_parameters, first
 from .data import numpy_dtype
 
@@ -43,6 +43,9 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
             yield f"{dtype}-{label}", _given(op, dtype, _FLOATING[label](dtype))
     if floats and _binary(op, TensorType(op.shapes[0], floats[0])):
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
+    # Few targets take it: as a class of the parameter it would be in half of all graphs.
+    if OUT_DTYPE in op.parameters and "float32" in dtypes:
+        yield "float32-out_dtype_float64", _widened(op, TensorType(op.shapes[0], "float32"))
     # A domain of integers is one of indices.
     for dtype in (d for d in EDGED if d in dtypes and op.domain is None):
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
@@ -209,6 +212,17 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
         at = room * i // max(1, len(groups) - 1)
         elements[at : at + len(group)] = group[: type_.size]
     return elements
+
+
+def _widened(op: Operator, x: TensorType) -> Make:
+    """Products of float32 that are summed, and returned, in float64."""
+
+    def make() -> Graph:
+        builder = Builder(seed=1)
+        chosen = {**choose_parameters(op, x, first), OUT_DTYPE.name: "float64"}
+        return builder.graph(*builder.apply(op, builder.lead(op, x), chosen))
+
+    return make
 
 
 def _drawn(op: Operator, x: TensorType) -> Make:

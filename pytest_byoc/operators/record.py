@@ -252,8 +252,7 @@ def _out_dtypes(x: TensorType, chosen: Attrs) -> Classes:
     """Sums of 8-bit products are made in int32: in their own dtype hardly one would fit."""
     if x.dtype in ("int8", "uint8"):
         return {"int32": ("int32",), "same": (x.dtype,)}
-    wider = {"float16": "float32", "float32": "float64"}.get(x.dtype)
-    return {"same": (x.dtype,), **({wider: (wider,)} if wider else {})}
+    return {"same": (x.dtype,), **({"float32": ("float32",)} if x.dtype == "float16" else {})}
 
 
 #: The dtype in which a contraction sums up and returns.
