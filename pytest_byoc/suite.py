@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _PATTERNS = 8
 #: Graphs partitioned at once in the search for a region: the first few are often enough.
 _AT_ONCE = 6
+#: The graph of an operator among others; None where there is none.
+_Make = Callable[[str], Graph | None]
 
 
 class Suite:
@@ -147,18 +149,20 @@ class Suite:
 
     def check_region(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of what `in_region` finds; None where it finds nothing."""
-        graph = self.in_region(operator)
-        if graph is None:
-            return None
-        return self._check("regions", f"region[{operator}]", graph, False, self._alike_regions)
+        return self._check_among_others("region", operator, self.in_region)
 
     def check_followed(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator with others behind it; None where none fits."""
-        graph = self._followed(operator)
+        return self._check_among_others("followed", operator, self._followed, many=True)
+
+    def _check_among_others(
+        self, kind: str, operator: str, make: _Make, many: bool = False
+    ) -> Verdict | None:
+        graph = make(operator)
         if graph is None:
             return None
-        case = f"followed[{operator}]"
-        return self._check("followed", case, graph, False, self._alike_followed, many=True)
+        alike = partial(self._alike_among_others, kind, make)
+        return self._check(kind, f"{kind}[{operator}]", graph, False, alike, many)
 
     def _followed(self, operator: str) -> Graph | None:
         claimed = self.claimed()
@@ -253,12 +257,8 @@ class Suite:
                 found[name] = self._structure(name)
         return self._grouped(found)
 
-    def _alike_regions(self) -> dict[str, Group]:
-        found = {f"region[{o}]": self.in_region(o) for o in self.claimed() if self._runs(f"region[{o}]")}
-        return self._grouped({case: graph for case, graph in found.items() if graph is not None})
-
-    def _alike_followed(self) -> dict[str, Group]:
-        found = {f"followed[{o}]": self._followed(o) for o in self.claimed() if self._runs(f"followed[{o}]")}
+    def _alike_among_others(self, kind: str, make: _Make) -> dict[str, Group]:
+        found = {f"{kind}[{o}]": make(o) for o in self.claimed() if self._runs(f"{kind}[{o}]")}
         return self._grouped({case: graph for case, graph in found.items() if graph is not None})
 
     def _alike_patterns(self, names: Sequence[str]) -> dict[str, Group]:

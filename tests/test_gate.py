@@ -131,7 +131,7 @@ def test_update_writes_a_first_file(pytester: pytest.Pytester, ir: str) -> None:
     assert 'case = "random[nn.relu]"' in text
     assert text.count("[[waiver]]") == result.parseoutcomes()["xfailed"]
     assert result.parseoutcomes()["passed"] > 0
-    again = run(pytester, ir, *options, target=target)
+    again = run(pytester, ir, *options, "-n", "2", target=target)
     assert again.ret == 0
     assert again.parseoutcomes()["xfailed"] == result.parseoutcomes()["xfailed"]
 

@@ -15,8 +15,8 @@ from .waivers import matches, may_start_with
 
 #: The parameters of the suite's tests, by which their cases are told.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
-#: What the ids of cases of an operator begin with, by the file of the test; elsewhere they are random graphs.
-_OF_OPERATORS = {"test_regions": "region", "test_followed": "followed"}
+#: What the ids of cases of an operator among others begin with, by the file of the test.
+AMONG_OTHERS = {"test_random": "random", "test_regions": "region", "test_followed": "followed"}
 
 
 def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
@@ -27,7 +27,7 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
     if parameter == "byoc_entry":
         return str(value.case)
     if parameter == "byoc_operator":
-        return f"{_OF_OPERATORS.get(file, 'random')}[{value}]"
+        return f"{AMONG_OTHERS.get(file, 'random')}[{value}]"
     if parameter == "byoc_pattern":
         return f"{value}["
     if parameter == "structure" and file == "test_thorough":
@@ -52,9 +52,8 @@ class Selection:
 
     def leave_out(self, operators: Iterable[str], patterns: Iterable[str]) -> None:
         """What --byoc-operators kept from being generated."""
-        kinds = ("random", *_OF_OPERATORS.values())
         for operator in operators:
-            self.left_out |= {f"{operator}[", *(f"{kind}[{operator}]" for kind in kinds)}
+            self.left_out |= {f"{operator}[", *(f"{kind}[{operator}]" for kind in AMONG_OTHERS.values())}
         self.left_out |= {f"{pattern}[" for pattern in patterns}
 
     def not_run(self) -> NotRun:

@@ -11,11 +11,11 @@ from ..outcome import FAILURES, PASS
 from ..recorder import TargetRecord
 from ..settings import Settings
 from .problems import Gate, shown
-from .selection import NotRun, Selection
+from .selection import AMONG_OTHERS, NotRun, Selection
 from .waivers import Waiver, Waivers, nearest
 
 #: What ids start with whose graphs depend on which operators there are; those of structures do too.
-_RANDOM = ("random[", "region[", "followed[", f"{THOROUGH}[")
+_RANDOM = tuple(f"{kind}[" for kind in (*AMONG_OTHERS.values(), THOROUGH))
 
 
 @dataclass

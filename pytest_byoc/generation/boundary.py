@@ -45,7 +45,8 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
     # Few targets take it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
-        yield "float32-out_dtype_float64", _widened(op, TensorType(op.shapes[0], "float32"))
+        x = TensorType(op.shapes[0], "float32")
+        yield "float32-out_dtype_float64", _drawn(op, x, out_dtype="float64")
     # A domain of integers is one of indices.
     for dtype in (d for d in EDGED if d in dtypes and op.domain is None):
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
@@ -214,20 +215,12 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
     return elements
 
 
-def _widened(op: Operator, x: TensorType) -> Make:
-    """Products of float32 that are summed, and returned, in float64."""
+def _drawn(op: Operator, x: TensorType, **forced: Any) -> Make:
+    """forced: parameters that don't have their defaults."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
-        chosen = {**choose_parameters(op, x, first), OUT_DTYPE.name: "float64"}
+        chosen = {**choose_parameters(op, x, first), **forced}
         return builder.graph(*builder.apply(op, builder.lead(op, x), chosen))
-
-    return make
-
-
-def _drawn(op: Operator, x: TensorType) -> Make:
-    def make() -> Graph:
-        builder = Builder(seed=1)
-        return builder.graph(*builder.apply(op, builder.lead(op, x), choose_parameters(op, x, first)))
 
     return make

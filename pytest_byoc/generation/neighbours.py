@@ -81,8 +81,7 @@ def _result(op: Operator, x: TensorType, form: Pick = first) -> TensorType:
 
 def _fits(op: Operator, x: TensorType, ir: str) -> bool:
     """Whether the operator can be applied to any value of the type."""
-    taken = x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)
-    return taken and op.domain is None and x.size > 0
+    return _applies(op, x, ir) and op.domain is None and x.size > 0
 
 
 def _applied(op: Operator, x: TensorType, before: Operator | None) -> tuple[Builder, str]:
@@ -100,5 +99,8 @@ def _apply(builder: Builder, op: Operator, lead: str, form: Pick = first) -> str
 
 def _keeps(op: Operator, x: TensorType, ir: str) -> bool:
     """Whether the operator can be applied, and its first result is of the same type."""
-    taken = x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)
-    return taken and _result(op, x) == x
+    return _applies(op, x, ir) and _result(op, x) == x
+
+
+def _applies(op: Operator, x: TensorType, ir: str) -> bool:
+    return x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)

@@ -52,13 +52,12 @@ _ANCHORS = {
 def _by_channel(b: Builder, y: str, axis: int, constant: bool = True) -> str:
     """An element for each channel."""
     shape = b.types[y].shape
-    type_ = TensorType((shape[axis],) + (1,) * (len(shape) - axis - 1), "float32")
+    return _operand(b, (shape[axis],) + (1,) * (len(shape) - axis - 1), constant)
+
+
+def _operand(b: Builder, shape: tuple[int, ...], constant: bool = True) -> str:
+    type_ = TensorType(shape, "float32")
     return b.constant(type_, 0.5, 2.0) if constant else b.input(type_, 0.5, 2.0)
-
-
-def _number(b: Builder, constant: bool) -> str:
-    one = TensorType((), "float32")
-    return b.constant(one, 0.5, 2.0) if constant else b.input(one, 0.5, 2.0)
 
 
 def _two(b: Builder, operator: str, left: str, right: str) -> str:
@@ -72,10 +71,10 @@ _STEPS: dict[str, tuple[str, _Step]] = {
     "bias_add": ("nn.bias_add", lambda b, y, axis: b.simple("nn.bias_add", y, axis=axis)),
     "residual": ("add", lambda b, y, axis: _two(b, "add", y, b.input(b.types[y]))),
     "residual_first": ("add", lambda b, y, axis: _two(b, "add", b.input(b.types[y]), y)),
-    "shift": ("add", lambda b, y, axis: _two(b, "add", y, _number(b, False))),
-    "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _number(b, True))),
+    "shift": ("add", lambda b, y, axis: _two(b, "add", y, _operand(b, (), False))),
+    "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _operand(b, ()))),
     "channel_scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _by_channel(b, y, axis))),
-    "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _number(b, True), y)),
+    "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _operand(b, ()), y)),
     "relu": ("nn.relu", lambda b, y, axis: b.simple("nn.relu", y)),
     "clip": ("clip", lambda b, y, axis: b.simple("clip", y, a_min=-0.75, a_max=1.25)),
     "leaky_relu": ("nn.leaky_relu", lambda b, y, axis: b.simple("nn.leaky_relu", y, alpha=0.25)),
@@ -91,8 +90,7 @@ _BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "relu", "clip")
 
 def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
     """Those of the steps whose operators the target takes. Raises Unavailable."""
-    operators = sorted({_STEPS[name][0] for name in names})
-    v.of(operators)
+    v.of(sorted({_STEPS[name][0] for name in names}))
     return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.claimed]
 
 
@@ -100,10 +98,8 @@ def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
     """The anchor, the step of that name, and then each other one (classes 10, 35)."""
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
-    axis, outputs = anchor.channels, list[str]()
-    for last in _taken(v, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED):
-        outputs.append(last(b, step(b, anchor.make(b), axis), axis))
-    return b.graph(*outputs)
+    axis, behind = anchor.channels, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED
+    return b.graph(*(last(b, step(b, anchor.make(b), axis), axis) for last in _taken(v, behind)))
 
 
 def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:

@@ -294,12 +294,16 @@ def computed_twice(b: Builder, v: Vocabulary) -> Graph:
 def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
     """Four values, all computed before the first is read, and read in another order (classes 18, 38)."""
     need(v, "concatenate")
-    unary, found = [o for o in UNARY if o in v.claimed], list[str]()
-    for _ in range(4):
-        x, other = b.input(_CUBE), None if unary else b.input(_CUBE)
-        y = b.simple(unary[0], x) if other is None else b.node("concatenate", (x, other), {"axis": 1})[0]
-        found.append(y)
-    return b.graph(b.node("concatenate", (found[2], found[0], found[3], found[1]), {"axis": 1})[0])
+    unary = [o for o in UNARY if o in v.claimed]
+
+    def value() -> str:
+        x = b.input(_CUBE)
+        if unary:
+            return b.simple(unary[0], x)
+        return b.node("concatenate", (x, b.input(_CUBE)), {"axis": 1})[0]
+
+    one, two, three, four = (value() for _ in range(4))
+    return b.graph(b.node("concatenate", (three, one, four, two), {"axis": 1})[0])
 
 
 @numeric_structure
