@@ -22,12 +22,14 @@ _AT_ONCE = 50
 @dataclass(frozen=True)
 class Claim:
     """placement: of each node, in which region it is, or None. regions: how many there are. composites:
-    names of the composites in them. boundary_bytes: what a run passes into them and out of them."""
+    names of the composites in them. boundary_bytes: what a run passes into them and out of them. calls: as
+    `Evidence.calls`."""
 
     placement: tuple[int | None, ...]
     regions: int
     composites: frozenset[str]
     boundary_bytes: int = 0
+    calls: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def told(cls, graph: Graph, regions: Any) -> Claim:
@@ -35,7 +37,9 @@ class Claim:
         told = JobReport([{"fact": "regions", "executor": None, "value": regions}])
         evidence = Evidence(graph, [], {}, [], told, JobReport())
         names = frozenset(c for r in evidence.regions for c in r["composites"])
-        return cls(evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes())
+        return cls(
+            evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes(), evidence.calls()
+        )
 
     @property
     def offloaded(self) -> tuple[bool, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -200,7 +200,7 @@ class Evidence:
         change layouts, one with its operator. Calls found are used up; of equal calls in several
         regions the first is taken."""
         nodes = self._signatures()
-        calls = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"]]
+        calls = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"] * _times(r)]
         found: list[int | None] = [None] * len(self.graph.nodes)
         for key in (lambda s: s, lambda s: s.split(" ")[0]):
             for i, node in enumerate(nodes):
@@ -209,6 +209,10 @@ class Evidence:
                     calls.remove(match)
                     found[i] = match[1]
         return tuple(found)
+
+    def calls(self) -> tuple[tuple[str, ...], ...]:
+        """Of each region the signatures of its calls, sorted, as often as it is called; sorted too."""
+        return tuple(sorted(tuple(sorted(r["calls"])) for r in self.regions for _ in range(_times(r))))
 
     def offloaded(self) -> tuple[bool, ...]:
         """For each node, whether its call is found in a region."""
@@ -237,7 +241,7 @@ class Evidence:
     def boundary_bytes(self) -> int:
         """Bytes that one run passes into the regions and out of them, by the types of the
         partitioned module; a dimension that is not known counts as one."""
-        return sum(type_bytes(t) for r in self.regions for t in r.get("passed", ()))
+        return sum(type_bytes(t) * _times(r) for r in self.regions for t in r.get("passed", ()))
 
     def reference_outputs(self, which: int) -> list[np.ndarray] | None:
         for report in (self.reference, self.confirmation):
@@ -388,6 +392,11 @@ class Evidence:
                 check, "wrong-result", stage, kind,
                 f"output {i} (%{self.graph.outputs[i]}) of {what} {text}.", details,
             )
+
+
+def _times(region: Mapping[str, Any]) -> int:
+    """From how many places a region is called."""
+    return int(region.get("times", 1))
 
 
 def _agree(actual: np.ndarray, reference: np.ndarray, bounded: Bounded) -> np.ndarray:

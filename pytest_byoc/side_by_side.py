@@ -114,16 +114,18 @@ def parts(
 ) -> Iterator[Verdict | None]:
     """Of a module that has passed, the verdict on each graph in it; None where it says nothing: another part
     of the graph is offloaded than if it is alone, or too little of it can be judged. Where the module was
-    merged of each alone, nothing else can be."""
+    merged of each alone, nothing else can be; nor where its regions are those of each alone: whose a call
+    is cannot be told where several graphs have the like."""
     evidence = verdict.evidence
     assert isinstance(evidence, Evidence)
-    merged = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
+    alike = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
+    alike |= evidence.calls() == tuple(sorted(region for claim in claims if claim for region in claim.calls))
     node = output = 0
     for graph, claim in zip(taken, claims):
         offloaded = verdict.offloaded[node : node + len(graph.nodes)]
         expected = evidence.expected[0][output : output + len(graph.outputs)]
         node, output = node + len(graph.nodes), output + len(graph.outputs)
-        same = claim is not None and (merged or offloaded == claim.offloaded)
+        same = claim is not None and (alike or offloaded == claim.offloaded)
         if claim is None or not same or share_judged(expected) < JUDGED_SHARE:
             yield None
         else:

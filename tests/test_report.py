@@ -254,6 +254,13 @@ def test_placement_and_bytes() -> None:
     assert evidence.placement() == (0, 1, 1, None)
     assert evidence.offloaded() == (True, True, True, False)
     assert evidence.boundary_bytes() == 24 + 4 + 4
+    regions[0]["times"] = 2
+    assert evidence.placement() == (0, 0, 1, 1)
+    assert evidence.boundary_bytes() == 2 * (24 + 4) + 4
+    assert evidence.calls() == (
+        ("nn.relu -> float32[2,3]",), ("nn.relu -> float32[2,3]",),
+        ("nn.relu -> float32[2,3]", "nn.relu -> float32[3,2]"),
+    )
     assert [type_bytes(t) for t in ("float8_e4m3fn[3]", "bfloat16[]", "tensor")] == [3, 2, 0]
 
 

@@ -15,13 +15,16 @@ from pytest_byoc.claims import Claims
 from pytest_byoc.evidence import Evidence
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation import data, systematic
+from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.strategies import some
-from pytest_byoc.graph import Graph
+from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.oracle import evaluate
 from pytest_byoc.outcome import NOT_OFFLOADED, PASS
 from pytest_byoc.union import apart, only, positions, union
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
+
+IMAGE = (1, 3, 4, 4)
 
 
 def test_a_union_computes_what_its_graphs_compute() -> None:
@@ -141,6 +144,37 @@ def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir:
         verdict = opened.examine(graph, checks, quick=True)
         assert verdict.outcome == (PASS if taken else NOT_OFFLOADED)
         assert verdict.offloaded == (taken,) and verdict.regions == taken
+
+
+def test_whose_a_call_is_need_not_be_told(opened: Examiner) -> None:
+    """TVM runs the first convolution and the target the second, of the same type: the regions are those that
+    each graph has alone. So they are where TVM keeps equal ones once."""
+    mixed, plain, twice = Builder(), Builder(), Builder()
+    half = mixed.simple("nn.conv2d", mixed.input(TensorType(IMAGE, "float16")), out_dtype="float32")
+    y = plain.simple("nn.conv2d", plain.input(TensorType(IMAGE, "float32")))
+    x = [twice.input(TensorType(IMAGE, "float32")) for _ in range(2)]
+    graphs = [
+        mixed.graph(mixed.simple("nn.relu", half)),
+        plain.graph(y),
+        twice.graph(*(twice.simple("nn.relu", value) for value in x)),
+    ]
+    claims = opened.claims.survey(graphs)
+    assert [c and c.offloaded for c in claims] == [(False, True), (True,), (True, True)]
+    checks = selection.made(chosen=False)
+    assert side_by_side.examine(opened, graphs, checks) is None
+    assert all(opened.knows(graph, checks) for graph in graphs)
+
+
+def test_what_is_taken_beside_others_only_is_examined_alone(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PARTICULAR", "few")
+    graphs = [c.graph for op in ("nn.relu", "nn.softmax") for c in smallest_two(op, ir)[:1]]
+    checks = selection.made(chosen=False)
+    for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
+        assert all(c and all(c.offloaded) for c in examiner.claims.survey(graphs))
+        assert side_by_side.examine(examiner, graphs, checks) is None
+        assert [examiner.knows(graph, checks) for graph in graphs] == [True, False]
 
 
 def smallest_two(op: str, ir: str) -> list[systematic.Case]:

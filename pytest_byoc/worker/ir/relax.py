@@ -253,13 +253,15 @@ def check_partitioned(module: Any) -> Any:
 
 def partition_facts(module: Any) -> Dict[str, Any]:
     """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
-    inputs, outputs, and "passed", the types of all tensors that go in and out."""
+    inputs, outputs, "passed", the types of all tensors that go in and out, and "times", from how many places
+    each is called: TVM keeps equal ones once."""
     import tvm
     from tvm import relax
 
     regions = []
     host_calls = 0
     reached = modules.reached(module)
+    places = modules.places(module, reached)
     # A region with several composites holds them as local functions; a region that FuseOpsByPattern
     # annotated itself may call other functions of the module, which have no Codegen attribute.
     for gv, function in module.functions.items():
@@ -299,6 +301,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [_type(t) for t in given + returned],
+                "times": max(places[gv.name_hint], 1),
             }
         )
     return {"regions": regions, "host_calls": host_calls}

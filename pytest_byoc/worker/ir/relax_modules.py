@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+from collections import Counter
+from typing import Any, Collection, Dict, List, Mapping, Sequence, Set, Tuple
 
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
@@ -12,6 +13,22 @@ def reached(module: Any) -> Set[str]:
     from tvm import relax
 
     return reached_from_main(module, relax.Function, relax.analysis.post_order_visit)
+
+
+def places(module: Any, names: Collection[str]) -> Counter[str]:
+    """By their names from how many places in the functions of these names others are called."""
+    import tvm
+    from tvm import relax
+
+    found: Counter[str] = Counter()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar):
+            found[e.op.name_hint] += 1
+
+    for name in names:
+        relax.analysis.post_order_visit(module[name], visit)
+    return found
 
 
 def inline_back(module: Any) -> Any:
