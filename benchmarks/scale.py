@@ -27,7 +27,7 @@ OPERATORS = (
     "transpose,nn.batch_norm,sigmoid,tanh,subtract,clip,nn.pad,strided_slice,nn.bias_add,maximum"
 )
 #: Random graphs of each operator, for the comparison of cores.
-EXAMPLES = 24
+EXAMPLES = 96
 #: Seconds between two readings of memory, and of a beginning that is not counted.
 EVERY = 5.0
 WARM = 60.0

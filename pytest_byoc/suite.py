@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from . import side_by_side
 from .checks import selection
@@ -30,6 +30,7 @@ _PATTERNS = 8
 _AT_ONCE = 6
 #: The graph of an operator among others; None where there is none.
 _Make = Callable[[str], Graph | None]
+_Kind = TypeVar("_Kind")
 
 
 class Suite:
@@ -51,14 +52,15 @@ class Suite:
     def claimed(self) -> dict[str, list[str]]:
         """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
         if self._claimed is None:
-            self._claimed = {}
             found = self._cases()
-            for case, claim in zip(found, self._session.examiner.claims.survey(c.graph for c in found)):
-                if _takes(claim):
-                    dtypes = self._claimed.setdefault(case.operator, [])
-                    dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
-                    if dtype not in dtypes:
-                        dtypes.append(dtype)
+            kinds: dict[tuple[str, str], list[int]] = {}
+            for number, case in enumerate(found):
+                dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
+                kinds.setdefault((case.operator, dtype), []).append(number)
+            taken = self._first_taken({k: [found[n] for n in numbers] for k, numbers in kinds.items()})
+            self._claimed = {}
+            for operator, dtype in sorted(taken, key=lambda kind: kinds[kind][taken[kind]]):
+                self._claimed.setdefault(operator, []).append(dtype)
         return self._claimed
 
     def _cases(self, *operators: str) -> list[Case]:
@@ -221,20 +223,29 @@ class Suite:
         return verdict
 
     def _chosen(self, case: Case) -> bool:
-        if case.operator not in self._first_of:
-            self._first_of[case.operator] = self._first_taken(self._cases(case.operator))
-        return self._first_of[case.operator] == case.id
+        name = case.operator
+        if name not in self._first_of:
+            found = self._cases(name)
+            taken = self._first_taken({name: found})
+            self._first_of[name] = found[taken[name]].id if taken else None
+        return self._first_of[name] == case.id
 
-    def _first_taken(self, found: Sequence[Case]) -> str | None:
-        """The id of the first of the cases that the target takes: mostly it is the first of all."""
-        begin, end = 0, 1
-        while begin < len(found):
-            some = found[begin:end]
-            for case, claim in zip(some, self._session.examiner.claims.survey(c.graph for c in some)):
+    def _first_taken(self, found: Mapping[_Kind, Sequence[Case]]) -> dict[_Kind, int]:
+        """Of each kind the position of the first of its cases that the target takes, mostly the first of
+        all; nothing of kinds of which it takes none."""
+        taken: dict[_Kind, int] = {}
+        begin, end, longest = 0, 1, max(map(len, found.values()), default=0)
+        while begin < longest:
+            asked = [
+                (kind, at, case) for kind, of_kind in found.items() if kind not in taken
+                for at, case in enumerate(of_kind[begin:end], begin)
+            ]
+            claims = self._session.examiner.claims.survey(case.graph for _, _, case in asked)
+            for (of, at, _), claim in zip(asked, claims):
                 if _takes(claim):
-                    return case.id
+                    taken.setdefault(of, at)
             begin, end = end, 8 * end
-        return None
+        return taken
 
     def _runs(self, case: str) -> bool:
         return self.selected is None or case in self.selected
@@ -245,8 +256,9 @@ class Suite:
         # What LLVM cannot judge would keep it from judging the others.
         alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
-        # All of them are asked about at once, and then each by itself.
-        self._session.examiner.claims.survey(c.graph for c in some)
+        # All of them are asked about at once, and then each by itself; an operator's others, too.
+        asked = some if like.early else (c for c in found if self._runs(c.id))
+        self._session.examiner.claims.survey(c.graph for c in asked)
         plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))
         return self._grouped({c.id: c.graph for c in plain})
 
