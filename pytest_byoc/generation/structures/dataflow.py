@@ -250,6 +250,24 @@ def large(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0])
 
 
+#: Of operators that gather what they work on, forms that a kernel may have code of its own for.
+_FORMS: tuple[tuple[str, Attrs], ...] = (
+    ("nn.conv2d", {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.conv2d", {"groups": 8, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.avg_pool2d", {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.softmax", {"axis": 1}),
+)
+
+
+@structure
+def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
+    """So long that threads which run them meet: what is gathered for a group, a window or an axis may lie
+    where others put theirs (class 45)."""
+    image = TensorType((1, 8, 16, 16), "float32")
+    names = v.of([name for name, _ in _FORMS])
+    return b.graph(*(b.simple(name, b.input(image), **form) for name, form in _FORMS if name in names))
+
+
 @numeric_structure
 def large_between(b: Builder, v: Vocabulary) -> Graph:
     """Small operands, and intermediates of 9 MB: more than a stack holds (class 18). Hundreds of runs of it
