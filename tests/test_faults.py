@@ -34,7 +34,7 @@ FIRST_SEEN_BY = {
     "outputs-written": ("vector_tail", "test_operator", "nn.relu"),
     "numerics": ("constants_cached", "test_structure", "equal_regions"),
     "fenv": ("denormals_off", "test_operator", "nn.relu"),
-    "rerun": ("weights_packed_once", "test_operator", "dense and weight_input"),
+    "rerun": ("conv2d_packed_by_address", "test_operator", "conv2d and weight_input"),
     "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
     "regions": ("regions_trivial", "test_structure", "input_returned"),
     "bystanders": ("others_dropped", "test_thoroughly", "diamond"),

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_byoc.generation.reduce import reduce
 from pytest_byoc.generation.strategies import some
-from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import ConformanceFailure
 from pytest_byoc.session import TargetSession
@@ -46,6 +46,15 @@ def test_what_one_operator_fails_by_shrinks_to_its_simplest_case() -> None:
     assert small.operators == ("exp",)
     assert sum(s.type.size for s in small.sources()) <= 1
     assert fails.graphs[0].operators != holding("exp").operators and len(fails.graphs[0].nodes) == 1
+
+
+def test_a_systematic_case_is_not_exchanged_for_another() -> None:
+    """Those before it have been examined; there may be many, and each takes as long as a test."""
+    case = next(c for c in cases(["nn.max_pool2d"], IR) if "mixed" in c.id)
+    fails = Tried("nn.max_pool2d")
+    small = reduce(case.graph, fails, IR)
+    assert small.nodes == case.graph.nodes
+    assert len(fails.graphs) < 5
 
 
 def test_what_two_operators_fail_by_keeps_both() -> None:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_byoc.examine import Examiner
@@ -18,10 +19,21 @@ from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.report.words import vendor_frame
 from pytest_byoc.worker import fenv, surroundings
 from pytest_byoc.worker.client import Worker, WorkerError
+from pytest_byoc.worker.ir.shared import Tensors
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
 HOSTILE = FIXTURES / "targets" / "hostile.py"
+
+
+class Copied:
+    """What `Tensors` asks of a tensor of TVM's."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array.copy(), array.shape, str(array.dtype)
+
+    def copyfrom(self, other: Copied) -> None:
+        self.array[...] = other.array
 
 
 def chain(*operators: str) -> Graph:
@@ -42,6 +54,23 @@ def opened(tmp_path: Path, ir: str, request: pytest.FixtureRequest) -> Iterator[
     e.open()
     yield e
     e.close()
+
+
+def test_every_second_run_has_the_tensors_of_the_one_before_it() -> None:
+    a, b = {"x": np.array([1.0, 2.0])}, {"x": np.array([3.0, 4.0])}
+    tensors = Tensors(Copied)
+    (first,) = tensors.of(a)
+    (second,) = tensors.of(b)
+    assert second is first and list(second.array) == [3.0, 4.0]
+    (third,) = tensors.of(a)
+    assert third is not first and list(third.array) == [1.0, 2.0]
+    assert list(first.array) == [3.0, 4.0]
+
+
+def test_tensors_of_another_shape_or_dtype_are_new() -> None:
+    tensors = Tensors(Copied)
+    found = [tensors.of({"x": x})[0] for x in (np.zeros(2), np.ones(3), np.ones(3, "float32"))]
+    assert [(t.shape, t.dtype) for t in found] == [((2,), "float64"), ((3,), "float64"), ((3,), "float32")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""A second run with other inputs is right too, and a third with the first inputs repeats the first."""
+"""A second run with other inputs is right too, and a third with the first inputs repeats the first.
+
+Where the caller's tensors are read in place (the VMs) the second run's are those of the first, filled again,
+and the third run's lie elsewhere (`Tensors` in worker/ir/shared.py)."""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="rerun",
-    rule="Run with A, B, A: B's results are inside their bound, the second A equals the first bit by bit.",
+    rule="Run with A, with B in the same tensors, with A in others: B's results are inside their bound, the "
+    "second A's equal the first's bit by bit.",
     why="State kept between runs, caches keyed wrongly (bug class 44).",
     observe=observe,
     judge=judge,

@@ -27,6 +27,7 @@ def reduce(
     the failure of a single node has been told of: it is not made simpler once more.
     """
     deadline = time.monotonic() + seconds
+    given = graph
     tried = {graph}
 
     def attempt(candidate: Graph) -> bool:
@@ -48,8 +49,10 @@ def reduce(
                 graph, progress = candidate, True
                 break
     if len(graph.nodes) == 1:
-        # A systematic case of the operator is the simplest example of all.
-        for case in cases([graph.nodes[0].op], ir):
+        # A systematic case of the operator is the simplest example of all; simpler ones than one of them
+        # are tests of their own.
+        found = cases([graph.nodes[0].op], ir)
+        for case in found if all(case.graph != given for case in found) else ():
             if _weight(case.graph) >= _weight(graph) or _without_elements(case.graph):
                 continue
             if attempt(case.graph):

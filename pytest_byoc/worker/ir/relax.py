@@ -14,7 +14,7 @@ from ...operators import OPERATORS
 from .. import dlpack
 from ..server import Failure
 from . import relax_modules as modules
-from .shared import check_module, has, headers_in, signature
+from .shared import Tensors, check_module, has, headers_in, signature
 from .shared import scopes as scopes
 
 NAME = "relax"
@@ -344,6 +344,12 @@ def _links_first(module: Any) -> bool:
     return module.kind in ("c", "cc", "cpp", "static_library") or any(_links_first(m) for m in module.imports)
 
 
+def _tensor(array: np.ndarray) -> Any:
+    import tvm
+
+    return tvm.runtime.tensor(array)
+
+
 class Executable:
     """A compiled module."""
 
@@ -357,6 +363,7 @@ class Executable:
     def __init__(self, executable: Any) -> None:
         self._executable = executable
         self._vm: Any = None
+        self._tensors = Tensors(_tensor)
 
     def fresh(self) -> Executable:
         """Another executor of the same library."""
@@ -375,7 +382,7 @@ class Executable:
         if place:
             tensors = [tvm.runtime.from_dlpack(place(a)) for a in inputs.values()]
         else:
-            tensors = [tvm.runtime.tensor(a) for a in inputs.values()]
+            tensors = self._tensors.of(inputs)
         result = self._vm["main"](*tensors)
         return tensors, [result] if hasattr(result, "numpy") else list(result)
 
@@ -393,7 +400,7 @@ class Executable:
         if self._vm is None:
             self.run(inputs)
         evaluator = self._vm.time_evaluator("main", tvm.cpu(), number=5, min_repeat_ms=1)
-        return float(evaluator(*[tvm.runtime.tensor(a) for a in inputs.values()]).mean)
+        return float(evaluator(*map(_tensor, inputs.values())).mean)
 
     def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
         """What TVM's tensors hold."""

@@ -9,6 +9,7 @@ import numpy as np
 from ...checks.outputs_written import POISON_BYTE
 from .. import dlpack
 from ..protocol import Bfloat16, dtype_name
+from .shared import Tensors
 
 #: Kinds of modules that become code in a library; of modules TVM itself adds.
 _CODE = ("llvm", "c", "cc", "cpp", "static_library")
@@ -196,6 +197,7 @@ class VMExecutable(Executable):
     def __init__(self, executable: Any) -> None:
         self._executable = executable
         self._vm: Any = None
+        self._tensors = Tensors(tensor)
 
     def fresh(self) -> Executable:
         return VMExecutable(self._executable)
@@ -211,7 +213,7 @@ class VMExecutable(Executable):
         if place:
             tensors = [tvm.nd.from_dlpack(place(a).__dlpack__()) for a in inputs.values()]
         else:
-            tensors = [tensor(a) for a in inputs.values()]
+            tensors = self._tensors.of(inputs)
         result = self._vm.invoke("main", *tensors)
         return tensors, [result] if isinstance(result, tvm.nd.NDArray) else list(result)
 
