@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...graph import Graph, TensorType
+from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import UNARY, Vocabulary, need, numeric_structure, structure
 
@@ -249,6 +250,26 @@ def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], s
     for shape in shapes:
         constant = b.constant(TensorType(shape, "float32"), -1.0, 2.0)
         outputs.append(b.simple("nn.relu", b.node("add", (product(), constant), {})[0]))
+    return b.graph(*outputs)
+
+
+#: Products that are summed: their parameters, and the shape of what they are made of, the batch apart.
+_SUMMED: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
+    ("nn.dense", {"units": 5}, (8,)),
+    ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4}, (3, 3, 2)),
+)
+
+
+@numeric_structure
+def products_added(b: Builder, v: Vocabulary) -> Graph:
+    """Two products where the pattern has one and its bias: of as many rows, or one of a single row, on either
+    side (class 10)."""
+    need(v, "add")
+    names, outputs = v.of([name for name, _, _ in _SUMMED]), []
+    for name, form, shape in (summed for summed in _SUMMED if summed[0] in names):
+        for rows in ((3, 3), (1, 3), (3, 1)):
+            operands = (b.input(TensorType((n, *shape), "float32")) for n in rows)
+            outputs.append(b.node("add", tuple(b.simple(name, x, **form) for x in operands), {})[0])
     return b.graph(*outputs)
 
 
