@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Iterator
 
 import numpy as np
 
+from ..worker.poison import POISON_BYTE
 from .base import Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
-
-#: What memory holds before a run. As float32 3.39e38.
-POISON_BYTE = 0x7F
 
 
 def _unwritten(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, List, Tuple
 
 import numpy as np
 
-from ..checks.outputs_written import POISON_BYTE
+from .poison import POISON_BYTE
 
 #: Bytes between the beginning of the buffer and that of the tensor: a multiple of every alignment.
 OFFSET = 256

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 from typing import Any, Dict, List, Mapping, Sequence
@@ -11,11 +10,11 @@ from ..checks import CHECKS
 from ..graph import Graph
 from . import fenv, matching, onnx_nodes, patterns
 from .libraries import import_python, is_path, load_shared
+from .poison import poison_allocations
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
 IRS = ("relay", "relax")
-_M_PERTURB = -6
 #: How often it is measured how long a run takes.
 _REPEATS = 7
 
@@ -47,14 +46,6 @@ def prepare(config: Mapping[str, Any]) -> Role:
     if config["role"] == "reference":
         return ReferenceRole(_choose_ir(wanted))
     return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []))
-
-
-def poison_allocations() -> None:
-    """Makes glibc fill what it hands out with 0x7F, so that unwritten outputs don't look right."""
-    try:
-        ctypes.CDLL(None).mallopt(_M_PERTURB, 0x80)
-    except (OSError, AttributeError):  # another C library: the graph executor's poison remains
-        pass
 
 
 def _lowering(ir: Any, job: Mapping[str, Any]) -> Any:

@@ -6,8 +6,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...checks.outputs_written import POISON_BYTE
 from .. import dlpack
+from ..poison import POISON_BYTE
 from ..protocol import Bfloat16, dtype_name
 from .shared import Tensors
 
