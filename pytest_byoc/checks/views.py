@@ -37,15 +37,15 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     yield from evidence.repeats(
         "views", "run", "differs", evidence.loader.facts("viewed"),
-        "a run whose inputs are views with a byte_offset (%s executor)",
+        "a run whose inputs are views with a byte_offset and strides (%s executor)",
     )
 
 
 CHECK = Check(
     id="views",
-    rule="Inputs given as views with a byte_offset give the same bit by bit.",
-    why="DLTensor.data taken for the first element (bug classes 18, 38).",
-    how="with inputs that are views with a byte_offset",
+    rule="Inputs given as views with a byte_offset and their strides give the same bit by bit.",
+    why="DLTensor.data taken for the first element, given strides refused (bug classes 18, 38).",
+    how="with inputs that are views with a byte_offset and strides",
     reload=reload,
     judge=judge,
     owns=True,

@@ -28,7 +28,7 @@ class _Tensor(ctypes.Structure):
         ("bits", ctypes.c_uint8),
         ("lanes", ctypes.c_uint16),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.c_void_p),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
         # The rest of a DLManagedTensor.
         ("context", ctypes.c_void_p),
@@ -41,18 +41,22 @@ class Placed:
     it: it owns the memory.
 
     start: the byte of the buffer at which the tensor begins. offset: by how much of that its `byte_offset`
-    says so, and not its `data`.
+    says so, and not its `data`. strides: whether they are given, and not left to be those of a dense one.
     """
 
-    def __init__(self, array: np.ndarray, buffer: np.ndarray, start: int, offset: int = 0) -> None:
+    def __init__(
+        self, array: np.ndarray, buffer: np.ndarray, start: int, offset: int = 0, strides: bool = False
+    ) -> None:
         self._buffer = buffer
         if array.size:
             data = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
             buffer[start : start + array.nbytes] = data
         self._shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+        dense = [int(np.prod(array.shape[axis + 1 :])) for axis in range(array.ndim)]
+        self._strides = (ctypes.c_int64 * max(array.ndim, 1))(*dense)
         self._tensor = _Tensor(
             buffer.ctypes.data + start - offset, 1, 0, array.ndim, _CODES[array.dtype.kind],
-            array.dtype.itemsize * 8, 1, self._shape, None, offset, None, None,
+            array.dtype.itemsize * 8, 1, self._shape, self._strides if strides else None, offset, None, None,
         )
 
     def forbid(self) -> None:
@@ -92,9 +96,9 @@ def can_place(array: np.ndarray) -> bool:
 
 
 def view(array: np.ndarray) -> Placed:
-    """A tensor with a `byte_offset`."""
+    """A tensor with a `byte_offset`, its strides written out, as other frameworks hand over their views."""
     buffer = np.full(2 * OFFSET + array.nbytes + 1, POISON_BYTE, np.uint8)
-    return _keep(Placed(array, buffer, -buffer.ctypes.data % OFFSET + OFFSET, OFFSET))
+    return _keep(Placed(array, buffer, -buffer.ctypes.data % OFFSET + OFFSET, OFFSET, strides=True))
 
 
 def at_end(array: np.ndarray) -> Placed:
