@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import random
@@ -76,14 +77,23 @@ def _mebibytes(value: str) -> int:
     return int(value)
 
 
+def _perhaps(name: str) -> str:
+    """What an unknown operator may be called here: Relax has other names for some, others are misspelt."""
+    bare = name.removeprefix("relay.").removeprefix("relax.")
+    meant = [
+        op.name for op in OPERATORS.values() if bare in {op.name, *(i.op for i in (op.relay, op.relax) if i)}
+    ]
+    meant = meant or difflib.get_close_matches(bare, OPERATORS, 1)
+    return f" ({' or '.join(meant)}?)" if meant else ""
+
+
 def select_operators(given: Iterable[str]) -> tuple[str, ...]:
     """Operator names of a comma-separated list or of several. Raises SettingsError for unknown ones."""
     names = [n.strip() for item in given for n in item.split(",") if n.strip()]
     unknown = [n for n in names if n not in OPERATORS]
     if unknown:
-        raise SettingsError(
-            f"unknown operator {', '.join(unknown)}; known are: {', '.join(sorted(OPERATORS))}"
-        )
+        said = ", ".join(n + _perhaps(n) for n in unknown)
+        raise SettingsError(f"unknown operator {said}; known are: {', '.join(sorted(OPERATORS))}")
     return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
 
 

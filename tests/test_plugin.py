@@ -95,6 +95,10 @@ def test_list_targets(pytester: pytest.Pytester, ir: str) -> None:
             ["--byoc-target=example_c", "--byoc-operators=nn.relu,frob"],
             "*unknown operator frob; known are: abs, acos*",
         ),
+        (
+            ["--byoc-target=example_c", "--byoc-operators=relax.permute_dims,nn.rellu"],
+            "*unknown operator relax.permute_dims (transpose?), nn.rellu (nn.relu?); known are: abs, acos*",
+        ),
         (["--byoc-target=example_c", "--byoc-ir=tflite"], "*unknown IR 'tflite'; known are: relay, relax*"),
         (["--byoc-target=example_c", "--byoc-max-nodes=0"], "*--byoc-max-nodes must be a positive int*"),
         (["--byoc-target=example_c", "--byoc-timeout=soon"], "*--byoc-timeout must be a positive float*"),
