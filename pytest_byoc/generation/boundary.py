@@ -25,10 +25,11 @@ Make = Callable[[], Graph]
 #: Integer dtypes whose edges are tried: both signs, the narrowest and the widest.
 EDGED = ("int32", "int8", "uint8", "int64")
 #: The last dimension of a large tensor: prime, so a multiple of no vector. The first that leaves it LARGE.
-LONG = (1021, 331, 131)
+LONG = (1031, 331, 131)
 LARGE = 20_000
-#: What the dimensions of a tensor are multiples of that ends with a vector.
-VECTOR = 16
+#: What the channels of a tensor are multiples of that ends with a vector, and its last dimension: one more
+#: than a byte counts.
+VECTOR, BYTE = 16, 256
 #: Rows of a tensor that holds special values, if the operator has a shape of so many.
 ROWS = 6
 #: Elements of a source: numbers, and strings for what JSON has no numbers for.
@@ -73,9 +74,8 @@ def _large(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _aligned(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with so many channels, rows and columns that vectors leave nothing over."""
-    if len(shape) < 2:
-        return (4 * VECTOR,) * len(shape)
-    return (*shape[:1], *[VECTOR] * (len(shape) - 2), 2 * VECTOR)
+    inner = [VECTOR, 4, 4, 4][: max(0, len(shape) - 2)]
+    return (*(shape[:1] if len(shape) > 1 else ()), *inner, *([BYTE] if shape else []))
 
 
 # --- values ----------------------------------------------------------------------------------

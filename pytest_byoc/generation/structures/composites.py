@@ -285,10 +285,14 @@ def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
 def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
     """An operand permuted in another way than a transposed matrix is, which its shape does not show
     (class 10)."""
-    need(v, "nn.batch_matmul")
-    x, w = b.input(TensorType((4, 3, 4), "float32")), b.input(TensorType((4, 4, 4), "float32"))
-    y = b.simple("nn.batch_matmul", x, b.simple("transpose", w, axes=(1, 2, 0)), transpose_b=False)
-    return b.graph(b.simple("nn.relu", y))
+    product = v.of(("nn.batch_matmul", "matmul"))[0]
+    plain = {"transpose_b": False} if product == "nn.batch_matmul" else {}
+    outputs = []
+    for axes in ((1, 2, 0), (2, 1, 0), (1, 0, 2)):
+        x, w = b.input(TensorType((4, 3, 4), "float32")), b.input(TensorType((4, 4, 4), "float32"))
+        y = b.simple(product, x, b.simple("transpose", w, axes=axes), **plain)
+        outputs.append(b.simple("nn.relu", y))
+    return b.graph(*outputs)
 
 
 @structure

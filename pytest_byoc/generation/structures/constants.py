@@ -34,6 +34,30 @@ def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, twos), {})[0])
 
 
+@numeric_structure
+def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
+    """The same where nothing is repeated along the shape: weights, biases, what is joined (classes 5, 26)."""
+    v.of(("nn.conv2d", "nn.dense", "nn.bias_add", "concatenate"))
+    outputs = []
+
+    def uniform(*shape: int) -> str:
+        return b.constant(TensorType(shape, "float32"), 0.75, 0.75)
+
+    if "nn.conv2d" in v.claimed:
+        image = b.input(TensorType((1, 3, 5, 4), "float32"))
+        y = b.simple("nn.conv2d", image, uniform(4, 3, 3, 2), channels=4, kernel_size=(3, 2))
+        outputs += [y, b.node("add", (b.simple("nn.conv2d", image, channels=4), uniform(4, 1, 1)), {})[0]]
+    if "nn.dense" in v.claimed:
+        matrix = b.input(_MATRIX)
+        outputs += [b.simple("nn.dense", matrix, uniform(5, 8), units=5)]
+        outputs += b.node("add", (b.simple("nn.dense", matrix, units=5), uniform(5)), {})
+    if "nn.bias_add" in v.claimed:
+        outputs += [b.simple("nn.bias_add", b.input(_MATRIX), uniform(8), axis=1)]
+    if "concatenate" in v.claimed:
+        outputs += b.node("concatenate", (b.input(_MATRIX), uniform(3, 5)), {"axis": 1})
+    return b.graph(*outputs)
+
+
 #: Operators that a constant of this value leaves without effect on what an element is.
 _NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0}
 
@@ -66,11 +90,12 @@ def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that differ in their last element, and in their first, alone (class 26)."""
-    type_ = TensorType((3, 41), "float32")
+    """Constants that differ in their last element, in their first, or in one in the middle alone, and are so
+    large that NumPy prints no more than their corners (class 26)."""
+    type_ = TensorType((31, 41), "float32")
     data = [0.25 * (i % 11) + 0.5 for i in range(type_.size)]
     y = b.input(type_)
-    for numbers in (data, [*data[:-1], 7.0], [-3.0, *data[1:]]):
+    for numbers in (data, [*data[:-1], 7.0], [-3.0, *data[1:]], [*data[:635], 9.0, *data[636:]]):
         y = b.node(v.binary, (y, b.constant(type_, data=numbers)), {})[0]
     return b.graph(y)
 

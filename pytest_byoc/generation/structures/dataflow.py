@@ -216,6 +216,28 @@ def many_inputs(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(y)
 
 
+@numeric_structure
+def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
+    """More inputs, or results, of one region than arrays of a fixed size have room for (classes 18, 25)."""
+    v.of(("concatenate", "split"))
+    found = []
+    if "concatenate" in v.claimed:
+        found.append(b.node("concatenate", [b.input(_T) for _ in range(66)], {"axis": 0})[0])
+    if "split" in v.claimed:
+        found.extend(fields(b, b.input(TensorType((2, 66), "float32")), 66, 1))
+    return b.graph(*found)
+
+
+@numeric_structure
+def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
+    """As many elements, in one dimension or in several, as a byte counts, and one more (class 18)."""
+    found = []
+    for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
+        x = b.input(TensorType(shape, "float32"))
+        found.append(b.node(v.binary, (b.simple(v.unary[0], x), x), {})[0])
+    return b.graph(*found)
+
+
 @structure
 def dead_code(b: Builder, v: Vocabulary) -> Graph:
     """Values nobody uses (class 55)."""
@@ -242,6 +264,26 @@ def broadcast_both(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, b.input(TensorType((2, 1, 1), "float32"), 0.5, 2.0)), {})[0])
 
 
+#: Operators that work along one axis, and leave it one element long.
+_ALONG: dict[str, Attrs] = {
+    "nn.softmax": {"axis": 1},
+    "nn.bias_add": {"axis": 1},
+    "mean": {"axis": (1,), "keepdims": True},
+    "max": {"axis": (1,), "keepdims": True},
+}
+
+
+@numeric_structure
+def along_an_axis_of_one(b: Builder, v: Vocabulary) -> Graph:
+    """A value that is first repeated along an axis of one element, then read along it (classes 23, 44)."""
+    outputs: list[str] = []
+    for name in v.of(_ALONG):
+        x = b.input(TensorType((2, 1, 5), "float32"), 0.5, 2.0)
+        y = b.node(v.binary, (x, b.input(_T, 0.5, 2.0)), {})[0]
+        outputs += b.node(v.binary, (y, b.simple(name, x, **_ALONG[name])), {})
+    return b.graph(*outputs)
+
+
 @structure
 def large(b: Builder, v: Vocabulary) -> Graph:
     """Some 70,000 elements: buffers that don't fit where small ones do (class 18)."""
@@ -250,12 +292,14 @@ def large(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0])
 
 
+_IMAGE = (1, 8, 16, 16)
 #: Of operators that gather what they work on, forms that a kernel may have code of its own for.
-_FORMS: tuple[tuple[str, Attrs], ...] = (
-    ("nn.conv2d", {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.conv2d", {"groups": 8, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.avg_pool2d", {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.softmax", {"axis": 1}),
+_FORMS: tuple[tuple[str, tuple[int, ...], Attrs], ...] = (
+    ("nn.conv2d", _IMAGE, {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.conv2d", _IMAGE, {"groups": 8, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.avg_pool2d", _IMAGE, {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.softmax", _IMAGE, {"axis": 1}),
+    ("nn.softmax", (4, 2053), {"axis": 1}),
 )
 
 
@@ -263,9 +307,9 @@ _FORMS: tuple[tuple[str, Attrs], ...] = (
 def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
     """So long that threads which run them meet: what is gathered for a group, a window or an axis may lie
     where others put theirs (class 45)."""
-    image = TensorType((1, 8, 16, 16), "float32")
-    names = v.of([name for name, _ in _FORMS])
-    return b.graph(*(b.simple(name, b.input(image), **form) for name, form in _FORMS if name in names))
+    names = v.of([name for name, _, _ in _FORMS])
+    forms = [(name, TensorType(shape, "float32"), form) for name, shape, form in _FORMS if name in names]
+    return b.graph(*(b.simple(name, b.input(type_), **form) for name, type_, form in forms))
 
 
 @numeric_structure

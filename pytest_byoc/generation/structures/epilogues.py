@@ -39,6 +39,9 @@ _ANCHORS = {
     "dense": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=5), 1, True),
     "column": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_MATRIX), units=1), 1),
     "row": _Anchor("nn.dense", lambda b: b.simple("nn.dense", b.input(_ROW), units=5), 1),
+    "dense_float64": _Anchor(
+        "nn.dense", lambda b: b.simple("nn.dense", b.input(TensorType((3, 8), "float64")), units=5), 1
+    ),
     "conv": _Anchor("nn.conv2d", lambda b: _convolution(b, (1, 1)), 1, True),
     "window": _Anchor("nn.conv2d", lambda b: _convolution(b, (2, 3)), 1),
     "batch_matmul": _Anchor(
@@ -52,11 +55,11 @@ _ANCHORS = {
 def _by_channel(b: Builder, y: str, axis: int, constant: bool = True) -> str:
     """An element for each channel."""
     shape = b.types[y].shape
-    return _operand(b, (shape[axis],) + (1,) * (len(shape) - axis - 1), constant)
+    return _operand(b, y, (shape[axis],) + (1,) * (len(shape) - axis - 1), constant)
 
 
-def _operand(b: Builder, shape: tuple[int, ...], constant: bool = True) -> str:
-    type_ = TensorType(shape, "float32")
+def _operand(b: Builder, y: str, shape: tuple[int, ...] = (), constant: bool = True) -> str:
+    type_ = TensorType(shape, b.types[y].dtype)
     return b.constant(type_, 0.5, 2.0) if constant else b.input(type_, 0.5, 2.0)
 
 
@@ -71,10 +74,10 @@ _STEPS: dict[str, tuple[str, _Step]] = {
     "bias_add": ("nn.bias_add", lambda b, y, axis: b.simple("nn.bias_add", y, axis=axis)),
     "residual": ("add", lambda b, y, axis: _two(b, "add", y, b.input(b.types[y]))),
     "residual_first": ("add", lambda b, y, axis: _two(b, "add", b.input(b.types[y]), y)),
-    "shift": ("add", lambda b, y, axis: _two(b, "add", y, _operand(b, (), False))),
-    "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _operand(b, ()))),
+    "shift": ("add", lambda b, y, axis: _two(b, "add", y, _operand(b, y, constant=False))),
+    "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _operand(b, y))),
     "channel_scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _by_channel(b, y, axis))),
-    "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _operand(b, ()), y)),
+    "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _operand(b, y), y)),
     "relu": ("nn.relu", lambda b, y, axis: b.simple("nn.relu", y)),
     "clip": ("clip", lambda b, y, axis: b.simple("clip", y, a_min=-0.75, a_max=1.25)),
     "leaky_relu": ("nn.leaky_relu", lambda b, y, axis: b.simple("nn.leaky_relu", y, alpha=0.25)),

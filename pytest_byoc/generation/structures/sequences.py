@@ -221,6 +221,34 @@ def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
+#: Operators that read an element of their operand after others of the result are written, with a shape and
+#: attributes for which the result is as large as the operand.
+_IMAGE = (1, 4, 5, 5)
+_GATHERING: tuple[tuple[str, tuple[int, ...], Attrs], ...] = (
+    ("nn.max_pool2d", _IMAGE, {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.avg_pool2d", _IMAGE, {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("nn.conv2d", _IMAGE, {"channels": 4, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
+    ("transpose", _IMAGE, {"axes": (0, 1, 3, 2)}),
+    ("nn.softmax", _IMAGE, {"axis": 1}),
+    ("nn.dense", (3, 5), {"units": 5}),
+    ("matmul", (4, 4), {}),
+    ("cumsum", (3, 5), {"axis": 0}),
+    ("reverse", (3, 5), {"axis": 1}),
+)
+
+
+@numeric_structure
+def gathered_between(b: Builder, v: Vocabulary) -> Graph:
+    """Between two values of its result's size an operator that cannot work in place, though nobody reads its
+    operand any more (class 38)."""
+    names, outputs = v.of([name for name, _, _ in _GATHERING]), []
+    for name, shape, attrs in _GATHERING:
+        if name in names:
+            y = b.simple(v.unary[0], b.input(TensorType(shape, "float32")))
+            outputs.append(b.simple(v.unary[1], b.simple(name, y, **attrs)))
+    return b.graph(*outputs)
+
+
 _READERS: dict[str, Attrs] = {
     "reshape": {"newshape": (2, -1)},
     "transpose": {"axes": (0, 3, 1, 2)},
