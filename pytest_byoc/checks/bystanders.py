@@ -15,6 +15,7 @@ _WORDS = {
     "function": "a second function of the module (of an operator no codegen takes)",
     "region": "a region of another target",
     "attribute": "an attribute of the module",
+    "main_attribute": "an attribute of main",
     "target": "TVM's current target",
     "pass_context": "TVM's current PassContext",
 }
@@ -44,7 +45,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="bystanders",
-    rule="A second function, a region of another target and an attribute of the module come out of "
+    rule="A second function, a region of another target and attributes of the module and of main come out of "
     "partitioning as they went in; TVM's current target and PassContext are those of before.",
     why="Passes that run over functions of others, or drop them; scopes that are entered and never left "
     "(bug classes 11, 29, 54).",

@@ -281,6 +281,10 @@ def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("nn.relu", b.node("add", (y, y), {})[0]))
 
 
+#: Batches exchanged, with the matrices transposed too, and heads brought forward.
+_HEADS = ((1, 0, 3, 2), (1, 0, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1))
+
+
 @structure
 def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
     """An operand permuted in another way than a transposed matrix is, which its shape does not show
@@ -292,6 +296,9 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
         x, w = b.input(TensorType((4, 3, 4), "float32")), b.input(TensorType((4, 4, 4), "float32"))
         y = b.simple(product, x, b.simple("transpose", w, axes=axes), **plain)
         outputs.append(b.simple("nn.relu", y))
+    if "matmul" in v.claimed:
+        x, w = b.input(TensorType((4, 4, 2, 4), "float32")), b.input(TensorType((4, 4, 4, 4), "float32"))
+        outputs += [b.simple("matmul", x, b.simple("transpose", w, axes=a)) for a in _HEADS]
     return b.graph(*outputs)
 
 

@@ -123,8 +123,15 @@ def special_constant(b: Builder, v: Vocabulary) -> Graph:
     """A constant of values that a text or a table may have no form for (classes 51, 53)."""
     largest, least = 3.4028234663852886e38, 1.401298464324817e-45
     values = ["inf", "-inf", "nan", -0.0, 0.0, largest, -largest, least, -least]
+    # These need nine digits.
+    values += [1.0031402553067892e-07, 1.177663762064185e-07, -1.0005203421314945e-07]
     data = [*values, *(0.1 * i - 1.0 for i in range(_T.size - len(values)))]
-    return b.graph(b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})[0])
+    outputs = b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})
+    if "concatenate" in v.claimed:
+        outputs += b.node("concatenate", (b.input(_T), b.constant(_T, data=data)), {"axis": 1})
+    if "maximum" in v.claimed:
+        outputs += b.node("maximum", (b.input(_T, -2.0, -1.0), b.constant(_T, data=data)), {})
+    return b.graph(*outputs)
 
 
 @structure

@@ -32,6 +32,13 @@ def returned_and_consumed(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def inside_of_two_results(b: Builder, v: Vocabulary) -> Graph:
+    """Two results made of one value that is none itself (classes 25, 28)."""
+    y = b.simple(v.unary[0], b.input(_T))
+    return b.graph(b.simple(v.unary[1], y), b.node(v.binary, (y, b.input(_T, 0.5, 2.0)), {})[0])
+
+
+@structure
 def returned_twice(b: Builder, v: Vocabulary) -> Graph:
     """The same value as two outputs: the second buffer stays unwritten (class 49)."""
     y = b.simple(v.unary[0], b.input(_T))
@@ -83,6 +90,17 @@ def inputs_reversed(b: Builder, v: Vocabulary) -> Graph:
 def host_between(b: Builder, v: Vocabulary) -> Graph:
     """Target, host, target."""
     return b.graph(b.simple(v.unary[1], b.simple(v.host, b.simple(v.unary[0], b.input(_T)))))
+
+
+@numeric_structure
+def regions_of_several_sizes(b: Builder, v: Vocabulary) -> Graph:
+    """Regions of which one needs more room than the others, whichever comes first (classes 7, 18)."""
+    outputs = []
+    for shape in ((2, 3), (80, 20, 2, 3), (2, 3)):
+        y = b.simple(v.unary[0], b.input(TensorType((2, 3), "float32")))
+        y = b.node(v.binary, (y, b.input(TensorType(shape, "float32"), 0.5, 2.0)), {})[0]
+        outputs.append(b.simple(v.host, b.simple(v.unary[1], y)))
+    return b.graph(*outputs)
 
 
 @structure
@@ -157,6 +175,14 @@ def slice_out_of_order(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(
         b.simple("strided_slice", x, axes=(1, 0), strides=(1, 1), begin=(0, 1), end=(2, 3))
     )
+
+
+@structure
+def slice_of_every_second(b: Builder, v: Vocabulary) -> Graph:
+    """The last element too, and of an input behind which there is nothing (class 18)."""
+    need(v, "strided_slice")
+    x = b.input(TensorType((4, 16), "float32"))
+    return b.graph(b.simple("strided_slice", x, axes=(1,), strides=(2,), begin=(1,), end=(16,)))
 
 
 @structure

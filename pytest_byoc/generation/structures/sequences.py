@@ -168,6 +168,15 @@ def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
+    """A value that is needed after a view of it was, by what may work in place (class 38)."""
+    need(v, "reshape")
+    y = b.simple(v.unary[0], b.input(_CUBE, 0.5, 2.0))
+    z = b.simple(v.unary[1], b.simple("reshape", y, newshape=(6, 4)))
+    return b.graph(b.node(v.binary, (b.simple("reshape", z, newshape=_CUBE.shape), y), {})[0])
+
+
+@numeric_structure
 def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
     """All that a split gives, joined in another order: not what was split (class 10)."""
     need(v, "split", "concatenate")
@@ -247,6 +256,22 @@ def gathered_between(b: Builder, v: Vocabulary) -> Graph:
             y = b.simple(v.unary[0], b.input(TensorType(shape, "float32")))
             outputs.append(b.simple(v.unary[1], b.simple(name, y, **attrs)))
     return b.graph(*outputs)
+
+
+@numeric_structure
+def inputs_of_many_kinds(b: Builder, v: Vocabulary) -> Graph:
+    """A dozen inputs of one region, which operators of several kinds read: what the code calls them meets the
+    names that each kind has of its own (class 7)."""
+    kinds = [(name, attrs) for name, shape, attrs in _GATHERING if shape == _IMAGE and name in v.claimed]
+    kinds += [(name, {}) for name in sorted(set(v.unary))]
+    found = []
+    for position in range(12):
+        name, attrs = kinds[position % len(kinds)]
+        found.append(b.simple(name, b.input(TensorType(_IMAGE, "float32")), **attrs))
+    y = found[0]
+    for other in found[1:]:
+        y = b.node(v.binary, (y, other), {})[0]
+    return b.graph(y)
 
 
 _READERS: dict[str, Attrs] = {

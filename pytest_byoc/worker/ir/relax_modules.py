@@ -54,7 +54,7 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function and an attribute more, and a region of another target.
+    """The module with a function more, an attribute of its own and one of main, and another target's region.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -69,6 +69,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
             result = builder.emit_output(relax.op.bitwise_xor(x, y))
         builder.emit_func_output(result)
     functions = dict(module.functions.items())
+    functions[module.get_global_var("main")] = module["main"].with_attr(BYSTANDER, OTHER)
     # A PrimFunc: TVM's own MergeCompositeFunctions raises for a second Relax function (0.27). For the
     # same reason nothing calls the region.
     for function in relax.transform.LegalizeOps()(builder.get()).functions.values():
@@ -109,6 +110,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["region"] = _text(function)
         elif var.name_hint == BYSTANDER:
             found["function"] = _text(function)
+        elif var.name_hint == "main" and attribute(function, BYSTANDER):
+            found["main_attribute"] = attribute(function, BYSTANDER)
     if attribute(module, BYSTANDER):
         found["attribute"] = attribute(module, BYSTANDER)
     return found

@@ -41,7 +41,8 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function and an attribute more, and a function that calls a region of another target.
+    """The module with a function more, an attribute of itself and one of main, and a function that calls a
+    region of another target.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -49,6 +50,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
     from tvm import relay
 
     functions = dict(module.functions.items())
+    functions[module.get_global_var("main")] = module["main"].with_attr(BYSTANDER, tvm.runtime.String(OTHER))
     x = relay.var("x", shape=(2, 3), dtype="uint8")
     functions[relay.GlobalVar(BYSTANDER)] = relay.Function([x], relay.bitwise_not(x))
     region = again["main"]
@@ -78,6 +80,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["region"] = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
         elif var.name_hint == BYSTANDER:
             found["function"] = tvm.IRModule.from_expr(function).astext()
+        elif var.name_hint == "main" and attribute(function, BYSTANDER):
+            found["main_attribute"] = attribute(function, BYSTANDER)
     if attribute(module, BYSTANDER):
         found["attribute"] = attribute(module, BYSTANDER)
     return found
