@@ -116,6 +116,9 @@ def rounded(
         if ulps:
             error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
         magnitude = np.abs(value)
+        if np.max(magnitude + error, initial=0.0) <= LARGEST[dtype]:
+            # Nearly always: nothing is infinite, nor NaN, nor may be.
+            return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
         # Infinite already, however its operands were rounded.
         surely = np.isinf(value) & np.isfinite(np.asarray(propagated, np.float64))
         # Beyond the largest number by half an ulp rounds to infinity.

@@ -51,12 +51,16 @@ def windows(
     out.
     """
     n = len(kernel)
-    pads = ((0, 0), (0, 0), *zip(padding[:n], padding[n:]))
-    # Of Python's integers, not to be mixed with NumPy's.
-    x = np.pad(x, pads, constant_values=np.full((), fill, x.dtype))
-    extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
-    view = np.lib.stride_tricks.sliding_window_view(x, extent, axis=tuple(range(2, n + 2)))
-    return view[(slice(None),) * 2 + tuple(slice(None, None, s) for s in (*strides, *dilation))]
+    sizes = [b + d + a for b, d, a in zip(padding[:n], x.shape[2:], padding[n:])]
+    padded = np.full((*x.shape[:2], *sizes), fill, x.dtype)
+    padded[(slice(None),) * 2 + tuple(slice(b, b + d) for b, d in zip(padding, x.shape[2:]))] = x
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    out = [(size - r) // s + 1 for size, r, s in zip(sizes, reach, strides)]
+    steps = padded.strides[2:]
+    moved = (*(t * s for t, s in zip(steps, strides)), *(t * d for t, d in zip(steps, dilation)))
+    return np.lib.stride_tricks.as_strided(
+        padded, (*x.shape[:2], *out, *kernel), (*padded.strides[:2], *moved), writeable=False
+    )
 
 
 def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0) -> np.ndarray:

@@ -25,9 +25,10 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     found: list[Made] = []
     several = rich(op)
     names = [p.name for p in op.parameters]
+    classes = [class_names(op, i, dtype) for i in range(len(names))]
     for i, j in combinations(range(len(names)), 2):
-        for a in class_names(op, i, dtype):
-            for b in class_names(op, j, dtype):
+        for a in classes[i]:
+            for b in classes[j]:
                 if frozenset({(names[i], a), (names[j], b)}) in met:
                     continue
                 forced = {names[i]: a, names[j]: b}

@@ -6,6 +6,7 @@ They shrink toward one operator, default attributes, small shapes and round valu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -44,13 +45,11 @@ def graphs(
     first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
     runs. Raises KeyError for an unknown operator.
     """
-    names = tuple(n for n in operators or OPERATORS if ir is None or ir in OPERATORS[n].irs())
-    if not names:
-        raise ValueError("no operator to make graphs of")
+    names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
     rng = draw(st.randoms(use_true_random=False))
     count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
     must = rng.randrange(count) if focus or fragments or turn else -1
-    growing = Growing(rng, names, ir, tuple(n for n in names if n in prefer))
+    growing = Growing(rng, names, ir, preferred)
     growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
     builder = growing.builder
     while len(builder.nodes) < count:
@@ -73,6 +72,17 @@ def graphs(
         else:
             growing.add_any()
     return builder.graph(*_outputs(rng, builder, growing.kept))
+
+
+@lru_cache(maxsize=64)
+def _names(
+    operators: tuple[str, ...], prefer: tuple[str, ...], ir: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the operators that the IR has, and those of these that are preferred."""
+    names = tuple(n for n in operators if ir is None or ir in OPERATORS[n].irs())
+    if not names:
+        raise ValueError("no operator to make graphs of")
+    return names, tuple(n for n in names if n in prefer)
 
 
 def for_each(receive: Callable[[Graph], None], count: int, start: int | str, **options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -75,6 +76,7 @@ def layouts(n: int) -> Classes:
     return {layout.lower(): (layout,) for layout in both}
 
 
+@lru_cache(maxsize=64)
 def image_axes(layout: str) -> Tuple[int, ...]:
     """Axes of (batch, channel, spatial ones in order) in a layout."""
     return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])

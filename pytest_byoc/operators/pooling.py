@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -62,15 +63,27 @@ def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ce
     Such windows are left out: with ceil_mode TVM up to 0.19 makes them and later ones do not, and
     their value is the smallest number or -inf (max), or 0 by 0 (avg).
     """
+    out, wrong = _counted(n, k, stride, before, after, dilation, ceil)
+    if wrong:
+        raise TypeRuleError(wrong)
+    return out
+
+
+# The systematic cases ask for the same few windows a hundred thousand times.
+@lru_cache(maxsize=1 << 14)
+def _counted(
+    n: int, k: int, stride: int, before: int, after: int, dilation: int, ceil: bool
+) -> Tuple[int, str]:
+    """Output length along one axis, and what is wrong with it."""
     room = n + before + after - dilation * (k - 1) - 1
     if room < 0:
-        raise TypeRuleError("a window of %d does not fit" % (dilation * (k - 1) + 1))
+        return 0, "a window of %d does not fit" % (dilation * (k - 1) + 1)
     out = (room + (stride - 1 if ceil else 0)) // stride + 1
     for i in range(out):
         first = i * stride - before
         if not any(0 <= first + j * dilation < n for j in range(k)):
-            raise TypeRuleError("window %d holds nothing but padding" % i)
-    return out
+            return out, "window %d holds nothing but padding" % i
+    return out, ""
 
 
 def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -37,23 +37,18 @@ def encode(message: Any) -> bytes:
     buffers: List[bytes] = []
     offset = 0
 
-    def walk(value: Any) -> Any:
+    def tensor(value: Any) -> Any:
         nonlocal offset
         if isinstance(value, np.ndarray):
-            data = np.ascontiguousarray(value).tobytes()
+            buffers.append(np.ascontiguousarray(value).tobytes())
             tag = {"$tensor": [dtype_name(value), list(value.shape), offset]}
-            buffers.append(data)
-            offset += len(data)
+            offset += len(buffers[-1])
             return tag
-        if isinstance(value, dict):
-            return {str(k): walk(v) for k, v in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [walk(v) for v in value]
         if isinstance(value, np.generic):
             return value.item()
-        return value
+        raise TypeError("a %s can't be sent" % type(value).__name__)
 
-    text = json.dumps(walk(message)).encode()
+    text = json.dumps(message, default=tensor).encode()
     return b"".join([_HEADER.pack(MAGIC, len(text), offset), text] + buffers)
 
 
@@ -65,22 +60,34 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Any]:
         """Raises ProtocolError where the stream is not made of frames."""
-        for _, message in self.feed_raw(data):
-            yield message
+        for frame, text in self._frames(data):
+            yield _decode(frame, text)
 
     def feed_raw(self, data: bytes) -> Iterator[Tuple[bytes, Any]]:
-        """Like `feed`, with each frame's own bytes, to be passed on."""
+        """Each frame's own bytes, to be passed on, and its message, tensors left as they are written."""
+        for frame, text in self._frames(data):
+            yield frame, _loads(frame[_HEADER.size : text])
+
+    def _frames(self, data: bytes) -> Iterator[Tuple[bytes, int]]:
+        """The frames that are whole, and where the JSON text of each ends."""
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             magic, text_length, data_length = _HEADER.unpack_from(self._buffer)
             if magic != MAGIC or text_length + data_length > _LIMIT:
                 raise ProtocolError("not a frame: %r" % bytes(self._buffer[:16]))
-            end = _HEADER.size + text_length + data_length
-            if len(self._buffer) < end:
+            text = _HEADER.size + text_length
+            if len(self._buffer) < text + data_length:
                 return
-            frame = bytes(self._buffer[:end])
-            del self._buffer[:end]
-            yield frame, _decode(frame, text_length)
+            frame = bytes(self._buffer[: text + data_length])
+            del self._buffer[: len(frame)]
+            yield frame, text
+
+
+def _loads(text: bytes, hook: Optional[Callable[[Any], Any]] = None) -> Any:
+    try:
+        return json.loads(text.decode(), object_hook=hook)
+    except (ValueError, TypeError) as e:
+        raise ProtocolError("malformed frame: %s" % e) from e
 
 
 def _numpy_dtype(name: str) -> Tuple[Any, Any]:
@@ -94,8 +101,8 @@ def _numpy_dtype(name: str) -> Tuple[Any, Any]:
     return np.dtype(ml_dtypes.bfloat16), np.ndarray
 
 
-def _decode(frame: bytes, text_length: int) -> Any:
-    start = _HEADER.size + text_length
+def _decode(frame: bytes, start: int) -> Any:
+    """The message of a frame whose tensor bytes begin at `start`."""
 
     def tensor(obj: Any) -> Any:
         if len(obj) == 1 and "$tensor" in obj:
@@ -108,7 +115,6 @@ def _decode(frame: bytes, text_length: int) -> Any:
             return array.reshape(shape).copy().view(kind)
         return obj
 
-    try:
-        return json.loads(frame[_HEADER.size : start].decode(), object_hook=tensor)
-    except (ValueError, TypeError) as e:
-        raise ProtocolError("malformed frame: %s" % e) from e
+    # A tensor without elements has no bytes, but its tag.
+    text = frame[_HEADER.size : start]
+    return _loads(text, tensor if b'"$tensor"' in text else None)
