@@ -97,6 +97,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--byoc-replay needs --byoc-target")
     if not targets:
         return
+    from . import beside
+
+    beside.load()
     from .active import ActivePlugin
     from .collection import SUITE
 

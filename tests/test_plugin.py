@@ -259,6 +259,18 @@ def test_nothing_offloaded_is_no_success(pytester: pytest.Pytester, ir: str) -> 
 
 
 @pytest.mark.once
+def test_folders_called_like_ours_hide_nothing(pytester: pytest.Pytester, ir: str) -> None:
+    """`python -m pytest` puts the folder it is called in first on the path."""
+    for name in ("conformance", "reference_kernels"):
+        pytester.mkpydir(name)
+    result = run(
+        pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-level=smoke",
+        "--byoc-operators=nn.relu", "-k", "test_operator and float32",
+    )
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] > 3
+
+
 def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeini("[pytest]\npython_files = check_*.py\n")
     result = run(
