@@ -105,6 +105,17 @@ class Verdict:
         """Stays the same while a counterexample shrinks: check, outcome, stage, kind."""
         return self.findings[0].identity if self.findings else self.outcome
 
+    def fails_like(self, other: Verdict) -> bool:
+        """Whether both fail in the same way: their identities are the same, or both crash in one stage of one
+        check, of whatever signal: that hangs on what lies beside what was written to."""
+        if not (self.failed and other.failed):
+            return False
+        crashes = self.outcome == CRASH == other.outcome
+        mine, theirs = (v.findings[0] for v in (self, other))
+        return self.identity == other.identity or (
+            crashes and (mine.check, mine.stage) == (theirs.check, theirs.stage)
+        )
+
 
 class ConformanceFailure(AssertionError):
     """Raised by a test whose graph the target gets wrong. `verdict` holds the whole story."""

@@ -258,8 +258,7 @@ class TargetSession:
             checks = selection.again(verdict.findings[0].check)
 
             def fails(graph: Graph) -> bool:
-                tried = self.examiner.examine(graph, checks)
-                return tried.failed and tried.identity == identity
+                return self.examiner.examine(graph, checks).fails_like(original)
 
             shrunk = self.examiner.examine(reduce(verdict.graph, fails, self.ir, known=known), checks)
             # What fails by chance may not fail again.

@@ -112,6 +112,13 @@ def test_truth_table(case: dict[str, Any], outcome: str, check: str | None) -> N
     assert v.failed == bool(v.findings)
 
 
+def test_a_crash_stays_the_same_whatever_its_signal() -> None:
+    segfault, abort = (verdict(end={"signal": name}) for name in ("SIGSEGV", "SIGABRT"))
+    assert segfault.identity != abort.identity and segfault.fails_like(abort)
+    assert not segfault.fails_like(verdict(end={"signal": "SIGABRT", "stage": "load"}))
+    assert not segfault.fails_like(verdict(target=0.5)) and not segfault.fails_like(verdict())
+
+
 def test_a_finding_says_what_was_expected() -> None:
     message = verdict(target=0.5).findings[0].message
     assert "output 0 (%v1) is outside its error bound" in message
