@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.options import add_python
 from benchmarks.tables import RELAX, RELAY
 from pytest_byoc.claims import Claims
 from pytest_byoc.generation.patterns import search
@@ -119,7 +120,7 @@ def measure(table: str, ir: str, python: str, count: int) -> Result:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--only", default="", help="tables, separated by commas")
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--json", default=None, help="write the results there as well")

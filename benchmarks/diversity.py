@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.options import interpreter
 from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.strategies import for_each
 from pytest_byoc.graph import Graph, Node
@@ -150,7 +151,7 @@ def main() -> None:
     parser.add_argument("--ir", choices=["relay", "relax"], action="append", required=True)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--operators", type=int, default=10)
-    parser.add_argument("--nnsmith", default=None, help="interpreter that holds NNSmith")
+    parser.add_argument("--nnsmith", type=interpreter, default=None, help="interpreter that holds NNSmith")
     options = parser.parse_args()
     for ir in options.ir:
         print(ours(ir, options.seconds, options.operators), flush=True)

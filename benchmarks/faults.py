@@ -27,6 +27,7 @@ faults = importlib.import_module("fixtures.faults")
 extensions = importlib.import_module("fixtures.faults.extensions")
 conformance = importlib.import_module("conformance")
 Sharing = importlib.import_module("benchmarks.sharing").Sharing
+add_python = importlib.import_module("benchmarks.options").add_python
 
 #: Seconds for one run of the whole suite, and for one reproduce.py.
 SUITE_LIMIT = 600
@@ -248,7 +249,7 @@ def clean(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--ir", choices=faults.IRS, default="relay")
     parser.add_argument("--level", choices=SHARE, default="standard")
     parser.add_argument("--only", help="names of faults, separated by commas")

@@ -21,6 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import conformance
+from benchmarks.options import add_python
 
 OPERATORS = (
     "nn.conv2d,nn.dense,nn.relu,add,multiply,nn.max_pool2d,nn.avg_pool2d,nn.softmax,concatenate,reshape,"
@@ -118,7 +119,7 @@ def memory(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--memory", type=float, default=0.0, metavar="SECONDS", help="watch memory instead")
     options = parser.parse_args()
     if options.memory:

@@ -21,6 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.options import add_python
 from pytest_byoc import oracle
 from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.generation import data
@@ -199,7 +200,7 @@ def compared(graph: Graph, arrays: Sequence[np.ndarray], expected: Sequence[Boun
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--graphs", type=int, default=5000)
     parser.add_argument("--operators", type=int, default=6, help="the most in a graph")
     parser.add_argument("--first", type=int, default=0, help="seed to begin with")

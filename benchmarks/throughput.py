@@ -27,6 +27,7 @@ from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.options import add_python, interpreter
 from benchmarks.sharing import cpu_of
 from pytest_byoc import examine, oracle
 from pytest_byoc.declarations import declare
@@ -190,13 +191,14 @@ def nnsmith(python: str, operators: int, seconds: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--operators", default="1,5,10,20", help="sizes of graphs")
     parser.add_argument("--seconds", type=float, default=60.0, help="of CPU, for each size")
     parser.add_argument("--json", default=None, help="file for the figures")
     parser.add_argument("--start", default="0", help="what the random graphs are made from")
     parser.add_argument(
-        "--nnsmith", default=None, metavar="PYTHON", help="interpreter that holds NNSmith, to be set beside"
+        "--nnsmith", type=interpreter, default=None, metavar="PYTHON",
+        help="interpreter that holds NNSmith, to be set beside",
     )
     options = parser.parse_args()
     split = Split()

@@ -118,11 +118,18 @@ def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
     return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
+#: What compilers' and linkers' errors are told by; that a linker has failed at all is told last.
+_TELLING = ("undefined reference to", "multiple definition of", "cannot find -l", " error: ")
+
+
 def _telling_line(message: str) -> str:
-    """Of what was raised the first line in which a compiler tells an error, or else the last one."""
+    """Of what was raised the first line in which a compiler or a linker tells an error, or else the last."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    told = [line for line in lines if " error: " in line]
-    return (told or lines[-1:] or [""])[0][:300]
+    for telling in _TELLING:
+        for line in lines:
+            if telling in line:
+                return line[:300]
+    return lines[-1][:300] if lines else ""
 
 
 def _reference_fault(evidence: Evidence) -> str | None:

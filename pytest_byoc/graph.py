@@ -262,18 +262,28 @@ def _node(obj: Mapping[str, Any]) -> Node:
     )
 
 
+def _elements(source: Source) -> str:
+    """Where the elements of a source come from, and which of those given JSON has no numbers for."""
+    if source.data is None:
+        return "in [%g, %g], seed %d" % (source.low, source.high, source.seed)
+    special: Dict[str, None] = {}
+    rest = [source.data]
+    while rest:
+        value = rest.pop(0)
+        if isinstance(value, (list, tuple)):
+            rest[:0] = value
+        elif isinstance(value, str):
+            special[value] = None
+    return "given" + (", %s among them" % ", ".join(special) if special else "")
+
+
 def show(graph: Graph) -> str:
     """The graph as text, one line a value, in the style of TVM's text format."""
     lines = ["inputs:"]
-    lines += [
-        "  %%%s: %s in [%g, %g], seed %d" % (s.name, s.type, s.low, s.high, s.seed)
-        for s in graph.inputs
-    ]
+    lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.inputs]
     if graph.constants:
         lines.append("constants:")
-        for s in graph.constants:
-            how = "given" if s.data is not None else "in [%g, %g], seed %d" % (s.low, s.high, s.seed)
-            lines.append("  %%%s: %s %s" % (s.name, s.type, how))
+        lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.constants]
     lines.append("nodes:")
     for n in graph.nodes:
         made = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))

@@ -20,6 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.options import add_python
 from benchmarks.soundness import built
 from pytest_byoc.decision import JUDGED_SHARE
 from pytest_byoc.evidence import compare
@@ -120,7 +121,7 @@ def _given(reasons: dict[str, str | None]) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ir", choices=["relay", "relax"], required=True)
-    parser.add_argument("--python", default=sys.executable, help="interpreter that holds TVM")
+    add_python(parser)
     parser.add_argument("--only", default="", help="operators, separated by commas; the others stay")
     options = parser.parse_args()
     only = [n for n in options.only.split(",") if n]

@@ -76,3 +76,29 @@ def test_a_runtime_that_does_not_load_is_named(tmp_path: Path, ir: str, name: st
     with pytest.raises(WorkerError, match=words):
         worker.ready()
     worker.stop()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_library_that_needs_tvm_waits_for_it(tmp_path: Path, ir: str, there: bool) -> None:
+    """A runtime module's library needs TVM, which is not there when libraries are loaded first."""
+    of_tvm = {"relay": "TVMGetLastError", "relax": "TVMFFIErrorMoveFromRaised"}[ir]
+    symbol = of_tvm if there else "nobody_has_this"
+    source, library = tmp_path / "runtime.c", tmp_path / "runtime.so"
+    source.write_text(f"extern void {symbol}(void);\nvoid (*needed)(void) = {symbol};\n")
+    subprocess.run(["g++", "-x", "c", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    worker = Worker(PYTHON, {"role": "loader", "ir": ir, "libraries": [str(library)]}, 5.0)
+    worker.start()
+    if there:
+        assert "absent" in worker.ready()
+    else:
+        with pytest.raises(WorkerError, match=r"runtime\.so does not load: .*nobody_has_this"):
+            worker.ready()
+    worker.stop()
+
+
+def test_a_bare_name_is_told_from_a_path(tmp_path: Path, ir: str) -> None:
+    worker = Worker(PYTHON, {"role": "loader", "ir": ir, "libraries": ["libvendors_own.so"]}, 5.0)
+    worker.start()
+    with pytest.raises(WorkerError, match=r"written with its folder: \./libvendors_own\.so"):
+        worker.ready()
+    worker.stop()

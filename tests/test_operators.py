@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from pytest_byoc.generation import data
+from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import FAMILIES, OPERATORS
 from pytest_byoc.operators.convolution import conv_out
@@ -20,6 +22,7 @@ from pytest_byoc.operators.record import (
     ANY,
     LEAD,
     ROLES,
+    UNSET,
     Operator,
     TypeRuleError,
     broadcast,
@@ -330,3 +333,47 @@ def test_a_slice_has_bounds_for_each_axis() -> None:
     for shape in ((2, 4), (1, 2, 2, 4)):
         with pytest.raises(TypeRuleError, match="by 3 bounds"):
             infer([TensorType(shape, "float32")], bounds)
+
+
+# --- what is not written ---------------------------------------------------------------------
+
+
+class Recorded:
+    """A namespace of operators that notes what they are called with."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "nn":
+            return self
+        return lambda *args, **attrs: (name, args, attrs)
+
+
+@pytest.mark.parametrize(
+    ("name", "ir", "lacks"),
+    [("nn.conv2d", "relay", {"channels", "kernel_size"}), ("strided_slice", "relay", {"strides"})],
+)
+def test_attributes_that_tvm_does_without_are_left_out(name: str, ir: str, lacks: set[str]) -> None:
+    (case,) = [c for c in cases([name], ir) if c.id.endswith(f"-{UNSET}]")]
+    (node,) = case.graph.nodes
+    lowering = getattr(OPERATORS[name], ir)
+    args = [f"%{i}" for i in node.inputs]
+    types = [case.graph.type_of(i) for i in node.inputs]
+    *_, written = lowering(Recorded(), args, node.attrs, types)
+    *_, usual = lowering(Recorded(), args, {k: v for k, v in node.attrs.items() if k != UNSET}, types)
+    assert set(usual) - set(written) == lacks == set(node.attrs[UNSET])
+    assert case.smoke
+
+
+def test_no_axes_reduce_nothing_in_relax_alone() -> None:
+    (case,) = [c for c in cases(["sum"], "relax") if c.id == "sum[float32-axis_none]"]
+    (node,) = case.graph.nodes
+    assert node.types == (case.graph.type_of(node.inputs[0]),) and node.attrs["axis"] == ()
+    assert not [c for c in cases(["sum"], "relay") if "axis_none" in c.id]
+
+
+def test_of_several_results_those_are_returned_that_models_use() -> None:
+    """A pattern for the first result matches nothing where the others are read."""
+    found = {len(c.graph.outputs): c.id for c in cases(["nn.batch_norm"], "relay")}
+    assert set(found) == {1, 3} and found[3] == "nn.batch_norm[float32-all_results]"
+    random = some(60, 1, operators=["nn.batch_norm", "nn.relu"], focus="nn.batch_norm", max_nodes=2)
+    alone = [{o for n in g.nodes for o in n.outputs[1:]}.isdisjoint(g.outputs) for g in random]
+    assert 0.5 < sum(alone) / len(alone) < 1

@@ -112,6 +112,17 @@ def test_truth_table(case: dict[str, Any], outcome: str, check: str | None) -> N
     assert v.failed == bool(v.findings)
 
 
+def test_of_what_a_linker_says_the_symbol_is_told() -> None:
+    raised = an_exception("export")
+    raised["raised"]["message"] = (
+        "Compilation error:\n/tmp/lib.o: in function `f':\n"
+        "lib.c:(.text+0x1): undefined reference to `vendor_run'\n"
+        "collect2: error: ld returned 1 exit status\n\nCommand line: g++ -shared -o lib.so lib.o"
+    )
+    (finding, *_) = verdict(raised=raised).findings
+    assert "undefined reference to `vendor_run'" in finding.message and "collect2" not in finding.message
+
+
 def test_a_crash_stays_the_same_whatever_its_signal() -> None:
     segfault, abort = (verdict(end={"signal": name}) for name in ("SIGSEGV", "SIGABRT"))
     assert segfault.identity != abort.identity and segfault.fails_like(abort)

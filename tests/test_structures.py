@@ -68,3 +68,18 @@ def test_smoke_has_no_time_for_all_there_is_of_a_kind() -> None:
     assert not EXHAUSTIVE & set(thorough("standard"))
     # They are examined behind the others.
     assert set(list(STRUCTURES)[-len(EXHAUSTIVE):]) == EXHAUSTIVE
+
+
+@pytest.mark.parametrize("name", [n for n in STRUCTURES if n.startswith("padded_")])
+def test_what_a_window_may_take_over_of_a_padding_differs(name: str) -> None:
+    """Each way of padding stands in front of a window of its own, one with another reader."""
+    graph = STRUCTURES[name](Builder(seed=1), EVERYTHING)
+    pads = [n for n in graph.nodes if n.op == "nn.pad"]
+    windows = [n for n in graph.nodes if n.op != "nn.pad"]
+    assert [n.inputs[0] for n in windows] == [n.outputs[0] for n in pads]
+    values = {(n.attrs["pad_mode"], n.attrs["pad_value"]) for n in pads}
+    assert values >= {("constant", 0.0), ("constant", 1.5), ("edge", 0.0)}
+    # Of four dimensions; somewhere each of them is padded.
+    assert all(any(sum(n.attrs["pad_width"][axis]) for n in pads) for axis in range(4))
+    assert {n.outputs[0] for n in pads} & set(graph.outputs)
+    assert len({n.attrs["padding"] for n in windows}) > 1

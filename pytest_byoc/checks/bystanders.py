@@ -16,6 +16,8 @@ _WORDS = {
     "region": "a region of another target",
     "attribute": "an attribute of the module",
     "main_attribute": "an attribute of main",
+    "type": "a type definition of the module",
+    "global_info": "a global info of the module",
     "target": "TVM's current target",
     "pass_context": "TVM's current PassContext",
 }
@@ -45,8 +47,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="bystanders",
-    rule="A second function, a region of another target and attributes of the module and of main come out of "
-    "partitioning as they went in; TVM's current target and PassContext are those of before.",
+    rule="A second function, a region of another target, what the module defines beside its functions "
+    "(types, global infos) and attributes of it and of main come out of partitioning as they went in; TVM's "
+    "current target and PassContext are those of before.",
     why="Passes that run over functions of others, or drop them; scopes that are entered and never left "
     "(bug classes 11, 29, 54).",
     observe=observe,

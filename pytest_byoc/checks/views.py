@@ -9,7 +9,15 @@ from .base import Check, Finding
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..worker.runs import LoaderRun, TargetRun
+
+
+def observe(run: TargetRun) -> None:
+    symbols = [region["symbol"] for region in run.regions()["regions"]]
+    for executor in run.executors:
+        with run.using(executor):
+            if run.executable(executor).is_tvms(symbols):
+                run.hand("lowered to TIR")
 
 
 def reload(run: LoaderRun) -> None:
@@ -21,6 +29,9 @@ def reload(run: LoaderRun) -> None:
             executable = run.load(executor)
             if not executable.takes_views:
                 run.not_checked("the %s executor copies its inputs: no view reaches the target" % executor)
+                continue
+            if run.handed(executor):
+                run.not_checked("TVM compiles the regions of this target: its kernels take no offset")
                 continue
             run.stage("run")
             try:
@@ -46,6 +57,7 @@ CHECK = Check(
     rule="Inputs given as views with a byte_offset and their strides give the same bit by bit.",
     why="DLTensor.data taken for the first element, given strides refused (bug classes 18, 38).",
     how="with inputs that are views with a byte_offset and strides",
+    observe=observe,
     reload=reload,
     judge=judge,
     owns=True,

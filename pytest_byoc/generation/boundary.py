@@ -1,6 +1,6 @@
 """Systematic cases at the edges of values and shapes: NaN, infinities, zeros of both signs, subnormals,
 the largest and smallest numbers; one large tensor, one of whole vectors, tensors of a single element and of
-none.
+none; products of which tiles leave nothing, or something along one of their extents.
 
 Every operator is offered all of them. `measured` says which of them nothing can be judged with.
 """
@@ -30,6 +30,11 @@ LARGE = 20_000
 #: What the channels of a tensor are multiples of that ends with a vector, and its last dimension: one more
 #: than a byte counts.
 VECTOR, BYTE = 16, 256
+#: Rows, depth and columns of products: multiples of a tile, and what leaves over something of any.
+TILES = ((16, 16, 16), (16, 19, 16), (19, 16, 16), (16, 16, 19), (19, 19, 19))
+TILED = "tiles_"
+#: Parameters that say how many columns, or channels, there are.
+_COLUMNS = ("units", "columns", "channels")
 #: Rows of a tensor that holds special values, if the operator has a shape of so many.
 ROWS = 6
 #: Elements of a source: numbers, and strings for what JSON has no numbers for.
@@ -64,6 +69,19 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
     for label, shape in shapes.items():
         if shape not in op.shapes:
             yield f"{dtypes[0]}-{label}", _drawn(op, TensorType(shape, dtypes[0]))
+    counted = next((p.name for p in op.parameters if p.name in _COLUMNS), None)
+    for extents in TILES if counted and len(op.shapes[0]) > 1 else ():
+        label = f"{dtypes[0]}-{TILED}" + "x".join(map(str, extents))
+        yield label, _tiled(op, dtypes[0], counted or "", *extents)
+
+
+def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, columns: int) -> Make:
+    """A product of such extents, depth being what is summed over. Of an image the depth is its channels, and
+    the rows lie along its last axis, beside the two that a window of three takes."""
+    simplest = op.shapes[0]
+    image = counted == "channels"
+    shape = (simplest[0], depth, *simplest[2:-1], rows + 2) if image else (*simplest[:-2], rows, depth)
+    return _drawn(op, TensorType(shape, dtype), **{counted: columns})
 
 
 def _large(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -158,7 +176,7 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...]) -> Make:
                 return builder.input(operand.type, data=_placed(other, operand.type, *operand.range()))
             return builder.fresh(operand)
 
-        return builder.graph(*builder.apply(op, lead, chosen, supply))
+        return builder.graph(*builder.apply(op, lead, chosen, supply)[: op.used])
 
     return make
 
@@ -181,7 +199,7 @@ def with_itself(op: Operator, builder: Builder, lead: str) -> Graph:
     def supply(operand: Operand, position: int) -> str:
         return lead if operand.role == DATA and operand.type == x else builder.fresh(operand, position)
 
-    return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first), supply))
+    return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first), supply)[: op.used])
 
 
 def _paired(groups: tuple[_Values, ...]) -> tuple[tuple[_Values, ...], tuple[_Values, ...]]:
@@ -221,6 +239,6 @@ def _drawn(op: Operator, x: TensorType, **forced: Any) -> Make:
     def make() -> Graph:
         builder = Builder(seed=1)
         chosen = {**choose_parameters(op, x, first), **forced}
-        return builder.graph(*builder.apply(op, builder.lead(op, x), chosen))
+        return builder.graph(*builder.apply(op, builder.lead(op, x), chosen)[: op.used])
 
     return make

@@ -140,7 +140,7 @@ class Growing:
         constants = {c.name for c in builder.constants}
         last: Node | None = None
         for node in builder.nodes:
-            visible = not builder.hidden.intersection((*node.inputs, *node.outputs))
+            visible = not builder.hidden.intersection((*node.inputs, node.outputs[0]))
             if visible and node.inputs[0] not in constants and constants.intersection(node.inputs[1:]):
                 last = node
         if last is None or (OPERATORS[last.op].steep and self._steep()):
@@ -157,6 +157,9 @@ class Growing:
 
     def _made(self, outputs: Sequence[str], op: str) -> None:
         self.last, self.last_op = outputs[0], op
+        unused = outputs[OPERATORS[op].used :] if OPERATORS[op].used is not None else ()
+        if unused and chance(self.rng, 8):
+            self.builder.hidden.update(unused)
 
     # --- what fits -------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
                 value = _apply(builder, op, builder.lead(op, x), form)
                 # Another one than that before it, if they are alike.
                 chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
-                outputs += builder.apply(behind, value, chosen)
+                outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
 

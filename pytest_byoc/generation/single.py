@@ -117,7 +117,8 @@ def one_node(
             return builder.input(operand.type, *operand.range(), operand.data)
         return builder.fresh(operand)
 
-    return Made(builder.graph(*builder.apply(op, lead, chosen, supply)), frozenset(classes))
+    results = builder.apply(op, lead, chosen, supply)
+    return Made(builder.graph(*results[: op.used]), frozenset(classes))
 
 
 def constant_lead(op: Operator, dtype: str) -> Made | None:
@@ -125,7 +126,7 @@ def constant_lead(op: Operator, dtype: str) -> Made | None:
     builder = Builder(seed=1)
     x = default_type(op, dtype)
     lead = builder.constant(x, *op.range(dtype))
-    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))))
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))[: op.used]))
 
 
 def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
@@ -175,4 +176,4 @@ def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made
     def supply(operand: Operand, position: int) -> str:
         return lead if operand.role in (DATA, WEIGHT) and operand.type == x else builder.fresh(operand)
 
-    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick), supply)))
+    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick), supply)[: op.used]))

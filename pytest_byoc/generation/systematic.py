@@ -7,7 +7,7 @@ as long as the record does: `nn.conv2d[float32-padding_asymmetric]`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
@@ -15,7 +15,7 @@ from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.measured import left_out
-from ..operators.record import BIAS, DATA, FRESH, INTEGERS, WEIGHT, Operator, Parameter
+from ..operators.record import BIAS, DATA, FRESH, INTEGERS, UNSET, WEIGHT, Operator, Parameter
 from . import boundary
 from .builder import Builder, first
 from .pairs import pairs, threes
@@ -45,7 +45,8 @@ _LARGE, _LARGE_VALUES = "-large", "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
-    "-out_dtype_float64",
+    "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19",
+    f"-{UNSET}",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
 MANY, PAIRED = 2, 8
@@ -165,6 +166,10 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
             yield f"{dtype}-{label}", graph
     for label, graph in _large_values(op, dtypes):
         yield label, graph
+    yield f"{dtype}-{UNSET}", _unset(op, dtype, ir)
+    if op.used is not None and (simplest := by_default(op, default_type(op, dtype), {})) is not None:
+        (node,) = simplest.graph.nodes
+        yield f"{dtype}-all_results", Made(replace(simplest.graph, outputs=node.outputs))
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
             yield label, Made(make())
@@ -195,6 +200,17 @@ def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Ma
         if dtype in dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
             yield dtype + _LARGE_VALUES, one_node(op, x, first, "weights", limit)
+
+
+def _unset(op: Operator, dtype: str, ir: str | None) -> Made | None:
+    """The simplest graph, without the attributes that the IR does without."""
+    optional = getattr(op, ir).optional if ir else ()
+    made = by_default(op, default_type(op, dtype), {})
+    if made is None or not optional:
+        return None
+    (node,) = made.graph.nodes
+    attrs = {**node.attrs, UNSET: optional}
+    return Made(replace(made.graph, nodes=(replace(node, attrs=attrs),)), made.classes)
 
 
 def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Parameter, str]]:

@@ -258,13 +258,13 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
 
 
 def relay(name: str) -> Lowering:
-    """Relay's: every parameter is an attribute of that name."""
+    """Relay's: every parameter is an attribute of that name. Some can be read from the weight."""
 
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         keep = {k: v for k, v in attrs.items() if k != "out_dtype"}
         return getattr(ns.nn, name)(*args, **keep, **out_dtype(attrs, types))
 
-    return Lowering("nn." + name, lower)
+    return Lowering("nn." + name, lower, optional=("channels", "kernel_size"))
 
 
 def relax(name: str) -> Lowering:

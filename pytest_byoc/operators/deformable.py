@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Sequence, Tuple
 
 from ..graph import TensorType
@@ -78,6 +79,6 @@ OPERATORS: Tuple[Operator, ...] = (
             *parameters(in_groups=_one_group),
             Parameter("deformable_groups", _deformable_groups),
         ),
-        relay=relay("deformable_conv2d"),
+        relay=replace(relay("deformable_conv2d"), optional=()),
     ),
 )

@@ -58,7 +58,7 @@ def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
 
 
 def _dense_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.nn.dense(args[0], args[1], units=attrs["units"], **out_dtype(attrs, types))
+    return ns.nn.dense(args[0], args[1], units=attrs.get("units"), **out_dtype(attrs, types))
 
 
 def _dense_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -131,7 +131,7 @@ OPERATORS: Tuple[Operator, ...] = (
         operands=_dense_operands,
         dtypes=NUMBERS,
         parameters=(Parameter("units", {"plain": (6, 3, 17), "one": (1,)}), OUT_DTYPE),
-        relay=Lowering("nn.dense", _dense_relay),
+        relay=Lowering("nn.dense", _dense_relay, optional=("units",)),
         relax=Lowering("matmul", _dense_relax),
     ),
     Operator(

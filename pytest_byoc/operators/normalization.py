@@ -272,6 +272,7 @@ OPERATORS: Tuple[Operator, ...] = (
         parameters=(Parameter("axis", _batch_axis), _EPSILON, _CENTER, _SCALE),
         relay=call("nn.batch_norm"),
         relax=Lowering("nn.batch_norm", _batch_relax),
+        used=1,
         tuple_result=True,
     ),
     Operator(
@@ -362,6 +363,7 @@ OPERATORS: Tuple[Operator, ...] = (
         accepts=some,
         parameters=(Parameter("rate", {"default": (0.5,), "other": (0.1234,), "none": (0.0,)}),),
         relax=call("nn.dropout"),
+        used=1,
         tuple_result=True,
     ),
 )

@@ -30,6 +30,9 @@ INTEGERS = SIGNED + ("uint8",)
 NUMBERS = FLOATS + INTEGERS
 ANY = NUMBERS + ("bool",)
 
+#: The attribute of a node that names those which are not written.
+UNSET = "unset"
+
 
 @dataclass(frozen=True)
 class Lowering:
@@ -37,19 +40,22 @@ class Lowering:
     `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
     takes, where the other IR takes more; lacks: which it does not take. unbuilt: by parameter, which values
     the IR takes and a target may claim, but TVM's LLVM build cannot compile: what a target makes of them is
-    judged by the oracle alone."""
+    judged by the oracle alone. optional: attributes that TVM does without, where they have their defaults or
+    can be told from the operands; a node whose attribute UNSET names them is written without."""
 
     op: str
     build: Build
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     lacks: Mapping[str, Which] = field(default_factory=dict)
     unbuilt: Mapping[str, Which] = field(default_factory=dict)
+    optional: Tuple[str, ...] = ()
 
     def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         for name in (*self.only, *self.lacks):
             if name in attrs and not self.takes(name, attrs[name], attrs):
                 raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
-        return self.build(ns, args, attrs, types)
+        left_out = (UNSET, *attrs.get(UNSET, ()))
+        return self.build(ns, args, {k: v for k, v in attrs.items() if k not in left_out}, types)
 
     def takes(self, name: str, value: Any, chosen: Attrs) -> bool:
         """Whether a parameter of that name may have that value in this IR, with those chosen before it."""
@@ -170,8 +176,9 @@ class Operator:
     so quickly that one such operator in a graph is enough. type_only: positions of operands that give a type
     and no elements: where all others are constants, the result is one. large: the shape of the first operand
     in the case of a large tensor (None: the default shape with a long last dimension). calls: functions by
-    whose name TVM's own build calls them: some of TVM's runtime libraries lack them. accuracy: the error
-    bound and where it comes from, for the docs.
+    whose name TVM's own build calls them: some of TVM's runtime libraries lack them. used: how many of its
+    results, the first ones, models have a use for (None: all). accuracy: the error bound and where it comes
+    from, for the docs.
     """
 
     name: str
@@ -191,6 +198,7 @@ class Operator:
     type_only: Tuple[int, ...] = ()
     large: Optional[Tuple[int, ...]] = None
     calls: Tuple[str, ...] = ()
+    used: Optional[int] = None
 
     def irs(self) -> Tuple[str, ...]:
         return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)

@@ -13,6 +13,7 @@ from .record import (
     Operator,
     Parameter,
     TypeRuleError,
+    among,
     normalize_axis,
     some,
 )
@@ -21,7 +22,7 @@ from .record import (
 def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
     """The axes reduced, in order. `exclude` stands for all axes but those named.
 
-    Raises TypeRuleError where an axis is out of range or named twice, or none is left.
+    Raises TypeRuleError where an axis is out of range or named twice, or none is left of those named.
     """
     if attrs["axis"] is None:
         return tuple(range(rank))
@@ -29,7 +30,7 @@ def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
     if len(set(named)) != len(named):
         raise TypeRuleError("axis %s names an axis twice" % (attrs["axis"],))
     axes = tuple(a for a in range(rank) if (a in named) != attrs["exclude"])
-    if not axes:
+    if named and not axes:
         raise TypeRuleError("axis %s leaves nothing to reduce" % (attrs["axis"],))
     return axes
 
@@ -48,6 +49,11 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
         "several_negative": ((-1, -2),) if r > 2 else (),
         "every": (tuple(range(r)),),
     }
+
+
+def _axes(x: TensorType, chosen: Attrs) -> Classes:
+    """Relax reduces nothing over no axes."""
+    return {**axis_classes(x, chosen), "none": ((),) if x.rank else ()}
 
 
 def exclusions(x: TensorType, chosen: Attrs) -> Classes:
@@ -69,7 +75,8 @@ def _relay(name: str) -> Lowering:
     def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
-    return Lowering(name, lower)
+    # There no axes are all of them.
+    return Lowering(name, lower, lacks={"axis": among(())})
 
 
 def _relax(name: str) -> Lowering:
@@ -106,7 +113,7 @@ def _reduction(
         accuracy=accuracy,
         accepts=accepts,
         parameters=(
-            Parameter("axis", axis_classes),
+            Parameter("axis", _axes),
             Parameter("keepdims", {"no": (False,), "yes": (True,)}),
             Parameter("exclude", exclusions),
         ),

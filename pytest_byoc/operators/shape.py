@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -270,9 +271,8 @@ def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
 
 def _slice_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     axes = attrs["axes"] if attrs["axes"] is not None else range(types[0].rank)
-    return ns.strided_slice(
-        args[0], list(axes), list(attrs["begin"]), list(attrs["end"]), list(attrs["strides"])
-    )
+    strides = [list(attrs["strides"])] if "strides" in attrs else []
+    return ns.strided_slice(args[0], list(axes), list(attrs["begin"]), list(attrs["end"]), *strides)
 
 
 # --- broadcast_to ---------------------------------------------------------------------------
@@ -354,11 +354,12 @@ OPERATORS: Tuple[Operator, ...] = (
     _moving(
         "strided_slice",
         slice_infer,
-        Lowering("strided_slice", _slice_relax),
+        Lowering("strided_slice", _slice_relax, optional=("strides",)),
         Parameter("axes", _sliced_axes),
         Parameter("strides", slice_strides),
         Parameter("begin", slice_begin),
         Parameter("end", slice_end),
+        relay=replace(call("strided_slice"), optional=("strides",)),
     ),
     _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),
 )

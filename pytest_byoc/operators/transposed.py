@@ -250,7 +250,7 @@ OPERATORS: Tuple[Operator, ...] = (
         # TVM compiles it by turning it into other operators, which it does for this layout alone.
         parameters=parameters(_channels_first, _one_or_depthwise)
         + (Parameter("grad_layout", {"nchw": ("NCHW",)}),),
-        relay=relay("conv2d_backward_weight"),
+        relay=replace(relay("conv2d_backward_weight"), optional=()),
     ),
     Operator(
         name="nn.dilate",

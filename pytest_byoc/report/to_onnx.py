@@ -224,8 +224,11 @@ def _flatten(c: _Context) -> None:
 
 def _reduce(op: str) -> Write:
     def write(c: _Context) -> None:
-        axes = c.writer.ints(reduced_axes(c.x.rank, c.attrs))
-        c.result(op, [c.node.inputs[0], axes], keepdims=int(c.attrs["keepdims"]))
+        axes = reduced_axes(c.x.rank, c.attrs)
+        # Otherwise no axes are all of them.
+        nothing = {} if axes or not c.x.rank else {"noop_with_empty_axes": 1}
+        operands = [c.node.inputs[0], c.writer.ints(axes)]
+        c.result(op, operands, keepdims=int(c.attrs["keepdims"]), **nothing)
 
     return write
 

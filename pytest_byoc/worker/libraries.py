@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Iterable
+from typing import Iterable, List
 
 from .server import Failure
 
@@ -19,15 +19,24 @@ def is_path(given: str) -> bool:
     return os.sep in given or is_python(given)
 
 
-def load_shared(paths: Iterable[str]) -> None:
-    """Loads the shared libraries among them for all to see. Raises Failure for one that does not load."""
+def load_shared(paths: Iterable[str], with_tvm: bool = False) -> List[str]:
+    """Loads the shared libraries among them for all to see. Raises Failure for one that does not load.
+
+    with_tvm: whether TVM has been imported. Before that those that lack a symbol are returned: it may be one
+    of TVM's, of a library with a runtime module in it."""
+    waiting = []
     for path in paths:
         if is_python(path):
             continue
         try:
             ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
         except OSError as e:
-            raise Failure("library %s does not load: %s" % (path, e)) from None
+            if not with_tvm and "undefined symbol" in str(e):
+                waiting.append(path)
+                continue
+            hint = "" if is_path(path) else "; a file of yours is written with its folder: ./%s" % path
+            raise Failure("library %s does not load: %s%s" % (path, e, hint)) from None
+    return waiting
 
 
 def import_python(paths: Iterable[str]) -> None:

@@ -139,7 +139,7 @@ class TargetRole(Role):
                 )
             _choose_ir([n for n in IRS if n in self.target.irs])
         self._ir = irs[0]
-        load_shared(self.target.libraries)
+        load_shared(self.target.libraries, with_tvm=True)
         names, missing = self._ir.executors()
         self._ir.import_runtime()
         self._ir.import_compiler()

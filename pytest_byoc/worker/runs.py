@@ -281,6 +281,11 @@ class TargetRun(_Run):
 
         return self._once(("build", executor), make)
 
+    def _runs_from_library(self, executable: Any) -> bool:
+        """Whether what was built is run only as the library that it is exported to: it has functions that are
+        compiled then, or linked by the target's own export options."""
+        return bool(executable.needs_export() or self.target.export_options)
+
     def _build(self, module: Any, executor: str, opt_level: int) -> Any:
         return self.ir.build(module, executor, opt_level, self._quick)
 
@@ -302,7 +307,7 @@ class TargetRun(_Run):
         """As `run_at`, of one executable for several sets of inputs in turn."""
         self.stage("build")
         executable = self._build(module, executor, level)
-        if executable.needs_export():
+        if self._runs_from_library(executable):
             executable = self._loaded(self._write(executable, self._another_name()), executor)
         self.stage("run")
         return [executable.run(inputs)[0] for inputs in sets]
@@ -344,12 +349,11 @@ class TargetRun(_Run):
             return None
 
     def runnable(self, executor: str) -> Any:
-        """What is run in this process: the executable itself, or, where it holds C source, the
-        library it was exported to."""
+        """What is run in this process: the executable itself, or the library it was exported to."""
 
         def make() -> Any:
             executable = self.executable(executor)
-            if not executable.needs_export():
+            if not self._runs_from_library(executable):
                 return executable
             return self._loaded(self.export(executor), executor)
 

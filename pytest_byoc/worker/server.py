@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import os
 import resource
 import select
@@ -270,7 +271,10 @@ def serve(fd: int) -> None:
         sys.path[:0] = config.get("sys_path", [])
         from .libraries import load_shared
 
-        load_shared(config.get("libraries", []))
+        waiting = load_shared(config.get("libraries", []))
+        if waiting:
+            importlib.import_module("tvm")
+            load_shared(waiting, with_tvm=True)
         from .roles import prepare
 
         role = prepare(config)

@@ -7,13 +7,14 @@ number of the class of bugs.
 
 from __future__ import annotations
 
-from . import composites, constants, dataflow, epilogues, sequences
+from . import composites, constants, dataflow, epilogues, padding, sequences
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
     "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "dataflow",
-    "epilogues", "sequences",
+    "epilogues", "padding", "sequences",
 ]
 
+padding.register()
 # Behind the others: they take longest.
 epilogues.register()

@@ -24,6 +24,18 @@ def diamond(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (b.simple(v.unary[1], y), y), {})[0])
 
 
+@numeric_structure
+def deeper_second(b: Builder, v: Vocabulary) -> Graph:
+    """The second operand takes longer to come by than the first, once from inputs apart and once from one:
+    who orders steps by their first operand alone is too soon (class 19)."""
+    x = b.input(_T)
+    y = x
+    for op in (v.unary[0], v.unary[1], v.unary[0]):
+        y = b.simple(op, y)
+    early = b.node(v.binary, (x, y), {})[0]
+    return b.graph(b.node(v.binary, (b.simple(v.unary[1], b.input(_T)), early), {})[0])
+
+
 @structure
 def returned_and_consumed(b: Builder, v: Vocabulary) -> Graph:
     """An output that is also used inside the region (classes 25, 48)."""

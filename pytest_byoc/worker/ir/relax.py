@@ -410,6 +410,10 @@ class Executable:
         """Whether it holds what runs only once it is in a library: C source, or object files."""
         return _links_first(self._executable.mod)
 
+    def is_tvms(self, symbols: Sequence[str]) -> bool:
+        """Whether one of the functions was compiled by TVM itself: a region of Relax is its codegen's."""
+        return False
+
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""
         self._executable.export_library(path, **options)

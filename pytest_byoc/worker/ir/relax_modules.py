@@ -54,7 +54,8 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function more, an attribute of its own and one of main, and another target's region.
+    """The module with a function and a global info more, an attribute of its own and one of main, and another
+    target's region.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -78,7 +79,11 @@ def with_bystanders(module: Any, again: Any) -> Any:
     for var, function in _partitioned_for_another(again).functions.items():
         if attribute(function, "Codegen"):
             functions[var] = function
-    return tvm.IRModule(functions).with_attr(BYSTANDER, OTHER)
+    whole = tvm.IRModule(functions).with_attr(BYSTANDER, OTHER)
+    # Where TVM keeps its class has changed between versions.
+    info = getattr(tvm.ir, "DummyGlobalInfo", None) or relax.global_info.DummyGlobalInfo
+    whole.update_global_info(BYSTANDER, [info()])
+    return whole
 
 
 def _partitioned_for_another(module: Any) -> Any:
@@ -114,6 +119,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["main_attribute"] = attribute(function, BYSTANDER)
     if attribute(module, BYSTANDER):
         found["attribute"] = attribute(module, BYSTANDER)
+    if BYSTANDER in module.global_infos:
+        found["global_info"] = str(len(module.global_infos[BYSTANDER]))
     return found
 
 

@@ -60,6 +60,10 @@ class Executable:
         """Kinds of the codegen's modules whose functions a library has no symbols of."""
         return held_as_data(self.root())
 
+    def is_tvms(self, symbols: Sequence[str]) -> bool:
+        """Whether one of the functions was compiled by TVM, as those are that a target lowers to TIR."""
+        return _in_llvm(self.root(), symbols)
+
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""
         raise NotImplementedError
@@ -69,6 +73,12 @@ def _links_first(module: Any) -> bool:
     return module.type_key in ("c", "cc", "cpp", "static_library") or any(
         _links_first(m) for m in module.imported_modules
     )
+
+
+def _in_llvm(module: Any, symbols: Sequence[str]) -> bool:
+    if module.type_key == "llvm" and any(module.implements_function(s) for s in symbols):
+        return True
+    return any(_in_llvm(imported, symbols) for imported in module.imported_modules)
 
 
 def held_as_data(module: Any) -> List[str]:

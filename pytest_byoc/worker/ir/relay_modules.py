@@ -41,8 +41,8 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function more, an attribute of itself and one of main, and a function that calls a
-    region of another target.
+    """The module with a function and a type definition more, an attribute of itself and one of main, and a
+    function that calls a region of another target.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -62,7 +62,10 @@ def with_bystanders(module: Any, again: Any) -> Any:
     functions[var] = region
     params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in region.params]
     functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
-    typed = relay.transform.InferType()(tvm.IRModule(functions))
+    whole = tvm.IRModule(functions)
+    kind = relay.GlobalTypeVar(BYSTANDER)
+    whole[kind] = relay.TypeData(kind, [], [relay.Constructor(OTHER, [], kind)])
+    typed = relay.transform.InferType()(whole)
     return typed.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
 
 
@@ -84,6 +87,8 @@ def bystanders(module: Any) -> Dict[str, str]:
             found["main_attribute"] = attribute(function, BYSTANDER)
     if attribute(module, BYSTANDER):
         found["attribute"] = attribute(module, BYSTANDER)
+    if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
+        found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
     return found
 
 

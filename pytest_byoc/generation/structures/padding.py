@@ -1,0 +1,59 @@
+"""A padding that stands by itself, and then a window: who makes one of the two has to look at the value, at
+which axes are padded, at what the window pads itself, and at who else reads what was padded."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import NUMERIC, STRUCTURES, Vocabulary, need
+
+_IMAGE = TensorType((2, 3, 5, 4), "float32")
+_LAST = TensorType((2, 5, 4, 3), "float32")
+_NONE = (0, 0)
+#: Four numbers, all different.
+_SPATIAL = ((0, 1), (3, 2))
+#: How the tensor is padded, what the window has off its defaults, whether what was padded is a result too.
+_CHAINS: tuple[tuple[dict[str, Any], dict[str, Any], bool], ...] = (
+    ({}, {}, False),
+    ({}, {"padding": (1, 0, 0, 1)}, False),
+    ({"pad_value": 1.5}, {}, False),
+    ({"pad_mode": "edge"}, {}, False),
+    ({"pad_width": (_NONE, (1, 1), *_SPATIAL)}, {}, False),
+    ({"pad_width": ((1, 0), _NONE, *_SPATIAL)}, {}, False),
+    ({"pad_width": (_NONE, *_SPATIAL, _NONE)}, {"layout": "last"}, False),
+    ({}, {"strides": (2, 1)}, True),
+)
+#: By the structure: the window, and what it is called with.
+_WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "padded_conv": ("nn.conv2d", {"kernel_size": (3, 3), "channels": 4}),
+    "padded_max_pool": ("nn.max_pool2d", {"pool_size": (3, 3)}),
+    "padded_avg_pool": ("nn.avg_pool2d", {"pool_size": (3, 3)}),
+    "padded_avg_pool_counted": ("nn.avg_pool2d", {"pool_size": (3, 3), "count_include_pad": True}),
+}
+
+
+def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
+    """Classes 36 and 40."""
+    need(v, "nn.pad", operator)
+    layout = "data_layout" if operator == "nn.conv2d" else "layout"
+    outputs = []
+    for padded, other, returned in _CHAINS:
+        window = {**usual, **other}
+        last = window.pop("layout", None)
+        # Below zero, so that zeros are the largest.
+        x = b.input(_LAST if last else _IMAGE, -2.0, -0.5)
+        width = padded.get("pad_width", (_NONE, _NONE, *_SPATIAL))
+        y = b.simple("nn.pad", x, **{"pad_mode": "constant", "pad_value": 0.0, **padded, "pad_width": width})
+        outputs.append(b.simple(operator, y, **window, **({layout: "NHWC"} if last else {})))
+        outputs += [y] if returned else []
+    return b.graph(*outputs)
+
+
+def register() -> None:
+    """Adds them to the structures."""
+    made = {name: partial(_padded, *window) for name, window in _WINDOWS.items()}
+    STRUCTURES.update(made)
+    NUMERIC.update(made)
