@@ -75,7 +75,8 @@ class Folding:
             if before is not None:
                 scaled = before * np.abs(values[node.inputs[constant[0]]].value)
                 return np.broadcast_to(scaled, y.shape), scaled
-        if node.op == "nn.batch_norm" and self._constants.issuperset(node.inputs[1:]):
+        by_constants = node.op == "nn.batch_norm" and not node.attrs.get("training")
+        if by_constants and self._constants.issuperset(node.inputs[1:]):
             before = self._size(node.inputs[0], values)
             if before is not None:
                 scale, shift = normalisation(node, values, y)

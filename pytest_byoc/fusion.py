@@ -71,7 +71,8 @@ class Fusion:
         # A scale can be multiplied into the weights if it is a constant.
         if node.op == "multiply" and node.inputs[1 - position] in self._constants:
             return np.abs(others[0].value), None
-        if node.op == "nn.batch_norm" and self._constants.issuperset(node.inputs[1:]):
+        by_constants = node.op == "nn.batch_norm" and not node.attrs.get("training")
+        if by_constants and self._constants.issuperset(node.inputs[1:]):
             scale, offset = normalisation(node, values, y)
             return np.abs(scale), np.abs(offset)
         return None

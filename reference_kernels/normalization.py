@@ -7,7 +7,7 @@ and mean apart. Where the variance's interval reaches down to -epsilon the resul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ Pair = tuple[np.ndarray, np.ndarray]
 #: (1 together, under the root), root, reciprocal (or an approximate reciprocal root: 2), times gamma,
 #: times x, minus mean, plus beta, and one more for x - mean first.
 _ROUNDINGS = 9
+#: How much of a moving statistic is the batch's: TVM's default.
+_MOMENTUM = 0.1
 
 
 def _known(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
@@ -151,10 +153,13 @@ def _standardized(
 
 
 def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
-    """By the moving statistics, which are returned as they are."""
+    """By the moving statistics, which are returned as they are; in training by those of the batch."""
     x, *others = inputs
-    rank = len(x.shape)
-    scale, shift, mean, variance = (_shaped(o, (attrs["axis"] % rank,), rank) for o in others)
+    rank, channel = len(x.shape), attrs["axis"] % len(x.shape)
+    scale, shift, mean, variance = (_shaped(o, (channel,), rank) for o in others)
+    if attrs.get("training"):
+        axes = tuple(a for a in range(rank) if a != channel)
+        return _standardized(x, axes, attrs, scale, shift), *_renewed(x, axes, others[2:])
     with np.errstate(all="ignore"):
         root, open_ = _root(_known(variance), attrs["epsilon"], x.dtype)
         y = _scaled(
@@ -166,6 +171,20 @@ def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
             x.ambiguous | mean.ambiguous | variance.ambiguous | open_,
         )
     return y, others[2], others[3]
+
+
+def _renewed(x: Bounded, axes: tuple[int, ...], old: Sequence[Bounded]) -> Iterator[Bounded]:
+    """The moving mean and variance: (1 - m) of the old and m of the batch's, m being 0.1. Error: gamma(5) of
+    both terms for m, 1 - m, the products and the sum, and what is propagated."""
+    with np.errstate(all="ignore"):
+        ambiguous = np.any(x.ambiguous, axis=axes)
+        for before, statistic in zip(old, _moments(x, axes), strict=True):
+            new, error = (v.reshape(before.shape) for v in statistic)
+            value = (1 - _MOMENTUM) * before.value + _MOMENTUM * new
+            magnitude = (1 - _MOMENTUM) * np.abs(before.value) + _MOMENTUM * (np.abs(new) + error)
+            moved = (1 - _MOMENTUM) * before.error + _MOMENTUM * error
+            unsure = ambiguous | before.ambiguous
+            yield accumulated(value, magnitude, moved, 5, unsure, x.dtype, sums=arithmetic(x.dtype))
 
 
 def layer_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

@@ -72,6 +72,11 @@ def _batch_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
+def _training(x: TensorType, chosen: Attrs) -> Classes:
+    """TVM 0.27 fails at a negative axis."""
+    return {"no": (False,), "yes": (True,) if chosen["axis"] >= 0 else ()}
+
+
 def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     t = TensorType((x.shape[chosen["axis"]],), x.dtype)
     return _affine(x, t.shape) + (Operand(BIAS, t), Operand(FRESH, t, 0.25, 4.0))
@@ -83,8 +88,13 @@ def _batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (x, types[3], types[4])
 
 
+def _batch_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    return ns.nn.batch_norm(*args, axis=attrs["axis"], **_rest(attrs))
+
+
 def _batch_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    return ns.nn.batch_norm(*args, training=False, **attrs)
+    # Training is its default; graphs of before know nothing of it.
+    return ns.nn.batch_norm(*args, **{"training": False, **attrs})
 
 
 # --- nn.layer_norm, nn.rms_norm --------------------------------------------------------------
@@ -261,7 +271,7 @@ _SHAPES = ((2, 3, 5), (7,), (3, 29), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 3))
 _CHANNELS = ((2, 6, 4, 5), (3, 4, 7), (1, 8, 3, 3), (2, 1, 5, 4), (1, 4, 2, 3, 2))
 
 OPERATORS: Tuple[Operator, ...] = (
-    # The second and third result are the moving statistics, unchanged.
+    # The second and third result are the moving statistics.
     Operator(
         name="nn.batch_norm",
         infer=_batch_infer,
@@ -269,8 +279,15 @@ OPERATORS: Tuple[Operator, ...] = (
         accuracy="gamma(9) of all terms of (x - mean) * scale + beta: see reference_kernels/normalization.py",
         accepts=lambda x: x.rank > 1 and x.size > 0,
         operands=_batch_operands,
-        parameters=(Parameter("axis", _batch_axis), _EPSILON, _CENTER, _SCALE),
-        relay=call("nn.batch_norm"),
+        parameters=(
+            Parameter("axis", _batch_axis),
+            _EPSILON,
+            _CENTER,
+            _SCALE,
+            # By the batch's own statistics: then the moving ones are renewed.
+            Parameter("training", _training),
+        ),
+        relay=Lowering("nn.batch_norm", _batch_relay, only={"training": (False,)}),
         relax=Lowering("nn.batch_norm", _batch_relax),
         used=1,
         tuple_result=True,

@@ -39,6 +39,16 @@ def _over(x: np.ndarray, axes: Any, a: dict[str, Any], add: Sum) -> np.ndarray:
 def _batch(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> tuple[np.ndarray, ...]:
     x = arrays[0]
     gamma, beta, mean, variance = (_placed(v, [a["axis"]], x.ndim) for v in arrays[1:])
+    if a.get("training"):
+        axes = [i for i in range(x.ndim) if i != a["axis"] % x.ndim]
+        count, part = x.dtype.type(np.prod([x.shape[i] for i in axes])), x.dtype.type(0.1)
+        means = _total(x, axes, add) / count
+        spread = _total((x - means) * (x - means), axes, add) / count
+        moved = (
+            (x.dtype.type(1) - part) * old + part * new.ravel()
+            for old, new in ((arrays[3], means), (arrays[4], spread))
+        )
+        return _affine(_over(x, axes, a, add), a, gamma, beta), *moved
     y = (x - mean) / np.sqrt(variance + x.dtype.type(a["epsilon"]))
     return _affine(y, a, gamma, beta), arrays[3], arrays[4]
 
