@@ -15,7 +15,7 @@ import pytest
 from pytest_byoc.generation import data
 from pytest_byoc.graph import Source, TensorType
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.operators.record import CONSTANT, FRESH, LEAD
+from pytest_byoc.operators.record import CONSTANT, FRESH, LEAD, OWN
 from reference_kernels import KERNELS, Bounded, exact
 from reference_kernels.bounded import LARGEST, accumulated, gamma, integer, rounded
 
@@ -132,7 +132,7 @@ def test_errors_of_operands_propagate(name: str) -> None:
         bounded = []
         for a, o in zip(case.arrays, case.operands, strict=True):
             error = numbers.uniform(0, size, a.shape) * (numbers.uniform(size=a.shape) < 0.7)
-            if o.role in (FRESH, CONSTANT) or o.type.dtype != "float64":
+            if o.role in (FRESH, OWN, CONSTANT) or o.type.dtype != "float64":
                 error = np.zeros(a.shape)
             bounded.append(replace(exact(a), error=error))
         results = case.kernel(bounded)
@@ -173,14 +173,14 @@ def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str, dtype:
         case = Case(name, dtype, seed)
         # Nothing depends on what is multiplied by zero.
         case.arrays = [
-            a if o.role in (FRESH, CONSTANT) else np.where(a == 0, a.dtype.type(1), a)
+            a if o.role in (FRESH, OWN, CONSTANT) else np.where(a == 0, a.dtype.type(1), a)
             for a, o in zip(case.arrays, case.operands, strict=True)
         ]
         if name == "power" and not case.arrays[1].all():
             continue  # the zeroth power depends on its base only where that is NaN, if at all
         before = case.plain()
         for operand, array in enumerate(case.arrays):
-            if case.operands[operand].role in (FRESH, CONSTANT) or array.dtype == bool:
+            if case.operands[operand].role in (FRESH, OWN, CONSTANT) or array.dtype == bool:
                 continue
             at = tuple(int(numbers.integers(d)) for d in array.shape)
             inputs = [exact(a) for a in case.arrays]

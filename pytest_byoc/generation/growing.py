@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..graph import Graph, Node, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
-from ..operators.record import BIAS, CONSTANT, DATA, WEIGHT, Operand, Operator
+from ..operators.record import BIAS, CONSTANT, DATA, OWN, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters, first
 from .pool import Choices, Pool, pool, shapes, takes
 
@@ -230,6 +230,8 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
             shared = [c.name for c in builder.constants if c.type == operand.type]
             if shared and rng.randrange(4) == 3:
                 return one(rng, shared)
+            constant = rng.randrange(5) < 4
+        elif operand.role == OWN:
             constant = rng.randrange(5) < 4
         else:
             constant = not decides and (operand.role == CONSTANT or chance(rng, 5))

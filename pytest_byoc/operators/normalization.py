@@ -7,8 +7,8 @@ from typing import Any, List, Sequence, Tuple
 from ..graph import TensorType
 from .record import (
     BIAS,
-    FRESH,
     LEAD,
+    OWN,
     WEIGHT,
     Attrs,
     Classes,
@@ -79,7 +79,7 @@ def _training(x: TensorType, chosen: Attrs) -> Classes:
 
 def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     t = TensorType((x.shape[chosen["axis"]],), x.dtype)
-    return _affine(x, t.shape) + (Operand(BIAS, t), Operand(FRESH, t, 0.25, 4.0))
+    return _affine(x, t.shape) + (Operand(BIAS, t), Operand(OWN, t, 0.25, 4.0))
 
 
 def _batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:

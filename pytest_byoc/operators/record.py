@@ -114,10 +114,10 @@ class Operand:
 
     role: "lead" (the operand the choice started from; exactly one), "data" (any value of that
     type), "weight" or "bias" (usually constant), "fresh" (an input or constant of its own: other
-    values of that type need not lie in its range, as indices must) or "constant" (never anything
-    but a constant, as scales and zero points must be). low, high: the range its elements are drawn
-    from, both included; by default that of its role and dtype. data: its elements, for a constant
-    whose values matter: nested lists.
+    values of that type need not lie in its range, as indices must), "own" (the same, but usually
+    constant, as a variance is) or "constant" (never anything but a constant, as scales and zero
+    points must be). low, high: the range its elements are drawn from, both included; by default that
+    of its role and dtype. data: its elements, for a constant whose values matter: nested lists.
     """
 
     role: str
@@ -136,8 +136,9 @@ DATA = "data"
 WEIGHT = "weight"
 BIAS = "bias"
 FRESH = "fresh"
+OWN = "own"
 CONSTANT = "constant"
-ROLES = (LEAD, DATA, WEIGHT, BIAS, FRESH, CONSTANT)
+ROLES = (LEAD, DATA, WEIGHT, BIAS, FRESH, OWN, CONSTANT)
 
 
 def default_range(dtype: str, role: str = DATA) -> Tuple[float, float]:
