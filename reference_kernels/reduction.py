@@ -80,6 +80,10 @@ def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Bounded:
     """max or min over `axes`: exact; the ends of the intervals map to the result's. NaN: ambiguous."""
+    if any(x.shape[a] == 0 for a in axes):
+        # TVM's versions differ in what the largest of nothing is.
+        nothing = np.sum(x.value, axis=axes, keepdims=keepdims) * 0
+        return Bounded(nothing, np.full(nothing.shape, np.inf), np.full(nothing.shape, True), x.dtype)
     f = np.max if largest else np.min
     y = f(x.value, axis=axes, keepdims=keepdims)
     unknown = np.any(x.ambiguous | np.isnan(x.value), axis=axes, keepdims=keepdims)

@@ -361,3 +361,11 @@ def test_rounded_at_the_edge_of_the_dtype() -> None:
 def test_integer_beyond_its_type_is_ambiguous() -> None:
     y = integer(np.array([2**31 - 1, 2**31, -(2**31)]), False, "int32")
     np.testing.assert_array_equal(y.ambiguous, [False, True, False])
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_largest_of_nothing_is_not_judged(name: str) -> None:
+    empty = exact(np.zeros((3, 0), "float32"))
+    found = KERNELS[name]([empty], {"axis": (1,), "keepdims": False, "exclude": False})
+    assert isinstance(found, Bounded)
+    assert found.shape == (3,) and found.ambiguous.all()
