@@ -225,10 +225,12 @@ def _flatten(c: _Context) -> None:
 def _reduce(op: str) -> Write:
     def write(c: _Context) -> None:
         axes = reduced_axes(c.x.rank, c.attrs)
-        # Otherwise no axes are all of them.
-        nothing = {} if axes or not c.x.rank else {"noop_with_empty_axes": 1}
-        operands = [c.node.inputs[0], c.writer.ints(axes)]
-        c.result(op, operands, keepdims=int(c.attrs["keepdims"]), **nothing)
+        if c.x.rank and not axes:
+            # To ONNX no axes are all of them.
+            c.result("Identity", [c.node.inputs[0]])
+        else:
+            operands = [c.node.inputs[0], c.writer.ints(axes)]
+            c.result(op, operands, keepdims=int(c.attrs["keepdims"]))
 
     return write
 

@@ -27,7 +27,7 @@ def diamond(b: Builder, v: Vocabulary) -> Graph:
 @numeric_structure
 def deeper_second(b: Builder, v: Vocabulary) -> Graph:
     """The second operand takes longer to come by than the first, once from inputs apart and once from one:
-    who orders steps by their first operand alone is too soon (class 19)."""
+    who orders steps by their first operand alone is too soon (class 33)."""
     x = b.input(_T)
     y = x
     for op in (v.unary[0], v.unary[1], v.unary[0]):
