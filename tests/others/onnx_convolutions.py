@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .onnx_node import run
+from .onnx_node import run, run_all
 
 
 def _first(x: np.ndarray, layout: str) -> np.ndarray:
@@ -107,6 +107,15 @@ def _batch(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     x, scale, shift, mean, variance = arrays
     moved = np.moveaxis(x, a["axis"], 1)
     operands = [moved, *_scaled(a, scale, shift), mean, variance]
+    if a["training"]:
+        y, *found = run_all("BatchNormalization", operands, 3, 15, epsilon=a["epsilon"], training_mode=1)
+        # ONNX's attributes are float32: what the batch's own are, from that.
+        kept = float(np.float32(0.9))
+        renewed = (
+            0.9 * old + 0.1 * (new - kept * old) / (1 - kept)
+            for old, new in zip((mean, variance), found, strict=True)
+        )
+        return np.moveaxis(y, 1, a["axis"]), *renewed
     y = run("BatchNormalization", operands, 15, epsilon=a["epsilon"])
     return np.moveaxis(y, 1, a["axis"]), mean, variance
 
