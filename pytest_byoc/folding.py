@@ -75,8 +75,7 @@ class Folding:
             if before is not None:
                 scaled = before * np.abs(values[node.inputs[constant[0]]].value)
                 return np.broadcast_to(scaled, y.shape), scaled
-        by_constants = node.op == "nn.batch_norm" and not node.attrs.get("training")
-        if by_constants and self._constants.issuperset(node.inputs[1:]):
+        if normalises(node, self._constants):
             before = self._size(node.inputs[0], values)
             if before is not None:
                 scale, shift = normalisation(node, values, y)
@@ -106,6 +105,12 @@ def along(node: Node, vector: np.ndarray, y: Bounded) -> np.ndarray:
 
 def _addend(node: Node, value: np.ndarray, y: Bounded) -> np.ndarray:
     return along(node, value, y) if node.op == "nn.bias_add" else value
+
+
+def normalises(node: Node, constants: set[str]) -> bool:
+    """Whether it is a batch normalisation by constant statistics, and so one scale and one offset."""
+    inference = node.op == "nn.batch_norm" and not node.attrs.get("training")
+    return inference and constants.issuperset(node.inputs[1:])
 
 
 def normalisation(

@@ -16,7 +16,7 @@ from reference_kernels import Bounded, Precision
 from reference_kernels.bounded import Arithmetic, accumulator, arithmetic, gamma
 from reference_kernels.precision import computing
 
-from .folding import CONTRACTIONS, SUMS, along, contraction, normalisation
+from .folding import CONTRACTIONS, SUMS, along, contraction, normalisation, normalises
 from .graph import Graph, Node
 
 
@@ -71,8 +71,7 @@ class Fusion:
         # A scale can be multiplied into the weights if it is a constant.
         if node.op == "multiply" and node.inputs[1 - position] in self._constants:
             return np.abs(others[0].value), None
-        by_constants = node.op == "nn.batch_norm" and not node.attrs.get("training")
-        if by_constants and self._constants.issuperset(node.inputs[1:]):
+        if normalises(node, self._constants):
             scale, offset = normalisation(node, values, y)
             return np.abs(scale), np.abs(offset)
         return None

@@ -70,9 +70,10 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         if shape not in op.shapes:
             yield f"{dtypes[0]}-{label}", _drawn(op, TensorType(shape, dtypes[0]))
     counted = next((p.name for p in op.parameters if p.name in _COLUMNS), None)
-    for extents in TILES if counted and len(op.shapes[0]) > 1 else ():
-        label = f"{dtypes[0]}-{TILED}" + "x".join(map(str, extents))
-        yield label, _tiled(op, dtypes[0], counted or "", *extents)
+    if counted is not None and len(op.shapes[0]) > 1:
+        for extents in TILES:
+            label = f"{dtypes[0]}-{TILED}" + "x".join(map(str, extents))
+            yield label, _tiled(op, dtypes[0], counted, *extents)
 
 
 def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, columns: int) -> Make:

@@ -230,8 +230,7 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
             shared = [c.name for c in builder.constants if c.type == operand.type]
             if shared and rng.randrange(4) == 3:
                 return one(rng, shared)
-            constant = rng.randrange(5) < 4
-        elif operand.role == OWN:
+        if operand.role in (WEIGHT, BIAS, OWN):
             constant = rng.randrange(5) < 4
         else:
             constant = not decides and (operand.role == CONSTANT or chance(rng, 5))
