@@ -106,11 +106,20 @@ def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str],
 )
 def test_weights_that_are_in_the_artifact_too_often(kept_by_tvm: int, copies: int, fails: bool) -> None:
     weights, without = 1 << 17, 15_000
-    sizes = {"weights": weights, "without": without, "found": without + copies * weights + 4096}
+    found = without + copies * weights + 4096
+    sizes = {"weights": weights, "without": without, "found": found, "again": found}
     report = recorded(("size", {**sizes, "kept_by_tvm": kept_by_tvm}))
-    found = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
-    assert bool(found) == fails
-    assert not found or f"{copies}.03 times" in found[0].message
+    findings = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
+    assert [finding.kind for finding in findings] == (["too-large"] if fails else [])
+    assert not findings or f"{copies}.03 times" in findings[0].message
+
+
+@pytest.mark.parametrize(("more", "reasons"), [(0, []), (1 << 12, []), (1 << 16, ["grows"])])
+def test_what_was_compiled_before_is_in_the_artifact_of_the_next(more: int, reasons: list[str]) -> None:
+    sizes = {"weights": 1 << 17, "without": 0, "found": 1 << 17, "again": (1 << 17) + more}
+    report = recorded(("size", {**sizes, "kept_by_tvm": 0}))
+    findings = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
+    assert [finding.kind for finding in findings] == reasons
 
 
 def test_what_is_withdrawn_has_not_been_checked() -> None:
