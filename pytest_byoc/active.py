@@ -25,6 +25,7 @@ from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .graph import GraphFormatError
 from .levels import MANY
+from .others import Others
 from .outcome import PASS, ConformanceFailure, Verdict
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
@@ -53,6 +54,8 @@ class ActivePlugin:
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
+        for number, target in enumerate(self.sessions):
+            target.examiner.others = Others.of(getattr(config, "workerinput", {}), number)
         self._collection = Collection(self.settings, self.sessions, self.corpus)
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []

@@ -11,11 +11,13 @@ from .generation import data
 from .generation.patterns import Alone, Pattern, parse_table
 from .generation.systematic import default_case
 from .graph import Graph
+from .others import Others
 from .worker.client import Worker
 
 #: Operators of which a target will take one.
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
-#: Graphs partitioned in one process. A fork costs more than a partition does.
+#: Graphs partitioned in one process, shared among the processes of the session. A fork costs more than a
+#: partition does.
 _AT_ONCE = 50
 
 
@@ -48,10 +50,11 @@ class Claim:
 
 
 class Claims:
-    """Claims of one target, each graph partitioned once."""
+    """Claims of one target, each graph partitioned once: by this process, or by another of the session."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, others: Others | None = None) -> None:
         self._worker = worker
+        self._others = others or Others()
         self._known: dict[bytes, Claim | None] = {}
         self._at_once = 0
 
@@ -85,16 +88,24 @@ class Claims:
     def _each(self, graphs: list[Graph], kind: str, fact: str, **more: Any) -> list[dict[str, Any] | None]:
         """The message with that fact on each graph, None where there is none. A graph that ends the process
         costs the others nothing: they are asked about again."""
-        found: list[dict[str, Any] | None] = []
+        questions = [[graph.digest.hex(), kind, more] for graph in graphs]
+        found: dict[int, dict[str, Any] | None] = {}
         at_once = self._several() if len(graphs) > 1 else 1
-        while len(found) < len(graphs):
-            some = graphs[len(found) : len(found) + at_once]
-            report = self.report(some, kind, **more)
-            said = {m["value"]["number"]: m for m in report.messages if m.get("fact") == fact}
-            begun = [number for _, number in report.facts("begun")]
-            done = len(some) if report.died is None else max(begun, default=0) + 1
-            found += [said.get(number) for number in range(done)]
-        return found
+        left = self._others.beginning_elsewhere(range(len(graphs)))
+        while left:
+            known = {n: self._others.answer(questions[n]) for n in left[:at_once]}
+            found.update((n, message) for n, message in known.items() if message is not None)
+            some = [n for n, message in known.items() if message is None]
+            if some:
+                report = self.report([graphs[n] for n in some], kind, **more)
+                said = {some[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
+                begun = [number for _, number in report.facts("begun")]
+                done = len(some) if report.died is None else max(begun, default=0) + 1
+                found.update((n, said.get(n)) for n in some[:done])
+                for n, message in said.items():
+                    self._others.tell(questions[n], message)
+            left = [n for n in left if n not in found]
+        return [found[n] for n in range(len(graphs))]
 
     def _several(self) -> int:
         """How many graphs one process may partition: more than one, unless the target takes other things of
@@ -104,7 +115,7 @@ class Claims:
             alone = [self._taken([g]).get(0) for g in graphs]
             # Those that come before one that ends the process are told of.
             same = all(found == alone[n] for n, found in self._taken(graphs).items())
-            self._at_once = _AT_ONCE if same else 1
+            self._at_once = max(8, _AT_ONCE // self._others.processes) if same else 1
         return self._at_once
 
     def _taken(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:

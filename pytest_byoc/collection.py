@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,6 +19,7 @@ from .generation import beyond
 from .generation.structures import STRUCTURES
 from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .operators import OPERATORS
+from .others import FOLDER
 from .session import TargetSession
 from .settings import Settings
 
@@ -52,6 +54,8 @@ class Collection:
         self.entries = entries
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
+        #: In the controller of pytest-xdist: where its processes leave what they find out.
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
@@ -79,9 +83,16 @@ class Collection:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Under pytest-xdist each process collects what the controller found, whenever it starts."""
+        """Under pytest-xdist each process collects what the controller found, whenever it starts, and finds
+        what the others have found out about a target."""
         entries = [(e.id, str(e.path), e.automatic) for e in self.entries]
-        node.workerinput["byoc_entries"] = entries
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-")
+        node.workerinput.update({"byoc_entries": entries, FOLDER: self._folder.name})
+
+    def pytest_unconfigure(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """The suite's files, also where the project's own `python_files` would leave them out."""

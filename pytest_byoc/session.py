@@ -165,7 +165,10 @@ class TargetSession:
 
     def fragments(self) -> list[Graph]:
         """A graph for each pattern, of as few operators as were found."""
-        found = (self.found(name).fragments for name in self.patterns())
+        names = self.patterns()
+        for name in self.examiner.others.beginning_elsewhere(names):
+            self.found(name)
+        found = (self.found(name).fragments for name in names)
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
         return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
 

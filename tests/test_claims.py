@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pytest_byoc.claims import Claims
 from pytest_byoc.evidence import JobReport
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
+from pytest_byoc.others import FOLDER, Others
 
 NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
@@ -25,10 +29,14 @@ class Crashing:
     def __init__(self, *crashing: str, first_alone: bool = False) -> None:
         self.crashing = crashing
         self.first_alone = first_alone
-        self.jobs = 0
+        self.asked: list[Mapping[str, Any]] = []
+
+    @property
+    def jobs(self) -> int:
+        return len(self.asked)
 
     def submit(self, job: Mapping[str, Any]) -> None:
-        self.jobs += 1
+        self.asked.append(job)
         self.job = job
 
     def collect(self) -> JobReport:
@@ -68,3 +76,53 @@ def test_each_graph_is_asked_about_once() -> None:
 def test_a_target_that_keeps_state_is_asked_about_each_graph_alone() -> None:
     found = Claims(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
     assert all(c is not None and c.offloaded == (True,) for c in found)
+
+
+def of_processes(folder: Path, number: int) -> list[Others]:
+    """As each process of pytest-xdist has it."""
+    told = {FOLDER: str(folder), "workercount": number}
+    return [Others.of({**told, "workerid": f"gw{turn}"}, 0) for turn in range(number)]
+
+
+def test_what_another_process_found_out_is_not_asked_again(tmp_path: Path) -> None:
+    first, second = Crashing(), Crashing("nn.relu", "abs")
+    one, two = of_processes(tmp_path, 2)
+    claims = Claims(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
+    found = Claims(second, two).survey(GRAPHS)  # type: ignore[arg-type]
+    assert found[:3] == claims and None not in found
+    jobs = [[len(job["graphs"]), job["kind"]] for job in second.asked]
+    assert jobs[PROBES:] == [[2, "claims"]], "of sigmoid and tanh alone"
+
+
+def test_processes_begin_elsewhere_and_answer_alike(tmp_path: Path) -> None:
+    worker = Crashing()
+    for others in of_processes(tmp_path, 2):
+        assert Claims(worker, others).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
+    begun = [others.beginning_elsewhere("abcde") for others in of_processes(tmp_path, 3)]
+    assert ["".join(items) for items in begun] == ["abcde", "bcdea", "deabc"]
+    assert Others().beginning_elsewhere("abc") == list("abc")
+    # A process that pytest-xdist starts for one that crashed goes on counting.
+    fifth = Others.of({FOLDER: "a", "workerid": "gw4", "workercount": 3}, 0)
+    assert fifth.beginning_elsewhere("abc") == list("bca")
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_answers_that_cannot_be_read_or_left_are_asked_for(tmp_path: Path, broken: bool) -> None:
+    folder = tmp_path if broken else tmp_path / "on another machine" / "gone"
+    one, two = of_processes(folder, 2)
+    Claims(Crashing(), one).survey(GRAPHS)  # type: ignore[arg-type]
+    for file in folder.rglob("*") if broken else ():
+        if file.is_file():
+            file.write_text("{")
+    worker = Crashing()
+    assert None not in Claims(worker, two).survey(GRAPHS)  # type: ignore[arg-type]
+    assert worker.jobs == PROBES + 1
+
+
+def test_targets_and_kinds_of_questions_are_told_apart(tmp_path: Path) -> None:
+    told = {FOLDER: str(tmp_path), "workerid": "gw0", "workercount": 1}
+    Others.of(told, 0).tell(["a", "claims", {}], {"fact": "regions"})
+    assert Others.of(told, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
+    assert Others.of(told, 1).answer(["a", "claims", {}]) is None
+    assert Others.of(told, 0).answer(["a", "alone", {}]) is None
+    assert Others.of({}, 0).answer(["a", "claims", {}]) is None

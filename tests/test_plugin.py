@@ -282,7 +282,15 @@ def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None
 
 
 @pytest.mark.once
-def test_under_xdist(pytester: pytest.Pytester, ir: str) -> None:
+def test_under_xdist(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
+    pytester.makeconftest(
+        "from pathlib import Path\n\n"
+        "def pytest_sessionfinish(session):\n"
+        "    if hasattr(session.config, 'workerinput'):\n"
+        "        left = Path(session.config.workerinput['byoc_others']).rglob('*')\n"
+        "        Path('found').write_text(str(len(list(left))))\n"
+    )
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
         "test_operator", "-n", "2", "--byoc-report=out",
@@ -291,6 +299,8 @@ def test_under_xdist(pytester: pytest.Pytester, ir: str) -> None:
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
     assert report["ir"] == ir
     assert report["outcomes"]["pass"] == result.parseoutcomes()["passed"]
+    assert int(Path("found").read_text()) > 1, "what the target takes is told to the other process"
+    assert not list(Path("temporary").iterdir()), "and not left behind"
 
 
 @pytest.mark.once

@@ -1,0 +1,67 @@
+"""What one process of pytest-xdist has found out about a target, for the others of the same session."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+#: Where a process of pytest-xdist finds the folder's path in its `workerinput`.
+FOLDER = "byoc_others"
+
+_Item = TypeVar("_Item")
+
+
+class Others:
+    """Answers in a folder of the session, each a JSON file named by a hash of its question. All processes
+    have the same questions: each begins elsewhere in them, so that together they ask each about once.
+
+    folder: None where there are no others: nothing is kept then. turn: which of the `processes` this is."""
+
+    def __init__(self, folder: Path | None = None, turn: int = 0, processes: int = 1) -> None:
+        self._folder = folder
+        self._share = turn % processes / processes
+        self.processes = processes
+
+    @classmethod
+    def of(cls, workerinput: Mapping[str, Any], target: int) -> Others:
+        """By what pytest-xdist's controller has told this process, of the target of that number; none in a
+        process that it has told nothing."""
+        if FOLDER not in workerinput:
+            return cls()
+        turn = int(workerinput["workerid"].lstrip("gw"))
+        return cls(Path(workerinput[FOLDER], str(target)), turn, workerinput["workercount"])
+
+    def beginning_elsewhere(self, items: Sequence[_Item]) -> list[_Item]:
+        """All the items, from this process's part on, those before it at the end."""
+        first = int(len(items) * self._share)
+        return [*items[first:], *items[:first]]
+
+    def answer(self, question: Sequence[Any]) -> Any:
+        """What another process found out; None where none has, or what it left can't be read."""
+        if self._folder is None:
+            return None
+        try:
+            return json.loads(self._path(self._folder, question).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def tell(self, question: Sequence[Any], answer: Any) -> None:
+        """Leaves the answer, which is data, for the others; they ask themselves where that can't be done (a
+        process on another machine has no such folder)."""
+        if self._folder is None:
+            return
+        path = self._path(self._folder, question)
+        part = path.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            self._folder.mkdir(exist_ok=True)
+            part.write_text(json.dumps(answer))
+            part.replace(path)
+
+    @staticmethod
+    def _path(folder: Path, question: Sequence[Any]) -> Path:
+        return folder / hashlib.sha256(json.dumps(question).encode()).hexdigest()
