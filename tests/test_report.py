@@ -142,6 +142,20 @@ def test_many_cells_and_failures_stay_small() -> None:
     Page(text)
 
 
+def test_what_is_hardly_ever_offloaded_is_said() -> None:
+    """A row of the table looks judged where a pattern matches two nodes of forty."""
+    record = TargetRecord("t", "relay", {})
+    told = (("nn.batch_norm", 26, 2), ("add", 40, 4), ("nn.dense", 9, 0), ("abs", 9, 0))
+    for op, generated, offloaded in told:
+        cell = {"generated": generated, "offloaded": offloaded, "passed": offloaded, "failed": 0}
+        record.cells[op, "float32"] = {**cell, "inconclusive": 0}
+    record.cells["nn.dense", "float32"]["failed"] = 1
+    lines = [line for line, _ in terminal.summary(record)]
+    at = lines.index("hardly ever offloaded, so hardly judged:")
+    assert lines[at + 1] == "  nn.batch_norm (float32: 2 of 26)"
+    assert lines[at + 2].startswith("never offloaded in any dtype") and lines[at + 3] == "  abs"
+
+
 def test_of_one_kind_the_terminal_lists_some_in_full() -> None:
     """A bug that shows in every graph does not hide the others: kinds are told apart, and all are named."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16"})

@@ -16,6 +16,8 @@ from .words import IR_TITLES, counted
 
 #: Cases listed under one heading, and failures of one kind that are listed in full.
 LISTED, IN_FULL = 10, 5
+#: Of so many nodes of an operator and dtype less than this share offloaded: said, lest a row looks judged.
+ENOUGH, HARDLY = 10, 0.1
 
 
 def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -164,6 +166,14 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
             taken.add(op)
         else:
             never.setdefault(op, []).append(dtype)
+    hardly = [
+        f"{op} ({dtype}: {cell['offloaded']} of {cell['generated']})"
+        for (op, dtype), cell in sorted(record.cells.items())
+        if is_claimed(cell) and cell["generated"] >= ENOUGH and cell["offloaded"] < HARDLY * cell["generated"]
+    ]
+    if hardly:
+        yield "hardly ever offloaded, so hardly judged:", {}
+        yield from _wrapped(hardly)
     some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
     if some:
         yield "in these dtypes never offloaded, so not judged:", {}
