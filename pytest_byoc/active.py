@@ -25,8 +25,8 @@ from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .graph import GraphFormatError
 from .levels import MANY
-from .others import Others
 from .outcome import PASS, ConformanceFailure, Verdict
+from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
 from .report.words import vendor_frame
@@ -55,7 +55,7 @@ class ActivePlugin:
             raise pytest.UsageError(str(e)) from None
         self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
         for number, target in enumerate(self.sessions):
-            target.examiner.others = Others.of(getattr(config, "workerinput", {}), number)
+            target.examiner.peers = Peers.of(getattr(config, "workerinput", {}), number)
         self._collection = Collection(self.settings, self.sessions, self.corpus)
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []

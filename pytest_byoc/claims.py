@@ -11,7 +11,7 @@ from .generation import data
 from .generation.patterns import Alone, Pattern, parse_table
 from .generation.systematic import default_case
 from .graph import Graph
-from .others import Others
+from .peers import Peers
 from .worker.client import Worker
 
 #: Operators of which a target will take one.
@@ -52,9 +52,9 @@ class Claim:
 class Claims:
     """Claims of one target, each graph partitioned once: by this process, or by another of the session."""
 
-    def __init__(self, worker: Worker, others: Others | None = None) -> None:
+    def __init__(self, worker: Worker, peers: Peers | None = None) -> None:
         self._worker = worker
-        self._others = others or Others()
+        self._peers = peers or Peers()
         self._known: dict[bytes, Claim | None] = {}
         self._at_once = 0
 
@@ -91,9 +91,9 @@ class Claims:
         questions = [[graph.digest.hex(), kind, more] for graph in graphs]
         found: dict[int, dict[str, Any] | None] = {}
         at_once = self._several() if len(graphs) > 1 else 1
-        left = self._others.beginning_elsewhere(range(len(graphs)))
+        left = self._peers.beginning_elsewhere(range(len(graphs)))
         while left:
-            known = {n: self._others.answer(questions[n]) for n in left[:at_once]}
+            known = {n: self._peers.answer(questions[n]) for n in left[:at_once]}
             found.update((n, message) for n, message in known.items() if message is not None)
             some = [n for n, message in known.items() if message is None]
             if some:
@@ -103,7 +103,7 @@ class Claims:
                 done = len(some) if report.died is None else max(begun, default=0) + 1
                 found.update((n, said.get(n)) for n in some[:done])
                 for n, message in said.items():
-                    self._others.tell(questions[n], message)
+                    self._peers.tell(questions[n], message)
             left = [n for n in left if n not in found]
         return [found[n] for n in range(len(graphs))]
 
@@ -115,7 +115,7 @@ class Claims:
             alone = [self._taken([g]).get(0) for g in graphs]
             # Those that come before one that ends the process are told of.
             same = all(found == alone[n] for n, found in self._taken(graphs).items())
-            self._at_once = max(8, _AT_ONCE // self._others.processes) if same else 1
+            self._at_once = max(8, _AT_ONCE // self._peers.processes) if same else 1
         return self._at_once
 
     def _taken(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:

@@ -19,7 +19,7 @@ from .generation import beyond
 from .generation.structures import STRUCTURES
 from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .operators import OPERATORS
-from .others import FOLDER
+from .peers import FOLDER
 from .session import TargetSession
 from .settings import Settings
 

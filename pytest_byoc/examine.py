@@ -26,13 +26,13 @@ from .generation.systematic import default_case
 from .graph import Graph
 from .levels import MANY
 from .operators import OPERATORS
-from .others import Others
 from .outcome import (
     NOT_OFFLOADED,
     ORACLE_SUSPECT,
     PASS,
     Verdict,
 )
+from .peers import Peers
 from .settings import Settings
 from .union import only
 from .worker.client import Worker, WorkerError
@@ -73,7 +73,7 @@ class Examiner:
         #: Operators that TVM itself cannot run where an artifact is deployed: its runtime library lacks them.
         self.host_lacks: frozenset[str] = frozenset()
         #: Other processes that examine the same target.
-        self.others = Others()
+        self.peers = Peers()
         #: Makes a worker of a config, which is then started.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout
@@ -178,7 +178,7 @@ class Examiner:
     def _try_partition(self) -> None:
         """Raises WorkerError for a partition function that returns no IRModule at all."""
         graph = default_case("nn.relu", "float32").graph
-        self.claims = Claims(self._workers["target"], self.others)
+        self.claims = Claims(self._workers["target"], self.peers)
         for message in self.claims.report([graph]).raised():
             raised = message["raised"]
             if raised["type"] == "NotAModule":

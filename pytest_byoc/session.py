@@ -166,7 +166,7 @@ class TargetSession:
     def fragments(self) -> list[Graph]:
         """A graph for each pattern, of as few operators as were found."""
         names = self.patterns()
-        for name in self.examiner.others.beginning_elsewhere(names):
+        for name in self.examiner.peers.beginning_elsewhere(names):
             self.found(name)
         found = (self.found(name).fragments for name in names)
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]

@@ -12,7 +12,7 @@ from pytest_byoc.claims import Claims
 from pytest_byoc.evidence import JobReport
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
-from pytest_byoc.others import FOLDER, Others
+from pytest_byoc.peers import FOLDER, Peers
 
 NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
@@ -78,10 +78,10 @@ def test_a_target_that_keeps_state_is_asked_about_each_graph_alone() -> None:
     assert all(c is not None and c.offloaded == (True,) for c in found)
 
 
-def of_processes(folder: Path, number: int) -> list[Others]:
+def of_processes(folder: Path, number: int) -> list[Peers]:
     """As each process of pytest-xdist has it."""
     told = {FOLDER: str(folder), "workercount": number}
-    return [Others.of({**told, "workerid": f"gw{turn}"}, 0) for turn in range(number)]
+    return [Peers.of({**told, "workerid": f"gw{turn}"}, 0) for turn in range(number)]
 
 
 def test_what_another_process_found_out_is_not_asked_again(tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_what_another_process_found_out_is_not_asked_again(tmp_path: Path) -> No
 
 def test_processes_begin_elsewhere_and_answer_alike(tmp_path: Path) -> None:
     worker = Crashing()
-    for others in of_processes(tmp_path, 2):
-        assert Claims(worker, others).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
-    begun = [others.beginning_elsewhere("abcde") for others in of_processes(tmp_path, 3)]
+    for peers in of_processes(tmp_path, 2):
+        assert Claims(worker, peers).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
+    begun = [peers.beginning_elsewhere("abcde") for peers in of_processes(tmp_path, 3)]
     assert ["".join(items) for items in begun] == ["abcde", "bcdea", "deabc"]
-    assert Others().beginning_elsewhere("abc") == list("abc")
+    assert Peers().beginning_elsewhere("abc") == list("abc")
     # A process that pytest-xdist starts for one that crashed goes on counting.
-    fifth = Others.of({FOLDER: "a", "workerid": "gw4", "workercount": 3}, 0)
+    fifth = Peers.of({FOLDER: "a", "workerid": "gw4", "workercount": 3}, 0)
     assert fifth.beginning_elsewhere("abc") == list("bca")
 
 
@@ -121,8 +121,8 @@ def test_answers_that_cannot_be_read_or_left_are_asked_for(tmp_path: Path, broke
 
 def test_targets_and_kinds_of_questions_are_told_apart(tmp_path: Path) -> None:
     told = {FOLDER: str(tmp_path), "workerid": "gw0", "workercount": 1}
-    Others.of(told, 0).tell(["a", "claims", {}], {"fact": "regions"})
-    assert Others.of(told, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
-    assert Others.of(told, 1).answer(["a", "claims", {}]) is None
-    assert Others.of(told, 0).answer(["a", "alone", {}]) is None
-    assert Others.of({}, 0).answer(["a", "claims", {}]) is None
+    Peers.of(told, 0).tell(["a", "claims", {}], {"fact": "regions"})
+    assert Peers.of(told, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
+    assert Peers.of(told, 1).answer(["a", "claims", {}]) is None
+    assert Peers.of(told, 0).answer(["a", "alone", {}]) is None
+    assert Peers.of({}, 0).answer(["a", "claims", {}]) is None

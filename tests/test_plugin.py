@@ -288,7 +288,7 @@ def test_under_xdist(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Mon
         "from pathlib import Path\n\n"
         "def pytest_sessionfinish(session):\n"
         "    if hasattr(session.config, 'workerinput'):\n"
-        "        left = Path(session.config.workerinput['byoc_others']).rglob('*')\n"
+        "        left = Path(session.config.workerinput['byoc_peers']).rglob('*')\n"
         "        Path('found').write_text(str(len(list(left))))\n"
     )
     result = run(

@@ -370,9 +370,12 @@ class Executable:
         return Executable(self._executable)
 
     def hold(
-        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+        self, inputs: Mapping[str, np.ndarray],
+        place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
+        ready: Optional[Callable[[], Any]] = None,
     ) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie."""
+        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie. ready:
+        called when nothing is left to do but to run."""
         import tvm
         from tvm.runtime import vm as runtime_vm
 
@@ -383,12 +386,17 @@ class Executable:
             tensors = [tvm.runtime.from_dlpack(place(a)) for a in inputs.values()]
         else:
             tensors = self._tensors.of(inputs)
-        result = self._vm["main"](*tensors)
+        main = self._vm["main"]
+        if ready:
+            ready()
+        result = main(*tensors)
         return tensors, [result] if hasattr(result, "numpy") else list(result)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were."""
-        tensors, fields = self.hold(inputs)
+    def run(
+        self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
+    ) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were. ready: as in `hold`."""
+        tensors, fields = self.hold(inputs, ready=ready)
         outputs = self.arrays(fields)
         modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
         return outputs, modified

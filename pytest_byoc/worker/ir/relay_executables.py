@@ -31,13 +31,18 @@ class Executable:
         raise NotImplementedError
 
     def hold(
-        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+        self, inputs: Mapping[str, np.ndarray],
+        place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
+        ready: Optional[Callable[[], Any]] = None,
     ) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie."""
+        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie. ready:
+        called when nothing is left to do but to run."""
         raise NotImplementedError
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were."""
+    def run(
+        self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
+    ) -> Tuple[List[np.ndarray], List[str]]:
+        """Outputs, and the names of inputs that are no longer what they were. ready: as in `hold`."""
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
@@ -131,14 +136,18 @@ class GraphExecutable(Executable):
         return graph_executor.GraphModule(self._library["default"](tvm.cpu()))
 
     def hold(
-        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+        self, inputs: Mapping[str, np.ndarray],
+        place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
+        ready: Optional[Callable[[], Any]] = None,
     ) -> Tuple[List[Any], List[Any]]:
-        self.run(inputs)
+        self.run(inputs, ready)
         g = self._module
         found = [g.get_input(name) for name in inputs]
         return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
+    def run(
+        self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
+    ) -> Tuple[List[np.ndarray], List[str]]:
         if self._module is None:
             self._module = self._create()
         g = self._module
@@ -150,6 +159,8 @@ class GraphExecutable(Executable):
             out.copyfrom(raw.view(dtype).reshape(out.shape))
         for name, value in inputs.items():
             g.set_input(name, tensor(value))
+        if ready:
+            ready()
         g.run()
         outputs = self.arrays([g.get_output(i) for i in range(g.get_num_outputs())])
         modified = []
@@ -213,7 +224,9 @@ class VMExecutable(Executable):
         return VMExecutable(self._executable)
 
     def hold(
-        self, inputs: Mapping[str, np.ndarray], place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None
+        self, inputs: Mapping[str, np.ndarray],
+        place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
+        ready: Optional[Callable[[], Any]] = None,
     ) -> Tuple[List[Any], List[Any]]:
         import tvm
         from tvm.runtime.vm import VirtualMachine
@@ -224,11 +237,16 @@ class VMExecutable(Executable):
             tensors = [tvm.nd.from_dlpack(place(a).__dlpack__()) for a in inputs.values()]
         else:
             tensors = self._tensors.of(inputs)
-        result = self._vm.invoke("main", *tensors)
+        self._vm.set_input("main", *tensors)
+        if ready:
+            ready()
+        result = self._vm.invoke("main")
         return tensors, [result] if isinstance(result, tvm.nd.NDArray) else list(result)
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> Tuple[List[np.ndarray], List[str]]:
-        tensors, fields = self.hold(inputs)
+    def run(
+        self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
+    ) -> Tuple[List[np.ndarray], List[str]]:
+        tensors, fields = self.hold(inputs, ready=ready)
         outputs = self.arrays(fields)
         modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
         return outputs, modified

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 #: Where a process of pytest-xdist finds the folder's path in its `workerinput`.
-FOLDER = "byoc_others"
+FOLDER = "byoc_peers"
 
 _Item = TypeVar("_Item")
 
 
-class Others:
+class Peers:
     """Answers in a folder of the session, each a JSON file named by a hash of its question. All processes
     have the same questions: each begins elsewhere in them, so that together they ask each about once.
 
@@ -28,7 +28,7 @@ class Others:
         self.processes = processes
 
     @classmethod
-    def of(cls, workerinput: Mapping[str, Any], target: int) -> Others:
+    def of(cls, workerinput: Mapping[str, Any], target: int) -> Peers:
         """By what pytest-xdist's controller has told this process, of the target of that number; none in a
         process that it has told nothing."""
         if FOLDER not in workerinput:
