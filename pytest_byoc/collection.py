@@ -37,6 +37,7 @@ _PHASES = (
     "test_regions.py",
     "test_structures.py",
     "test_followed.py",
+    "test_apart.py",
     REST,
     "test_thorough.py",
     "test_onnx.py",
@@ -68,7 +69,7 @@ class Collection:
                 return True
             if name == "test_thorough.py" and not thorough(level.name):
                 return True
-            if name == "test_followed.py" and not level.all_cases:
+            if name in ("test_followed.py", "test_apart.py") and not level.all_cases:
                 return True
         return None
 

@@ -12,7 +12,7 @@ from .checks import selection
 from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
-from .generation.neighbours import between, followed
+from .generation.neighbours import apart, between, followed
 from .generation.patterns import kind, near_misses, spread
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
@@ -157,6 +157,10 @@ class Suite:
         """`TargetSession.check` of the operator with others behind it; None where none fits."""
         return self._check_among_others("followed", operator, self._followed, many=True)
 
+    def check_apart(self, operator: str) -> Verdict | None:
+        """`TargetSession.check` of the operator in several forms on one value; None where it has one."""
+        return self._check_among_others("apart", operator, self._apart, many=True)
+
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, many: bool = False
     ) -> Verdict | None:
@@ -169,6 +173,10 @@ class Suite:
     def _followed(self, operator: str) -> Graph | None:
         claimed = self.claimed()
         return followed(operator, claimed[operator][0], list(claimed), self._session.ir)
+
+    def _apart(self, operator: str) -> Graph | None:
+        claimed = self.claimed()
+        return apart(operator, claimed[operator][0], list(claimed), self._session.ir)
 
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from pytest_byoc import oracle
 from pytest_byoc.checks.selection import structures, thorough
+from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
 
 EVERYTHING = Vocabulary(frozenset(OPERATORS))
-BEHIND = {"add", "nn.bias_add", "multiply", "subtract", "nn.relu", "clip", "nn.leaky_relu", "tanh", "sigmoid"}
+ACTIVATIONS = {"nn.relu", "clip", "nn.leaky_relu", "tanh", "sigmoid"}
+BEHIND = {"add", "nn.bias_add", "multiply", "subtract", "divide"} | ACTIVATIONS
 
 
 def chains(graph: Graph) -> list[list[str]]:
@@ -32,15 +36,20 @@ def chains(graph: Graph) -> list[list[str]]:
 @pytest.mark.parametrize("anchor", ["dense", "conv"])
 def test_each_pair_behind_an_anchor_is_made(anchor: str) -> None:
     names = [name for name in STRUCTURES if name.startswith(f"{anchor}_") and name.endswith("_each")]
+    biased = [name for name in names if "_biased_" in name]
+    names = [name for name in names if name not in biased]
     found = [c for name in names for c in chains(STRUCTURES[name](Builder(seed=1), EVERYTHING))]
     assert {chain[0] for chain in found} == {"nn.conv2d" if anchor == "conv" else "nn.dense"}
-    # Four additions and two products of each kind.
+    # Four additions and two products of each kind; behind activations the product with a negative one too.
     pairs = Counter(tuple(chain[1:]) for chain in found if len(chain) == 3)
     assert pairs["add", "nn.relu"] == 4 and pairs["multiply", "clip"] == 2 and pairs["nn.relu", "clip"] == 1
-    activations = {"nn.relu", "clip", "nn.leaky_relu", "tanh", "sigmoid"}
-    assert {p for p in pairs if p[0] not in activations} == {
-        (one, other) for one in BEHIND - activations for other in BEHIND
+    assert {p for p in pairs if p[0] not in ACTIVATIONS} == {
+        (one, other) for one in BEHIND - ACTIVATIONS - {"divide"} for other in BEHIND - {"divide"}
     }
+    assert pairs["nn.relu", "multiply"] == 2
+    deep = [c for name in biased for c in chains(STRUCTURES[name](Builder(seed=1), EVERYTHING))]
+    every = {(one, other): 1 for one in ACTIVATIONS for other in ACTIVATIONS}
+    assert Counter(tuple(chain[2:]) for chain in deep) == every
     assert {chain[1] for chain in found if len(chain) == 2} == BEHIND
 
 
@@ -49,6 +58,34 @@ def test_a_value_in_front_of_each_is_returned_too() -> None:
     found = chains(graph)
     assert {tuple(chain[1:]) for chain in found} == {(), *((op,) for op in BEHIND)}
     assert found.count(["nn.max_pool2d"]) == len(found) / 2
+
+
+def test_a_negative_factor_is_negative() -> None:
+    graph = STRUCTURES["dense_relu_each"](Builder(seed=1), EVERYTHING)
+    factors = [c for n in graph.nodes if n.op == "multiply" for c in graph.constants if c.name in n.inputs]
+    assert sorted(c.high < 0 for c in factors) == [False, True]
+
+
+def test_pruned_weights_are_zero_where_they_are_pruned() -> None:
+    graph = STRUCTURES["pruned_weights"](Builder(seed=1), EVERYTHING)
+    weights = [data.array(c).reshape(5, 4) for c in graph.constants if c.data is not None]
+    assert len(weights) == 6
+    for all_, rows, columns in (weights[:3], weights[3:]):
+        assert not all_.any()
+        assert rows.any(axis=1).tolist() == [False, True, True, False, True]
+        assert columns.any(axis=0).tolist() == [False, True, True, False] and columns[:, 1:3].all()
+
+
+def test_neutral_constants_change_no_value_but_all_shapes() -> None:
+    graph = STRUCTURES["neutral_constants"](Builder(seed=1), EVERYTHING)
+    arrays = {**data.inputs(graph, 0), **data.constants(graph)}
+    grown = 0
+    for node, found in zip(graph.nodes, oracle.evaluate(graph, arrays)):
+        x, y = arrays[node.inputs[0]], found.value
+        grown += x.shape != y.shape
+        if node.op not in ("maximum", "minimum"):
+            assert (np.broadcast_to(x, y.shape) == y).all()
+    assert grown == len(graph.nodes) * 2 / 3
 
 
 def test_only_what_the_target_takes_is_tried() -> None:

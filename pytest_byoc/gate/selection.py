@@ -16,7 +16,9 @@ from .waivers import matches, may_start_with
 #: The parameters of the suite's tests, by which their cases are told.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
 #: What the ids of cases of an operator among others begin with, by the file of the test.
-AMONG_OTHERS = {"test_random": "random", "test_regions": "region", "test_followed": "followed"}
+AMONG_OTHERS = {
+    "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_apart": "apart",
+}
 
 
 def case_of(parameter: str, value: Any, file: str = "test_random") -> str:

@@ -10,7 +10,9 @@ from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import Operator
+from .apart import told_apart
 from .builder import Builder, Pick, choose_parameters, first
+from .structures.vocabulary import UNARY
 
 #: Operators tried before it and after it, at most.
 _EACH = 6
@@ -60,6 +62,25 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
                 chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
+    return builder.graph(*outputs) if outputs else None
+
+
+def apart(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+    """The operator of that name several times on one value of that dtype, each time with another attribute
+    (`told_apart`). None where it has one form.
+
+    The value is the result of an operator that the target takes, so that its readers may be in one region; an
+    input where the operator has a domain, and where none fits."""
+    op, builder = within(name, ir), Builder(seed=1)
+    x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
+    simple = sorted(claimed, key=lambda other: other not in UNARY)
+    others = (within(other, ir) for other in simple if other != name)
+    before = next((o for o in others if o.domain is None and _keeps(o, x, ir)), None)
+    if before is None or op.domain is not None:
+        value = builder.lead(op, x)
+    else:
+        value = _apply(builder, before, builder.lead(before, x))
+    outputs = told_apart(builder, op, value)
     return builder.graph(*outputs) if outputs else None
 
 

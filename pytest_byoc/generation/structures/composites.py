@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import UNARY, Vocabulary, need, numeric_structure, structure
+from .vocabulary import UNARY, Vocabulary, biased, need, numeric_structure, structure
 
 _IMAGE = TensorType((2, 4, 6, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -324,3 +324,20 @@ def dense_clip(b: Builder, v: Vocabulary) -> Graph:
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     return b.graph(b.simple("clip", y, a_min=-1.3, a_max=1.1))
+
+
+@numeric_structure
+def deep_layers_activated(b: Builder, v: Vocabulary) -> Graph:
+    """Sums of more terms than a tile has, a multiple of it and not: what is fused comes once, behind the last
+    tile (classes 10, 35)."""
+    layers = v.of(("nn.dense", "nn.conv2d"))
+    activation, outputs = v.of(UNARY)[0], []
+    for depth in (32, 67):
+        for name in layers:
+            if name == "nn.dense":
+                y = b.simple(name, b.input(TensorType((3, depth), "float32")), units=5)
+            else:
+                x = b.input(TensorType((1, depth, 4, 3), "float32"))
+                y = b.simple(name, x, channels=5, kernel_size=(1, 1))
+            outputs.append(b.simple(activation, biased(b, v, y)))
+    return b.graph(*outputs)

@@ -287,6 +287,14 @@ def dead_code(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def dead_code_at_host(b: Builder, v: Vocabulary) -> Graph:
+    """A value read by an operator alone that is left to TVM, and whose result nobody uses (class 55)."""
+    x = b.input(_T)
+    b.simple(v.host, b.simple(v.unary[1], x))
+    return b.graph(b.simple(v.unary[0], x))
+
+
+@structure
 def unused_input(b: Builder, v: Vocabulary) -> Graph:
     """A parameter nobody uses, before one that is (class 55)."""
     b.input(TensorType((7,), "float32"))
@@ -375,6 +383,18 @@ def split_returned(b: Builder, v: Vocabulary) -> Graph:
     need(v, "split")
     parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(*reversed(parts))
+
+
+@structure
+def split_unevenly(b: Builder, v: Vocabulary) -> Graph:
+    """Fields of which the first is the shortest, and read on the device: each has its own size (class 18)."""
+    need(v, "split")
+    outputs: list[str] = []
+    for axis, at in ((0, (2, 9)), (1, (3,))):
+        x = b.input(TensorType((12, 13), "float32"))
+        parts = b.node("split", (x,), {"indices_or_sections": at, "axis": axis})
+        outputs += (b.simple(v.unary[n % 2], part) for n, part in enumerate(parts))
+    return b.graph(*outputs)
 
 
 @structure

@@ -58,6 +58,11 @@ def _by_channel(b: Builder, y: str, axis: int, constant: bool = True) -> str:
     return _operand(b, y, (shape[axis],) + (1,) * (len(shape) - axis - 1), constant)
 
 
+def _negative(b: Builder, y: str) -> str:
+    """A constant that no maximum, minimum or root commutes with."""
+    return b.constant(TensorType((), b.types[y].dtype), -2.0, -0.5)
+
+
 def _operand(b: Builder, y: str, shape: tuple[int, ...] = (), constant: bool = True) -> str:
     type_ = TensorType(shape, b.types[y].dtype)
     return b.constant(type_, 0.5, 2.0) if constant else b.input(type_, 0.5, 2.0)
@@ -77,6 +82,9 @@ _STEPS: dict[str, tuple[str, _Step]] = {
     "shift": ("add", lambda b, y, axis: _two(b, "add", y, _operand(b, y, constant=False))),
     "scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _operand(b, y))),
     "channel_scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _by_channel(b, y, axis))),
+    "negative_scale": ("multiply", lambda b, y, axis: _two(b, "multiply", y, _negative(b, y))),
+    "channel_offset": ("subtract", lambda b, y, axis: _two(b, "subtract", y, _by_channel(b, y, axis))),
+    "channel_quotient": ("divide", lambda b, y, axis: _two(b, "divide", y, _by_channel(b, y, axis))),
     "complement": ("subtract", lambda b, y, axis: _two(b, "subtract", _operand(b, y), y)),
     "relu": ("nn.relu", lambda b, y, axis: b.simple("nn.relu", y)),
     "clip": ("clip", lambda b, y, axis: b.simple("clip", y, a_min=-0.75, a_max=1.25)),
@@ -84,11 +92,13 @@ _STEPS: dict[str, tuple[str, _Step]] = {
     "tanh": ("tanh", lambda b, y, axis: b.simple("tanh", y)),
     "sigmoid": ("sigmoid", lambda b, y, axis: b.simple("sigmoid", y)),
 }
-#: Those of which pairs are made: to a compiler a bias that is an input is like the other one.
-_PAIRED = tuple(name for name in _STEPS if name != "bias_input")
+#: Those of which no pairs are made: what is subtracted or divided by is to a compiler like what is added or
+#: multiplied with once it has told them apart, and a bias that is an input like the other one.
+_ALONE = ("bias_input", "negative_scale", "channel_offset", "channel_quotient")
+_PAIRED = tuple(name for name in _STEPS if name not in _ALONE)
 #: What makes no sum or product any more, and what is tried behind it.
 _ACTIVATIONS = ("relu", "clip", "leaky_relu", "tanh", "sigmoid")
-_BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "relu", "clip")
+_BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "negative_scale", "relu", "clip")
 
 
 def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
@@ -103,6 +113,17 @@ def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
     need(v, anchor.operator, operator)
     axis, behind = anchor.channels, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED
     return b.graph(*(last(b, step(b, anchor.make(b), axis), axis) for last in _taken(v, behind)))
+
+
+def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
+    """The anchor, a bias, the activation of that name, and then each other one (class 10)."""
+    operator, step = _STEPS[name]
+    need(v, anchor.operator, operator)
+    axis = anchor.channels
+    bias = _taken(v, ("bias", "bias_add"))[-1]
+    return b.graph(
+        *(last(b, step(b, bias(b, anchor.make(b), axis), axis), axis) for last in _taken(v, _ACTIVATIONS))
+    )
 
 
 def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
@@ -126,6 +147,9 @@ def register() -> None:
         }
         if anchor.pairs:
             made.update({f"{name}_{step}_each": partial(_pairs, anchor, step) for step in _PAIRED})
+            made.update({
+                f"{name}_biased_{step}_each": partial(_activated, anchor, step) for step in _ACTIVATIONS
+            })
         STRUCTURES.update(made)
         NUMERIC.update(made)
         EXHAUSTIVE.update(made)

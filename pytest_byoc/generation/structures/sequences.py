@@ -8,7 +8,7 @@ from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import BINARY, UNARY, Vocabulary, fields, need, numeric_structure
 
-_REDUCTIONS = ("sum", "mean", "max", "min", "prod")
+REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 _CUBE = TensorType((2, 3, 4), "float32")
 
 
@@ -16,7 +16,7 @@ _CUBE = TensorType((2, 3, 4), "float32")
 def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
     """What is left of the axes has another order than those of the original (classes 10, 43)."""
     need(v, "transpose")
-    reductions = v.of(_REDUCTIONS)
+    reductions = v.of(REDUCTIONS)
     y = b.simple("transpose", b.input(_CUBE), axes=(2, 0, 1))
     return b.graph(
         b.simple(reductions[0], y, axis=(2,)), b.simple(reductions[-1], y, axis=(0,), keepdims=True)
@@ -27,7 +27,7 @@ def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
     """The axes permuted are those that are left (classes 10, 43)."""
     need(v, "transpose")
-    reductions = v.of(_REDUCTIONS)
+    reductions = v.of(REDUCTIONS)
     x = b.input(TensorType((2, 3, 4, 5), "float32"))
     return b.graph(
         b.simple("transpose", b.simple(reductions[0], x, axis=(1,)), axes=(1, 2, 0)),
@@ -74,7 +74,7 @@ def channels_shuffled(b: Builder, v: Vocabulary) -> Graph:
 def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
     """Along axes that the original does not have (classes 10, 43)."""
     need(v, "reshape")
-    reductions = v.of(_REDUCTIONS)
+    reductions = v.of(REDUCTIONS)
     y = b.simple("reshape", b.input(TensorType((4, 6), "float32")), newshape=(2, 2, 6))
     return b.graph(
         b.simple(reductions[0], y, axis=(1,)),
@@ -310,7 +310,7 @@ _CUT = {"axes": (1,), "strides": (1,)}
 _APART: dict[str, tuple[Attrs, Attrs]] = {
     "nn.softmax": ({"axis": 0}, {"axis": -1}),
     "strided_slice": ({"begin": (0,), "end": (3,), **_CUT}, {"begin": (1,), "end": (4,), **_CUT}),
-    **{name: ({"axis": (0,)}, {"axis": (2,)}) for name in _REDUCTIONS},
+    **{name: ({"axis": (0,)}, {"axis": (2,)}) for name in REDUCTIONS},
     "clip": ({"a_min": -0.5, "a_max": 1.5}, {"a_min": -1.5, "a_max": 0.75}),
     "nn.leaky_relu": ({"alpha": 0.125}, {"alpha": 0.5}),
 }

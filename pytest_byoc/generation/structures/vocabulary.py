@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ...graph import Graph
+from ...graph import Graph, TensorType
 from ..builder import Builder
 
 
@@ -83,3 +83,14 @@ def need(v: Vocabulary, *operators: str) -> None:
 def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
     """What a split into equal parts gives."""
     return b.node("split", (x,), {"indices_or_sections": sections, "axis": axis})
+
+
+def biased(b: Builder, v: Vocabulary, y: str) -> str:
+    """The value of a layer, whose channels are its second axis, with a bias if the target takes one."""
+    if "nn.bias_add" in v.claimed:
+        return b.simple("nn.bias_add", y)
+    if "add" not in v.claimed:
+        return y
+    _, channels, *others = b.types[y].shape
+    bias = TensorType((channels,) + (1,) * len(others), b.types[y].dtype)
+    return b.node("add", (y, b.constant(bias, 0.5, 2.0)), {})[0]

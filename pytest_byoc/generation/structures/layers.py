@@ -1,0 +1,97 @@
+"""Layers as models have them: a batch of one, the usual layouts, one thing at a time off its default, so that
+a target that refuses much of the rest is judged by these; and two layers in a row, whose weights may be
+exchanged."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ...operators.record import Attrs
+from ..builder import Builder
+from .vocabulary import UNARY, Vocabulary, biased, need, structure
+
+_IMAGE = TensorType((1, 4, 7, 6), "float32")
+#: What is off its default in turn.
+_CONVOLUTIONS: tuple[Attrs, ...] = (
+    {"kernel_size": (3, 3), "strides": (1, 2)},
+    {"kernel_size": (3, 3), "strides": (2, 1), "padding": (1, 1, 1, 1)},
+    {"kernel_size": (3, 3), "padding": (1, 0, 2, 3)},
+    {"kernel_size": (1, 1), "padding": (1, 2, 1, 2)},
+    {"kernel_size": (3, 2), "dilation": (1, 2)},
+    {"kernel_size": (3, 3), "groups": 2},
+    {"kernel_size": (3, 3), "groups": 4, "padding": (1, 1, 1, 1)},
+)
+_POOLINGS: tuple[Attrs, ...] = (
+    {"pool_size": (2, 3), "strides": (1, 2)},
+    {"pool_size": (3, 3), "padding": (1, 0, 2, 1)},
+    {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)},
+    {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "ceil_mode": True},
+    {"pool_size": (2, 2), "strides": (2, 2), "ceil_mode": True},
+)
+
+
+@structure
+def plain_convolutions(b: Builder, v: Vocabulary) -> Graph:
+    """Strides, paddings, dilation and groups, each by itself (classes 14, 40, 41)."""
+    need(v, "nn.conv2d")
+    return b.graph(*(b.simple("nn.conv2d", b.input(_IMAGE), channels=4, **c) for c in _CONVOLUTIONS))
+
+
+@structure
+def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
+    """Strides, paddings and ceil_mode, each by itself; where there is padding, counted and not (classes 14,
+    36, 40)."""
+    names, outputs = v.of(("nn.max_pool2d", "nn.avg_pool2d")), list[str]()
+    for name in names:
+        for chosen in _POOLINGS:
+            counted: list[Attrs] = [{}]
+            if name == "nn.avg_pool2d" and "padding" in chosen:
+                counted = [{"count_include_pad": False}, {"count_include_pad": True}]
+            # Below zero, so that the zeros of a padding are the largest.
+            outputs += (b.simple(name, b.input(_IMAGE, -2.0, -0.5), **chosen, **more) for more in counted)
+    return b.graph(*outputs)
+
+
+@structure
+def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
+    """As long as a column as it is for a row: only the axis tells which (classes 16, 42)."""
+    need(v, "nn.dense", "nn.bias_add")
+    outputs = []
+    for axis in (0, 1):
+        y = b.simple("nn.dense", b.input(TensorType((6, 4), "float32")), units=6)
+        outputs.append(b.simple("nn.bias_add", y, axis=axis))
+    return b.graph(*outputs)
+
+
+@structure
+def dense_layers(b: Builder, v: Vocabulary) -> Graph:
+    """Two in a row, with biases: four constants, all of other shapes, and once more all of one (class 26)."""
+    need(v, "nn.dense")
+    outputs = []
+    for units in ((5, 6), (4, 4)):
+        y = b.input(TensorType((3, 4), "float32"))
+        for number, count in enumerate(units):
+            y = biased(b, v, b.simple("nn.dense", y, units=count))
+            y = y if number else _activated(b, v, y)
+        outputs.append(y)
+    y = b.simple("nn.dense", b.simple("nn.dense", b.input(TensorType((3, 4), "float32")), units=5), units=6)
+    return b.graph(*outputs, biased(b, v, y))
+
+
+@structure
+def conv_layers(b: Builder, v: Vocabulary) -> Graph:
+    """The same with convolutions, of other channels and of as many (class 26)."""
+    need(v, "nn.conv2d")
+    outputs = []
+    for channels in ((5, 3), (4, 4)):
+        y = b.input(_IMAGE)
+        for number, count in enumerate(channels):
+            y = biased(b, v, b.simple("nn.conv2d", y, kernel_size=(1, 1), channels=count))
+            y = y if number else _activated(b, v, y)
+        outputs.append(y)
+    return b.graph(*outputs)
+
+
+def _activated(b: Builder, v: Vocabulary, y: str) -> str:
+    """Behind a layer what the target takes; nothing where it takes none."""
+    found = [o for o in UNARY if o in v.claimed]
+    return b.simple(found[0], y) if found else y

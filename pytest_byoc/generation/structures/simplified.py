@@ -1,0 +1,96 @@
+"""What compilers simplify, near what they may not: constants that change nothing but the shape, bounds that
+exclude each other, weights of nothing, axes that are as long as others."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+from ...graph import Graph, TensorType
+from ...operators.record import Attrs
+from ..builder import Builder
+from .sequences import REDUCTIONS
+from .vocabulary import Vocabulary, biased, need, numeric_structure
+
+#: Operators, and the constant that as their second operand changes no value; of maximum it is a relu.
+_NEUTRAL = {
+    "add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power": 1.0, "maximum": 0.0, "minimum": 0.0,
+}
+#: Shapes of a value, and of a constant by which it grows, in one of its axes or by one more.
+_GROWING = (((3, 1), (1, 4)), ((4,), (3, 4)), ((3, 4), (1,)))
+
+
+@numeric_structure
+def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Zeros added, a product with ones: nothing but the shape changes, and that does (classes 16, 23)."""
+    outputs: list[str] = []
+    for name in v.of(_NEUTRAL):
+        value = _NEUTRAL[name]
+        for shape, other in _GROWING:
+            x = b.input(TensorType(shape, "float32"), *((0.5, 2.0) if name == "power" else ()))
+            outputs += b.node(name, (x, b.constant(TensorType(other, "float32"), value, value)), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """Bounds that overlap, and bounds that exclude each other: of these the last ones hold (class 10)."""
+    need(v, "clip")
+    outputs = []
+    for first, last in (((-1.0, 1.0), (0.0, 2.0)), ((1.0, 1.5), (-0.5, 0.5)), ((-1.5, -1.0), (-0.5, 0.5))):
+        y = b.simple("clip", b.input(TensorType((3, 5), "float32")), a_min=first[0], a_max=first[1])
+        outputs.append(b.simple("clip", y, a_min=last[0], a_max=last[1]))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
+    """Weights that are zero as a whole, in some rows, or in some columns: a bias is left all the same
+    (classes 10, 25)."""
+    layers: dict[str, tuple[tuple[int, ...], tuple[int, ...], Attrs]] = {
+        "nn.dense": ((3, 4), (5, 4), {"units": 5}),
+        "nn.conv2d": ((1, 4, 5, 5), (5, 4, 1, 1), {"channels": 5, "kernel_size": (1, 1)}),
+    }
+    outputs = []
+    for name in v.of(layers):
+        shape, weights, chosen = layers[name]
+        # All are zero, every third row is, every third column is.
+        for kept in (lambda row, column: 0, lambda row, column: row % 3, lambda row, column: column % 3):
+            places = product(range(5), range(4))
+            values = [1.25 - 0.5 * at[0] + at[1] if kept(*at) else 0.0 for at in places]
+            weight = b.constant(TensorType(weights, "float32"), data=values)
+            y = b.simple(name, b.input(TensorType(shape, "float32")), weight, **chosen)
+            outputs.append(biased(b, v, y))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
+    """Of a tensor whose axes are all as long and in another order, which is not its own inverse: no shape
+    tells which axes are meant (classes 10, 43)."""
+    need(v, "transpose")
+    outputs: list[str] = []
+    for name in v.of(REDUCTIONS):
+        y = b.simple("transpose", b.input(TensorType((3, 3, 3, 3), "float32"), 0.5, 2.0), axes=(0, 2, 3, 1))
+        axes = [(axis,) for axis in range(4)] + list(combinations(range(1, 4), 2))
+        outputs += (b.simple(name, y, axis=axis) for axis in axes)
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def begun_alike(b: Builder, v: Vocabulary) -> Graph:
+    """Parts of one tensor that begin at one element and end at others, and its elements in other shapes: what
+    is the same of them is not all there is (classes 33, 44)."""
+    v.of(("strided_slice", "split", "reshape"))
+    x, outputs = b.simple(v.unary[0], b.input(TensorType((4, 6), "float32"))), list[str]()
+    if "strided_slice" in v.claimed:
+        cut: Attrs = {"axes": (1,), "strides": (1,), "begin": (1,)}
+        outputs += (b.simple("strided_slice", x, **cut, end=(end,)) for end in (3, 6))
+    if "split" in v.claimed:
+        for at in ((1,), (4,)):
+            outputs += b.node("split", (x,), {"indices_or_sections": at, "axis": 1})
+    if "reshape" in v.claimed:
+        reader = next((o for o in REDUCTIONS if o in v.claimed), None)
+        for shape in ((3, 8), (8, 3)):
+            y = b.simple("reshape", x, newshape=shape)
+            outputs.append(b.simple(reader, y, axis=(1,)) if reader else b.simple(v.unary[0], y))
+    return b.graph(*outputs)
