@@ -58,6 +58,22 @@ def decide(evidence: Evidence) -> Verdict:
     return verdict
 
 
+def causes(verdict: Verdict) -> list[Verdict]:
+    """A failing verdict once for each finding that has a cause of its own, which then comes first.
+
+    Where what every graph is checked for fails, the rest may follow from it: one cause. Where that holds, and
+    checks fail that own what happens in their turn (memory, threads …), each has its own."""
+    if not verdict.findings or verdict.findings[0].check not in selection.OWNERS:
+        return [verdict]
+    apart: dict[str, Finding] = {}
+    for finding in verdict.findings:
+        apart.setdefault(finding.check, finding)
+    return [
+        replace(verdict, outcome=f.outcome, findings=(f, *(o for o in verdict.findings if o is not f)))
+        for f in apart.values()
+    ]
+
+
 def _rank(finding: Finding) -> tuple[int, int]:
     """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
     the build; a crash, not what it left undone; what the later checks find, after all of these."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .decision import causes
 from .graph import Graph
 from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from .report.failure import details, shown
@@ -45,6 +46,8 @@ class Failure:
     graph: str
     command: str
     count: int = 1
+    #: Checks that the graph it was found in fails besides, and the shrunk graph does not show.
+    besides: list[str] = field(default_factory=list)
     #: Folder of its bundle, from where report.json is.
     bundle: str = ""
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
@@ -152,7 +155,7 @@ class TargetRecord:
         if verdict.outcome == PASS and verdict.speed and min(verdict.speed.values()) > 0:
             us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
             self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
-        self._case(case, verdict.outcome, [f.check for f in verdict.findings[:1]])
+        self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
         for text in verdict.not_checked:
             if f"check {text}" not in self.not_checked:
                 self.not_checked.append(f"check {text}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import corpus, onnx_nodes, side_by_side
 from .checks import selection
+from .decision import causes
 from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, search
@@ -45,7 +46,7 @@ class TargetSession:
         self.test = ""
         #: Failing graphs of that many operators or fewer are not shrunk.
         self.shrink_above = 0
-        self._excused: set[tuple[str, bytes]] = set()
+        self._excused: set[tuple[str, str, bytes]] = set()
         #: What excuses a failing verdict in a case, or None; the plugin knows the waivers.
         self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
         #: Called with each failure that is excused.
@@ -216,20 +217,33 @@ class TargetSession:
         return verdict
 
     def excused(self, verdict: Verdict, case: str, origin: str = "") -> bool:
-        """Whether a failing verdict is waived or known from the baseline; if so, that is recorded.
+        """Whether all that a failing verdict holds against the target is waived or known from the baseline;
+        what is, is recorded.
 
         origin: another case by which it may be."""
+        found = [(cause, self._excuse_of(cause, case, origin)) for cause in causes(verdict)]
+        for cause, excuse in found:
+            if excuse is None:
+                continue
+            key = (case, cause.findings[0].check, verdict.graph.digest)
+            if key not in self._excused:
+                self._excused.add(key)
+                self.record.excuse(excuse, verdict.graph)
+            self.on_excuse(excuse)
+        return all(excuse is not None for _, excuse in found)
+
+    def _excuse_of(self, verdict: Verdict, case: str, origin: str = "") -> Excused | None:
+        """What excuses the first finding of a verdict."""
         excuse = self.excuse(verdict, case)
         if excuse is None and origin:
             excuse = self.excuse(verdict, origin)
             excuse = replace(excuse, case=case) if excuse is not None else None
-        if excuse is None:
-            return False
-        if (case, verdict.graph.digest) not in self._excused:
-            self._excused.add((case, verdict.graph.digest))
-            self.record.excuse(excuse, verdict.graph)
-        self.on_excuse(excuse)
-        return True
+        return excuse
+
+    def _not_excused(self, verdict: Verdict, case: str, origin: str = "") -> Verdict:
+        """The verdict by the first of its causes that is not excused."""
+        found = (c for c in causes(verdict) if self._excuse_of(c, case, origin) is None)
+        return next(found, verdict)
 
     def fail(
         self,
@@ -242,8 +256,9 @@ class TargetSession:
         """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure.
 
         entry: the graph of the corpus it is about. found_in: the case that it was found in at first."""
-        original = verdict
         beside = any(verdict is module for module in self._side_by_side.values())
+        origin = found_in if entry is not None and entry.automatic else ""
+        original = verdict = self._not_excused(verdict, case, origin)
         saved = [entry.path] if entry is not None and entry.automatic else []
         identity = verdict.identity
 
@@ -270,9 +285,10 @@ class TargetSession:
         where = f"{case}, found in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
+            failure.besides = _besides(original, verdict)
             failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
-            text = self._text().new(verdict, original, where, failure.command, folder)
+            text = self._text().new(verdict, original, failure.besides, where, failure.command, folder)
             try:
                 bundle.write(
                     folder, verdict, text,
@@ -352,6 +368,7 @@ class TargetSession:
         if verdict.outcome == PASS and name in self.onnx_failed():
             corpus.remove(self.onnx_failed()[name])
         if verdict.failed and not self.excused(verdict, name):
+            verdict = self._not_excused(verdict, name)
             failure, new = self.record.fail(verdict, name)
             if new:
                 folder = self._folder(failure.id + corpus.ONNX)
@@ -367,6 +384,12 @@ class TargetSession:
                     text += self._unsaved(failure, e)
             raise ConformanceFailure(text, verdict)
         return verdict
+
+
+def _besides(original: Verdict, verdict: Verdict) -> list[str]:
+    """Checks that the graph fails as well, and the shrunk one does not show."""
+    shown = {finding.check for finding in verdict.findings}
+    return list(dict.fromkeys(f.check for f in original.findings if f.check not in shown))
 
 
 def _declared(d: TargetDeclaration) -> dict[str, object]:

@@ -10,9 +10,13 @@ import pytest
 
 from fixtures.faults import FAULTS, apply
 from pytest_byoc import examine
+from pytest_byoc.checks.base import Finding
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.outcome import ConformanceFailure, Verdict
+from pytest_byoc.recorder import Excused
+from pytest_byoc.report import terminal
 from pytest_byoc.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -185,3 +189,52 @@ def test_operators_behind_each_other_are_examined(pytester: pytest.Pytester, ir:
     assert failure["case"] == "followed[transpose]"
     nodes = json.loads(Path(failure["graph"]).read_text())["nodes"]
     assert [n["op"] for n in nodes] == ["transpose", "transpose"]
+
+
+def failing(*checks: str) -> Verdict:
+    found = tuple(Finding(check, "wrong-result", "run", "differs", f"{check} fails.") for check in checks)
+    graph = default_case("nn.relu", "float32").graph
+    return Verdict(graph, found[0].outcome, found, (True,), 1)
+
+
+@pytest.mark.parametrize(
+    ("checks", "waived", "held"),
+    [
+        (("views", "threads", "memory"), ("views",), "threads"),
+        (("views", "threads", "memory"), ("views", "threads"), "memory"),
+        (("views", "threads", "memory"), ("threads",), "views"),
+        (("views", "threads", "memory"), ("views", "threads", "memory"), ""),
+        # What a wrong number leads to is not waived apart.
+        (("numerics", "rerun", "batches"), ("numerics",), ""),
+    ],
+)
+def test_what_is_waived_hides_nothing_else(
+    session: TargetSession, checks: tuple[str, ...], waived: tuple[str, ...], held: str
+) -> None:
+    def excuse(verdict: Verdict, case: str) -> Excused | None:
+        check = verdict.findings[0].check
+        return Excused("waived", case, check, verdict.outcome, "") if check in waived else None
+
+    session.excuse, session.shrink_above = excuse, 1
+    session.examiner.ir = "relay"
+    verdict = failing(*checks)
+    assert session.excused(verdict, "case") == (not held)
+    assert {e.check for e in session.record.excused.values()} == set(waived)
+    if held:
+        with pytest.raises(ConformanceFailure, match=f"check {held}"):
+            session.fail(verdict, "case")
+        (failure,) = session.record.failures.values()
+        assert failure.check == held
+
+
+def test_what_the_shrunk_graph_does_not_show_is_told(
+    session: TargetSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.examiner, "examine", lambda *_: failing("threads"))
+    session.examiner.ir = "relay"
+    with pytest.raises(ConformanceFailure, match="fails other checks too: memory, batches"):
+        session.fail(failing("threads", "memory", "batches"), "case")
+    (failure,) = session.record.failures.values()
+    assert failure.besides == ["memory", "batches"]
+    lines = [line for line, _ in terminal.summary(session.record)]
+    assert "    the graph it was found in fails other checks too: memory, batches" in lines

@@ -84,6 +84,8 @@ def _failures(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]
         for f in found[:IN_FULL]:
             yield f"  {kind}: {', '.join(f.operators)}{_times(f)}", {"red": True}
             yield f"    {f.message.splitlines()[0][:200]}", {}
+            if f.besides:
+                yield f"    the graph it was found in fails other checks too: {', '.join(f.besides)}", {}
             yield f"    {f.command}", {}
         if len(found) > IN_FULL:
             yield f"  {kind}: {len(found) - IN_FULL} more, in full on the page:", {"red": True}

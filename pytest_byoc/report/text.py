@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,17 @@ class FailureText:
     ir: str
     python: str
 
-    def new(self, verdict: Verdict, original: Verdict, case: str, command: str, folder: Path) -> str:
-        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk."""
+    def new(
+        self, verdict: Verdict, original: Verdict, besides: Sequence[str], case: str, command: str,
+        folder: Path,
+    ) -> str:
+        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk, when
+        it failed other checks besides."""
         finding = verdict.findings[0]
         lines = self._heading(verdict)
         lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
+        if besides:
+            lines.append(f"the graph of the case fails other checks too: {', '.join(besides)}")
         frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
         if frame:
             lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
