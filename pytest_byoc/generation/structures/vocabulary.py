@@ -86,11 +86,10 @@ def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
 
 
 def biased(b: Builder, v: Vocabulary, y: str) -> str:
-    """The value of a layer, whose channels are its second axis, with a bias if the target takes one."""
-    if "nn.bias_add" in v.claimed:
+    """The value of a layer, whose channels are its second axis, with a bias: by nn.bias_add, unless the target
+    takes nothing but add. Many take nn.bias_add in a pattern alone, behind a layer."""
+    if "nn.bias_add" in v.claimed or "add" not in v.claimed:
         return b.simple("nn.bias_add", y)
-    if "add" not in v.claimed:
-        return y
     _, channels, *others = b.types[y].shape
     bias = TensorType((channels,) + (1,) * len(others), b.types[y].dtype)
     return b.node("add", (y, b.constant(bias, 0.5, 2.0)), {})[0]
