@@ -15,6 +15,7 @@ _API = {
     "graphs": "pytest_byoc.generation.strategies",
     "Graph": "pytest_byoc.graph",
     "Node": "pytest_byoc.graph",
+    "Source": "pytest_byoc.graph",
     "TensorType": "pytest_byoc.graph",
     "Target": "pytest_byoc.target",
     "ConformanceFailure": "pytest_byoc.outcome",
@@ -22,7 +23,8 @@ _API = {
 }
 
 __all__ = [
-    "ConformanceFailure", "CorpusWarning", "Graph", "Node", "Target", "TensorType", "__version__", "graphs",
+    "ConformanceFailure", "CorpusWarning", "Graph", "Node", "Source", "Target", "TensorType", "__version__",
+    "graphs",
 ]
 
 

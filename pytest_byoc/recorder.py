@@ -197,9 +197,11 @@ class TargetRecord:
         """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
 
         found_in: the graph before it was shrunk: its cells are what has failed, of the operators
-        that are left in the shrunk one."""
+        that are left in the shrunk one; where it is known which of these the target runs, of those."""
         nodes = (found_in or verdict.graph).nodes
-        for op, dtype in {(n.op, n.types[0].dtype) for n in nodes if n.op in verdict.graph.operators}:
+        taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
+        left = taken or set(verdict.graph.operators)
+        for op, dtype in {(n.op, n.types[0].dtype) for n in nodes if n.op in left}:
             if not op.startswith(ONNX):
                 self._fail_cell(op, dtype, verdict.findings[0].check)
         identity = failure_id(verdict.identity, verdict.graph.operators)

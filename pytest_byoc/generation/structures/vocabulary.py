@@ -86,8 +86,8 @@ def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
 
 
 def biased(b: Builder, v: Vocabulary, y: str) -> str:
-    """The value of a layer, whose channels are its second axis, with a bias: by nn.bias_add, unless the target
-    takes nothing but add. Many take nn.bias_add in a pattern alone, behind a layer."""
+    """The value of a layer, whose channels are its second axis, with a bias: by nn.bias_add, unless the
+    target takes nothing but add. Many take nn.bias_add in a pattern alone, behind a layer."""
     if "nn.bias_add" in v.claimed or "add" not in v.claimed:
         return b.simple("nn.bias_add", y)
     _, channels, *others = b.types[y].shape
