@@ -16,6 +16,8 @@ from .report.failure import details, shown
 SCHEMA = "pytest-byoc/report/1"
 #: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
 ONNX = "onnx."
+#: Cases of a failure that are listed.
+CASES = 100
 #: What is counted in a cell, in the order in which it is shown.
 COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 
@@ -46,6 +48,8 @@ class Failure:
     graph: str
     command: str
     count: int = 1
+    #: Ids of the cases that showed it, the first CASES of them: which of a parameter's classes they have.
+    cases: list[str] = field(default_factory=list)
     #: Checks that the graph it was found in fails besides, and the shrunk graph does not show.
     besides: list[str] = field(default_factory=list)
     #: Folder of its bundle, from where report.json is.
@@ -53,6 +57,10 @@ class Failure:
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
+
+    def shown_in(self, cases: Iterable[str]) -> None:
+        new = (case for case in cases if case and case not in self.cases)
+        self.cases = [*self.cases, *new][:CASES]
 
     def as_dict(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -207,12 +215,14 @@ class TargetRecord:
         identity = failure_id(verdict.identity, verdict.graph.operators)
         if identity in self.failures:
             self.failures[identity].count += 1
+            self.failures[identity].shown_in([case])
             return self.failures[identity], False
         finding = verdict.findings[0]
         failure = Failure(
             identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
             finding.message, case, "", "", details=details(verdict), shown=shown(verdict),
         )
+        failure.shown_in([case])
         self.failures[identity] = failure
         return failure, True
 
@@ -290,6 +300,7 @@ class TargetRecord:
         for f in other["failures"]:
             if f["id"] in self.failures:
                 self.failures[f["id"]].count += f["count"]
+                self.failures[f["id"]].shown_in(f["cases"])
             else:
                 self.failures[f["id"]] = Failure(**f)
         for e in other["excused"]:

@@ -156,6 +156,22 @@ def test_what_is_hardly_ever_offloaded_is_said() -> None:
     assert lines[at + 2].startswith("never offloaded in any dtype") and lines[at + 3] == "  abs"
 
 
+def test_the_cases_that_show_a_failure_are_named() -> None:
+    """Several bugs of one operator are one failure: the classes in their cases' names tell them apart."""
+    record, other = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})
+    cases = [f"nn.relu[float32-class_{i}]" for i in range(7)]
+    for one, some in ((record, cases[:4]), (other, cases[2:])):
+        for case in some:
+            one.fail(wrong(chain(1)), case)
+    record.merge(other.take())
+    (failure,) = record.failures.values()
+    assert failure.cases == cases and failure.count == 9
+    lines = [line for line, _ in terminal.summary(record)]
+    assert f"    in the cases {', '.join(cases[:4])}, and 3 more" in lines
+    page = "".join(Page(html.render(report(record))).words)
+    assert all(case in page for case in cases)
+
+
 def test_of_one_kind_the_terminal_lists_some_in_full() -> None:
     """A bug that shows in every graph does not hide the others: kinds are told apart, and all are named."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16"})

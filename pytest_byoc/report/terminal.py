@@ -16,6 +16,8 @@ from .words import IR_TITLES, counted
 
 #: Cases listed under one heading, and failures of one kind that are listed in full.
 LISTED, IN_FULL = 10, 5
+#: Cases of one failure that are named.
+SHOWING = 4
 #: Of so many nodes of an operator and dtype less than this share offloaded: said, lest a row looks judged.
 ENOUGH, HARDLY = 10, 0.1
 
@@ -84,6 +86,8 @@ def _failures(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]
         for f in found[:IN_FULL]:
             yield f"  {kind}: {', '.join(f.operators)}{_times(f)}", {"red": True}
             yield f"    {f.message.splitlines()[0][:200]}", {}
+            if len(f.cases) > 1:
+                yield f"    in the cases {', '.join(shown(f.cases, SHOWING))}", {}
             if f.besides:
                 yield f"    the graph it was found in fails other checks too: {', '.join(f.besides)}", {}
             yield f"    {f.command}", {}

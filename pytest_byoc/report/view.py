@@ -303,7 +303,7 @@ def _failure(f: Mapping[str, Any], position: int) -> dict[str, Any]:
         "numbers": list(_numbers(details)),
         "outside": details.get("outside"), "elements": details.get("elements"),
         "raised": details.get("raised"), "printed": details.get("printed", []),
-        "also": details.get("also", []), "besides": f.get("besides", []),
+        "also": details.get("also", []), "besides": f.get("besides", []), "cases": f.get("cases", []),
         "bundle": f["bundle"],
         "small": operators <= _SMALL,
         # A report may come from anywhere: nothing but a folder of our own naming becomes a link.
