@@ -156,6 +156,22 @@ def test_what_is_hardly_ever_offloaded_is_said() -> None:
     assert lines[at + 2].startswith("never offloaded in any dtype") and lines[at + 3] == "  abs"
 
 
+def test_cases_that_were_not_taken_are_counted_where_others_were() -> None:
+    record = TargetRecord("t", "relay", {})
+    for op, dtype in (("add", "float32"), ("add", "int32"), ("abs", "float32")):
+        offloaded = int((op, dtype) == ("add", "float32"))
+        record.cells[op, dtype] = {
+            "generated": 1, "offloaded": offloaded, "passed": offloaded, "failed": 0, "inconclusive": 0,
+        }
+    record.cases = {
+        "add[float32]": "pass", "add[float32-empty]": "not-offloaded", "add[float32-large]": "not-offloaded",
+        "add[int32]": "not-offloaded", "abs[float32]": "not-offloaded", "diamond": "not-offloaded",
+    }
+    lines = [line for line, _ in terminal.summary(record)]
+    at = next(i for i, line in enumerate(lines) if line.startswith("cases not offloaded"))
+    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("in these dtypes")
+
+
 def test_the_cases_that_show_a_failure_are_named() -> None:
     """Several bugs of one operator are one failure: the classes in their cases' names tell them apart."""
     record, other = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
-from ..outcome import ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
+from ..outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
 from ..recorder import COUNTS, Excused, Failure, TargetRecord, is_claimed
 from .words import IR_TITLES, counted
 
@@ -180,6 +180,10 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     if hardly:
         yield "hardly ever offloaded, so hardly judged:", {}
         yield from _wrapped(hardly)
+    refused = _refused(record)
+    if refused:
+        yield "cases not offloaded, so not judged, where others are (report.json has their names):", {}
+        yield from _wrapped(refused)
     some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
     if some:
         yield "in these dtypes never offloaded, so not judged:", {}
@@ -188,6 +192,17 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     if others:
         yield f"never offloaded in any dtype, so not judged ({counted(len(others), 'operator')}):", {}
         yield from _wrapped(others)
+
+
+def _refused(record: TargetRecord) -> list[str]:
+    """Of each operator how many of its own cases were not offloaded, if any, in the dtypes that are taken."""
+    cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
+    counts: dict[str, Counter[bool]] = {}
+    for case, outcome in record.cases.items():
+        op, _, label = case.partition("[")
+        if (op, label.rstrip("]").partition("-")[0]) in cells:
+            counts.setdefault(op, Counter())[outcome == NOT_OFFLOADED] += 1
+    return [f"{op} ({n[True]} of {n.total()})" for op, n in sorted(counts.items()) if n[True]]
 
 
 def _wrapped(words: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
