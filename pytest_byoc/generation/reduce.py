@@ -7,12 +7,14 @@ examinations is enough: first each node alone, then fewer outputs, shorter paths
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..graph import Graph, Node, Source
 from .systematic import cases
 
+#: Plainer cases that are tried in place of a systematic one.
+PLAINER = 12
 #: Whether a graph fails like the one to be reduced.
 Fails = Callable[[Graph], bool]
 
@@ -51,13 +53,28 @@ def reduce(
     if len(graph.nodes) == 1:
         # A systematic case of the operator is the simplest example of all; simpler ones than one of them
         # are tests of their own.
-        found = cases([graph.nodes[0].op], ir)
-        for case in found if all(case.graph != given for case in found) else ():
-            if _weight(case.graph) >= _weight(graph) or _without_elements(case.graph):
-                continue
-            if attempt(case.graph):
-                return case.graph
+        found = [c.graph for c in cases([graph.nodes[0].op], ir) if not _without_elements(c.graph)]
+        if given in found:
+            simpler = _plainer(graph, found)
+        else:
+            simpler = [case for case in found if _weight(case) < _weight(graph)]
+        return next((case for case in simpler if attempt(case)), graph)
     return graph
+
+
+def _plainer(graph: Graph, found: Sequence[Graph]) -> list[Graph]:
+    """Of the cases of an operator, its simplest one first, a few that have less off the default than one of
+    them, and nothing else, each something else: what is examined early has much off it at once."""
+    default = found[0].nodes[0].attrs
+
+    def off(case: Graph) -> set[str]:
+        return {name for name, value in case.nodes[0].attrs.items() if value != default.get(name)}
+
+    mine, kinds = off(graph), dict[frozenset[str], Graph]()
+    for case in found:
+        if off(case) < mine:
+            kinds.setdefault(frozenset(off(case)), case)
+    return [kinds[kind] for kind in sorted(kinds, key=len)][:PLAINER]
 
 
 def _without_elements(graph: Graph) -> bool:
