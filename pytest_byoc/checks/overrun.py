@@ -45,7 +45,7 @@ def reload(run: LoaderRun) -> None:
 
 
 def _move_on() -> None:
-    """Takes the pieces that were given back, whichever fit, and never returns them: the next run has others."""
+    """Takes the pieces that were given back, as far as they fit, and keeps them: the next run has others."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     for size in TAKEN:
