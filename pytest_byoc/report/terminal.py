@@ -18,7 +18,8 @@ from .words import IR_TITLES, counted
 LISTED, IN_FULL = 10, 5
 #: Cases of one failure that are named.
 SHOWING = 4
-#: Of so many nodes of an operator and dtype less than this share offloaded: said, lest a row looks judged.
+#: Of so many nodes of an operator and dtype less than this share offloaded, and this share of an operator's
+#: cases refused: said, lest a row looks judged.
 ENOUGH, HARDLY = 10, 0.1
 
 
@@ -182,7 +183,7 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
         yield from _wrapped(hardly)
     refused = _refused(record)
     if refused:
-        yield "cases not offloaded, so not judged, where others are (report.json has their names):", {}
+        yield "a tenth of the cases or more not offloaded, so not judged (report.json has their names):", {}
         yield from _wrapped(refused)
     some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
     if some:
@@ -195,14 +196,18 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _refused(record: TargetRecord) -> list[str]:
-    """Of each operator how many of its own cases were not offloaded, if any, in the dtypes that are taken."""
+    """Of each operator how many of its own cases were not offloaded, if they are several and a share of HARDLY
+    or more, in the dtypes that are taken: nearly every target refuses tensors without elements."""
     cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():
         op, _, label = case.partition("[")
         if (op, label.rstrip("]").partition("-")[0]) in cells:
             counts.setdefault(op, Counter())[outcome == NOT_OFFLOADED] += 1
-    return [f"{op} ({n[True]} of {n.total()})" for op, n in sorted(counts.items()) if n[True]]
+    return [
+        f"{op} ({n[True]} of {n.total()})" for op, n in sorted(counts.items())
+        if n[True] > 1 and n[True] >= HARDLY * n.total()
+    ]
 
 
 def _wrapped(words: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
