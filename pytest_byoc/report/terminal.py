@@ -196,8 +196,8 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _refused(record: TargetRecord) -> list[str]:
-    """Of each operator how many of its own cases were not offloaded, if they are several and a share of HARDLY
-    or more, in the dtypes that are taken: nearly every target refuses tensors without elements."""
+    """Of each operator how many of its own cases were not offloaded in the dtypes that are taken, if they are
+    several and a share of HARDLY: nearly every target refuses tensors without elements."""
     cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():
