@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from fixtures.faults import FAULTS, apply
 from pytest_byoc import examine
 from pytest_byoc.checks.base import Finding
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
@@ -97,6 +100,18 @@ def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSessio
             claim = session.examiner.claims.of(graph)
             assert claim is not None and claim.regions == 1 and all(claim.offloaded)
             assert len(graph.nodes) >= 3
+    finally:
+        session.close()
+
+
+def test_what_a_region_computes_several_times_is_counted_so_often(session: TargetSession) -> None:
+    """To TVM's Relax composites that are equal are one function."""
+    session.open()
+    try:
+        graph = STRUCTURES["long_chain"](Builder(seed=1), session.suite.vocabulary())
+        assert max(Counter(n.op for n in graph.nodes).values()) > 1
+        claim = session.examiner.claims.of(graph)
+        assert claim is not None and claim.regions == 1 and all(claim.offloaded)
     finally:
         session.close()
 

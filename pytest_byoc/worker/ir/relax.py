@@ -255,7 +255,6 @@ def partition_facts(module: Any) -> Dict[str, Any]:
     """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
     inputs, outputs, "passed", the types of all tensors that go in and out, and "times", from how many places
     each is called: TVM keeps equal ones once."""
-    import tvm
     from tvm import relax
 
     regions = []
@@ -273,16 +272,15 @@ def partition_facts(module: Any) -> Dict[str, Any]:
             continue  # counted with its caller
         if compiler is not None and gv.name_hint not in reached:
             continue
-        calls: List[str] = []
         composites: List[str] = []
 
-        def visit(e: Any, calls: List[str] = calls, composites: List[str] = composites) -> None:
+        def visit(e: Any, composites: List[str] = composites) -> None:
             if isinstance(e, relax.Function) and has(e.attrs, "Composite"):
                 composites.append(str(e.attrs["Composite"]))
-            if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
-                calls.append(signature(e.op.name, [_type(t) for t in _fields(_type_of(e))]))
 
         relax.analysis.post_order_visit(function, visit)
+        made = modules.operators_called(function)
+        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in made]
         if compiler is None:
             host_calls += len(calls)
             continue

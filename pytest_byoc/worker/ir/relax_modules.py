@@ -105,6 +105,49 @@ def _partitioned_for_another(module: Any) -> Any:
     return relax.transform.MergeCompositeFunctions()(fused)
 
 
+def operators_called(function: Any) -> List[Any]:
+    """Calls of operators that a run of a function makes: those of a local function as often as it is
+    called. Composites that are equal are one function to TVM."""
+    import tvm
+    from tvm import relax
+
+    found: List[Any] = []
+    local: Dict[Any, Any] = {}
+
+    def walk(body: Any) -> None:
+        if not isinstance(body, relax.SeqExpr):
+            look(body)
+            return
+        for binding in (b for block in body.blocks for b in block.bindings):
+            if isinstance(binding.value, relax.Function):
+                local[binding.var] = binding.value
+            else:
+                look(binding.value)
+        look(body.body)
+
+    def look(e: Any) -> None:
+        if isinstance(e, relax.If):
+            walk(e.true_branch)
+            walk(e.false_branch)
+        elif isinstance(e, relax.Call):
+            for argument in e.args:
+                look(argument)
+            if isinstance(e.op, tvm.ir.Op):
+                found.append(e)
+            elif e.op in local:
+                walk(local[e.op].body)
+            elif isinstance(e.op, relax.Function):
+                walk(e.op.body)
+        elif isinstance(e, relax.Tuple):
+            for field in e.fields:
+                look(field)
+        elif isinstance(e, relax.TupleGetItem):
+            look(e.tuple_value)
+
+    walk(function.body)
+    return found
+
+
 def bystanders(module: Any) -> Dict[str, str]:
     """The bystanders of a module as text, each under its kind; what is lost is missing."""
     from tvm import relax
