@@ -30,6 +30,8 @@ _PATTERNS = 8
 _AT_ONCE = 6
 #: The graph of an operator among others; None where there is none.
 _Make = Callable[[str], Graph | None]
+#: The same of its name, a dtype, the operators the target takes, and the IR.
+_MakeOfClaimed = Callable[[str, str, Sequence[str], str], Graph | None]
 _Kind = TypeVar("_Kind")
 
 
@@ -155,11 +157,11 @@ class Suite:
 
     def check_followed(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator with others behind it; None where none fits."""
-        return self._check_among_others("followed", operator, self._followed, many=True)
+        return self._check_among_others("followed", operator, partial(self._of_claimed, followed), many=True)
 
     def check_apart(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator in several forms on one value; None where it has one."""
-        return self._check_among_others("apart", operator, self._apart, many=True)
+        return self._check_among_others("apart", operator, partial(self._of_claimed, apart), many=True)
 
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, many: bool = False
@@ -170,13 +172,9 @@ class Suite:
         alike = partial(self._alike_among_others, kind, make)
         return self._check(kind, f"{kind}[{operator}]", graph, False, alike, many)
 
-    def _followed(self, operator: str) -> Graph | None:
+    def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
         claimed = self.claimed()
-        return followed(operator, claimed[operator][0], list(claimed), self._session.ir)
-
-    def _apart(self, operator: str) -> Graph | None:
-        claimed = self.claimed()
-        return apart(operator, claimed[operator][0], list(claimed), self._session.ir)
+        return make(operator, claimed[operator][0], list(claimed), self._session.ir)
 
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""

@@ -12,7 +12,7 @@ from functools import partial
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Vocabulary, need
+from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Vocabulary, biased, need
 
 _IMAGE = TensorType((2, 3, 4, 3), "float32")
 _MATRIX, _ROW = TensorType((3, 8), "float32"), TensorType((1, 8), "float32")
@@ -120,9 +120,8 @@ def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis = anchor.channels
-    bias = _taken(v, ("bias", "bias_add"))[-1]
     return b.graph(
-        *(last(b, step(b, bias(b, anchor.make(b), axis), axis), axis) for last in _taken(v, _ACTIVATIONS))
+        *(last(b, step(b, biased(b, v, anchor.make(b)), axis), axis) for last in _taken(v, _ACTIVATIONS))
     )
 
 

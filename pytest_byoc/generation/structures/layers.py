@@ -66,14 +66,9 @@ def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
 def dense_layers(b: Builder, v: Vocabulary) -> Graph:
     """Two in a row, with biases: four constants, all of other shapes, and once more all of one (class 26)."""
     need(v, "nn.dense")
-    outputs = []
-    for units in ((5, 6), (4, 4)):
-        y = b.input(TensorType((3, 4), "float32"))
-        for number, count in enumerate(units):
-            y = biased(b, v, b.simple("nn.dense", y, units=count))
-            y = y if number else _activated(b, v, y)
-        outputs.append(y)
-    y = b.simple("nn.dense", b.simple("nn.dense", b.input(TensorType((3, 4), "float32")), units=5), units=6)
+    x = TensorType((3, 4), "float32")
+    outputs = [_in_a_row(b, v, "nn.dense", x, *({"units": n} for n in units)) for units in ((5, 6), (4, 4))]
+    y = b.simple("nn.dense", b.simple("nn.dense", b.input(x), units=5), units=6)
     return b.graph(*outputs, biased(b, v, y))
 
 
@@ -81,17 +76,12 @@ def dense_layers(b: Builder, v: Vocabulary) -> Graph:
 def conv_layers(b: Builder, v: Vocabulary) -> Graph:
     """The same with convolutions, of other channels and of as many (class 26)."""
     need(v, "nn.conv2d")
-    outputs = []
-    for channels in ((5, 3), (4, 4)):
-        y = b.input(_IMAGE)
-        for number, count in enumerate(channels):
-            y = biased(b, v, b.simple("nn.conv2d", y, kernel_size=(1, 1), channels=count))
-            y = y if number else _activated(b, v, y)
-        outputs.append(y)
-    return b.graph(*outputs)
+    layers = [[{"kernel_size": (1, 1), "channels": n} for n in channels] for channels in ((5, 3), (4, 4))]
+    return b.graph(*(_in_a_row(b, v, "nn.conv2d", _IMAGE, *row) for row in layers))
 
 
-def _activated(b: Builder, v: Vocabulary, y: str) -> str:
-    """Behind a layer what the target takes; nothing where it takes none."""
+def _in_a_row(b: Builder, v: Vocabulary, name: str, x: TensorType, first: Attrs, second: Attrs) -> str:
+    """Two layers with biases; between them what the target takes, if it takes anything."""
+    y = biased(b, v, b.simple(name, b.input(x), **first))
     found = [o for o in UNARY if o in v.claimed]
-    return b.simple(found[0], y) if found else y
+    return biased(b, v, b.simple(name, b.simple(found[0], y) if found else y, **second))

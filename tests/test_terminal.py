@@ -1,0 +1,76 @@
+"""The summary in the terminal: what is said of what was hardly judged, and of many failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_byoc.outcome import CRASH
+from pytest_byoc.recorder import TargetRecord
+from pytest_byoc.report import html, terminal
+
+from .test_report import Page, chain, diamond, report, wrong
+
+
+def test_what_is_hardly_ever_offloaded_is_said() -> None:
+    """A row of the table looks judged where a pattern matches two nodes of forty."""
+    record = TargetRecord("t", "relay", {})
+    told = (("nn.batch_norm", 26, 2), ("add", 40, 4), ("nn.dense", 9, 0), ("abs", 9, 0))
+    for op, generated, offloaded in told:
+        cell = {"generated": generated, "offloaded": offloaded, "passed": offloaded, "failed": 0}
+        record.cells[op, "float32"] = {**cell, "inconclusive": 0}
+    record.cells["nn.dense", "float32"]["failed"] = 1
+    lines = [line for line, _ in terminal.summary(record)]
+    at = lines.index("hardly ever offloaded, so hardly judged:")
+    assert lines[at + 1] == "  nn.batch_norm (float32: 2 of 26)"
+    assert lines[at + 2].startswith("never offloaded in any dtype") and lines[at + 3] == "  abs"
+
+
+def test_cases_that_were_not_taken_are_counted_where_others_were() -> None:
+    record = TargetRecord("t", "relay", {})
+    for op, dtype in (("add", "float32"), ("add", "int32"), ("abs", "float32")):
+        offloaded = int((op, dtype) == ("add", "float32"))
+        record.cells[op, dtype] = {
+            "generated": 1, "offloaded": offloaded, "passed": offloaded, "failed": 0, "inconclusive": 0,
+        }
+    record.cases = {
+        "add[float32]": "pass", "add[float32-empty]": "not-offloaded", "add[float32-large]": "not-offloaded",
+        "add[int32]": "not-offloaded", "abs[float32]": "not-offloaded", "diamond": "not-offloaded",
+    }
+    lines = [line for line, _ in terminal.summary(record)]
+    at = next(i for i, line in enumerate(lines) if line.startswith("a tenth of the cases"))
+    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("in these dtypes")
+
+
+def test_the_cases_that_show_a_failure_are_named() -> None:
+    """Several bugs of one operator are one failure: the classes in their cases' names tell them apart."""
+    record, other = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})
+    cases = [f"nn.relu[float32-class_{i}]" for i in range(7)]
+    for one, some in ((record, cases[:4]), (other, cases[2:])):
+        for case in some:
+            one.fail(wrong(chain(1)), case)
+    record.merge(other.take())
+    (failure,) = record.failures.values()
+    assert failure.cases == cases and failure.count == 9
+    lines = [line for line, _ in terminal.summary(record)]
+    assert f"    in the cases {', '.join(cases[:4])}, and 3 more" in lines
+    page = "".join(Page(html.render(report(record))).words)
+    assert all(case in page for case in cases)
+
+
+def test_of_one_kind_the_terminal_lists_some_in_full() -> None:
+    """A bug that shows in every graph does not hide the others: kinds are told apart, and all are named."""
+    record = TargetRecord("mine", "relay", {"tvm": "0.16"})
+    for i in range(30):
+        graph = diamond() if i == 8 else chain(1)
+        record.fail(wrong(graph, f"message {i}.", kind=f"kind {i}"), f"case {i}")
+    late = replace(wrong(chain(1), "the late one."), outcome=CRASH)
+    for case in ("late", "later"):
+        record.fail(late, case)
+    lines = [line for line, _ in terminal.summary(record)]
+    assert "31 failures, each listed once:" in lines
+    told = [line.strip() for line in lines if "message" in line or "the late" in line]
+    assert told == [f"message {i}." for i in range(terminal.IN_FULL)] + ["the late one."]
+    at = lines.index("  wrong-result in compare, check numerics: 25 more, in full on the page:")
+    end = lines.index("  crash in compare, check numerics: nn.relu (2 graphs)")
+    names = " ".join(lines[at + 1 : end])
+    assert names.count("nn.relu") == 25 and "add + nn.relu + split" in names
