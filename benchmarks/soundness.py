@@ -148,10 +148,10 @@ def judge(worker: Worker, graph: Graph) -> Judged:
     return found
 
 
-def judge_all(worker: Worker, found: Sequence[Graph]) -> Iterator[Judged]:
+def judge_all(worker: Worker, found: Sequence[Graph], ir: str) -> Iterator[Judged]:
     """As `judge` says of each graph, in half the time: several share a module as long as nothing is wrong
     with any of them."""
-    shared = {group.positions[0]: group for group in groups(found)}
+    shared = {group.positions[0]: group for group in groups(found, ir)}
     known: dict[int, Judged] = {}
     for i, graph in enumerate(found):
         if i in shared:
@@ -217,7 +217,7 @@ def main() -> None:
     faults: list[Judged] = []
     known: dict[str, int] = {}
     shares, ratios = [], []
-    for number, result in enumerate(judge_all(worker, found)):
+    for number, result in enumerate(judge_all(worker, found, options.ir)):
         graph = result.graph
         if result.fault is None:
             shares.append(result.share)

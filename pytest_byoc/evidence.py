@@ -200,14 +200,18 @@ class Evidence:
         change layouts, one with its operator. Calls found are used up; of equal calls in several
         regions the first is taken."""
         nodes = self._signatures()
-        calls = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"] * _times(r)]
+        left = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"] * _times(r)]
         found: list[int | None] = [None] * len(self.graph.nodes)
         for key in (lambda s: s, lambda s: s.split(" ")[0]):
+            having: dict[str, list[int]] = {}
+            for position in reversed(range(len(left))):
+                having.setdefault(key(left[position][0]), []).append(position)
+            used = set()
             for i, node in enumerate(nodes):
-                match = next((c for c in calls if key(c[0]) == key(node)), None)
-                if found[i] is None and match is not None:
-                    calls.remove(match)
-                    found[i] = match[1]
+                if found[i] is None and having.get(key(node)):
+                    used.add(position := having[key(node)].pop())
+                    found[i] = left[position][1]
+            left = [call for position, call in enumerate(left) if position not in used]
         return tuple(found)
 
     def calls(self) -> tuple[tuple[str, ...], ...]:

@@ -43,39 +43,34 @@ class _Search:
     def reaches(self, regions: int) -> bool:
         """Whether so many are enough, as far as was searched."""
         self._steps = _STEPS
-        return self._assign(0, [], 0, regions)
+        return self._assign([], {}, 0, regions)
 
-    def _assign(self, node: int, group: list[int], used: int, regions: int) -> bool:
-        """Nodes are assigned in their order; the host's are regions of their own, with numbers below zero."""
+    def _assign(self, group: list[int], behind: dict[int, int], used: int, regions: int) -> bool:
+        """Nodes are assigned in their order, the host's each to a region of its own, numbered after the
+        others. behind: of each region those that it depends on, also by way of others, as bits."""
         self._steps -= 1
         if self._steps < 0:
             return False
+        node = len(group)
         if node == len(self._taken):
             return used == regions and all(
                 _parts([i for i, g in enumerate(group) if g == r], self._reads) == 1 for r in range(used)
             )
-        choices = range(min(used + 1, regions)) if self._taken[node] else (-1 - node,)
-        # The regions of what it reads first: those are most likely.
+        taken = self._taken[node]
+        choices = range(min(used + 1, regions)) if taken else (regions + node,)
         near = {group[i] for i in self._reads[node]}
+        # The regions of what it reads first: those are most likely.
         for choice in sorted(choices, key=lambda r: r not in near):
-            tried = [*group, choice]
-            if self._in_order(tried) and self._assign(
-                node + 1, tried, max(used, choice + 1), regions
-            ):
+            if any(behind[r] >> choice & 1 for r in near):
+                continue
+            needed = behind.get(choice, 0)
+            for r in near - {choice}:
+                needed |= behind[r] | 1 << r
+            after = {r: others | needed if others >> choice & 1 else others for r, others in behind.items()}
+            after[choice] = needed
+            if self._assign([*group, choice], after, max(used, choice + 1) if taken else used, regions):
                 return True
         return False
-
-    def _in_order(self, group: list[int]) -> bool:
-        """Whether the regions so far can be put in an order in which each comes after what it reads."""
-        needs: dict[int, set[int]] = {g: set() for g in group}
-        for i, g in enumerate(group):
-            needs[g] |= {group[j] for j in self._reads[i]} - {g}
-        while needs:
-            ready = {g for g, others in needs.items() if not others}
-            if not ready:
-                return False
-            needs = {g: others - ready for g, others in needs.items() if g not in ready}
-        return True
 
 
 def _parts(nodes: Sequence[int], reads: Sequence[Sequence[int]]) -> int:

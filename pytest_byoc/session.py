@@ -118,7 +118,7 @@ class TargetSession:
         many: as in `examine`."""
         found: Verdict | None = None
         if self.settings.level.side_by_side:
-            for group in side_by_side.groups(graphs):
+            for group in side_by_side.groups(graphs, self.ir):
                 verdict = side_by_side.examine(
                     self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many)
                 )

@@ -20,9 +20,9 @@ from .graph import Graph
 from .outcome import PASS, REFERENCE_WRONG, Verdict
 from .union import positions, union
 
-#: Graphs in one module, their nodes, and the elements of all their values: larger ones gain nothing. (Relay
-#: infers the types of a whole module again for each of its regions.)
-GRAPHS, NODES, ELEMENTS = 8, 40, 1 << 18
+#: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
+#: (Relay infers the types of a whole module again for each of its regions.)
+GRAPHS, NODES, ELEMENTS = 8, {"relay": 40, "relax": 160}, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def elements(graph: Graph) -> int:
     return sum(s.type.size for s in graph.sources()) + sum(t.size for n in graph.nodes for t in n.types)
 
 
-def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
+def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
     """Neighbours, as many as fit into one module; what fits with none is in no group."""
     found: list[int] = []
     nodes = size = 0
@@ -48,7 +48,7 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
         fits = graph is not None and len(found) < GRAPHS
         if graph is not None:
             nodes, size = nodes + len(graph.nodes), size + elements(graph)
-            fits = fits and nodes <= NODES and size <= ELEMENTS
+            fits = fits and nodes <= NODES[ir] and size <= ELEMENTS
         if not fits:
             if len(found) > 1:
                 yield Group(tuple(found), tuple(graphs[k] for k in found))
@@ -59,7 +59,7 @@ def groups(graphs: Sequence[Graph]) -> Iterator[Group]:
             found.append(i)
 
 
-def of_cases(graphs: Mapping[str, Graph], claims: Claims) -> dict[str, Group]:
+def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, Group]:
     """By the id of a case the group it is in: neighbours of which the target takes something. Cases of one
     graph are in one group, in which it is once."""
     cases: dict[Graph, list[str]] = {}
@@ -68,7 +68,7 @@ def of_cases(graphs: Mapping[str, Graph], claims: Claims) -> dict[str, Group]:
         if claim is not None and claim.regions:
             cases.setdefault(graph, []).append(case)
     found: dict[str, Group] = {}
-    for group in groups(list(cases)):
+    for group in groups(list(cases), ir):
         group = replace(group, first=cases[group.graphs[0]][0])
         found.update((case, group) for graph in group.graphs for case in cases[graph])
     return found

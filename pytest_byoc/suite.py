@@ -288,7 +288,7 @@ class Suite:
         return self._grouped({case: graph for case, graph, chosen in found if plain(graph, case, chosen)})
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
-        return side_by_side.of_cases(graphs, self._session.examiner.claims)
+        return side_by_side.of_cases(graphs, self._session.examiner.claims, self._session.ir)
 
 
 def _takes(claim: Claim | None) -> bool:

@@ -38,7 +38,7 @@ def test_random_graphs_type_check(reference_worker: Worker, ir: str) -> None:
 
 @pytest.fixture(scope="module")
 def judged(reference_worker: Worker, ir: str) -> list[Judged]:
-    return list(judge_all(reference_worker, random_graphs(BUILT, ir)))
+    return list(judge_all(reference_worker, random_graphs(BUILT, ir), ir))
 
 
 def unexplained(j: Judged, ir: str) -> bool:
@@ -64,7 +64,7 @@ def test_bound_is_tight(judged: list[Judged]) -> None:
 def test_systematic_cases_are_inside_the_bound(reference_worker: Worker, ir: str) -> None:
     wrong = []
     chosen = cases(list(OPERATORS), ir)[::STRIDE]
-    for case, found in zip(chosen, judge_all(reference_worker, [c.graph for c in chosen])):
+    for case, found in zip(chosen, judge_all(reference_worker, [c.graph for c in chosen], ir)):
         if unexplained(found, ir):
             wrong.append(f"{case.id}: {found.fault}")
         elif found.fault is None and found.share < 0.5:

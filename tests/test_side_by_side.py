@@ -41,18 +41,18 @@ def test_a_union_computes_what_its_graphs_compute() -> None:
 
 def test_groups_are_neighbours_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_by_side, "ELEMENTS", 8000)
-    monkeypatch.setattr(side_by_side, "NODES", 64)
+    monkeypatch.setitem(side_by_side.NODES, "relay", 64)
     small = [c.graph for c in systematic.cases(["nn.relu"], None)][:19]
     large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=side_by_side.elements)
     many = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)
     assert side_by_side.elements(large) > side_by_side.ELEMENTS
-    found = list(side_by_side.groups([*small, large, *many, small[0], small[1]]))
+    found = list(side_by_side.groups([*small, large, *many, small[0], small[1]], "relay"))
     assert [g.positions for g in found] == [
         tuple(range(8)), tuple(range(8, 16)), (16, 17, 18), (22, 23, 24),
     ]
     for group in found:
         assert len(group.graphs) == len(group.positions) <= side_by_side.GRAPHS
-        assert sum(len(g.nodes) for g in group.graphs) <= side_by_side.NODES
+        assert sum(len(g.nodes) for g in group.graphs) <= side_by_side.NODES["relay"]
 
 
 def run(pytester: pytest.Pytester, ir: str, *more: str) -> pytest.RunResult:
