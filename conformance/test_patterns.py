@@ -1,4 +1,4 @@
-"""The target's own patterns: each in each of its ways, and graphs one step off."""
+"""The target's own patterns: each in each of its ways, twice in one graph, and graphs one step off."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
 from .generation.neighbours import apart, between, followed
-from .generation.patterns import kind, near_misses, spread
+from .generation.patterns import kind, near_misses, spread, twice
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph
@@ -194,8 +194,8 @@ class Suite:
         return f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}"
 
     def _of_pattern(self, name: str) -> list[tuple[str, Graph, bool]]:
-        """Case, graph, and whether it is chosen, of each graph of a pattern that the level has: its ways, and
-        graphs one step off."""
+        """Case, graph, and whether it is chosen, of each graph of a pattern that the level has: its ways, the
+        smallest of them twice, and graphs one step off."""
         level, fragments = self._session.settings.level, self._session.found(name).fragments
         near = [
             (kind(label), (f"{name}[{fragment.way}-{label}]", graph, False))
@@ -207,6 +207,9 @@ class Suite:
             (f"{name}[{fragment.way}]", fragment.graph, number == 0)
             for number, fragment in enumerate(fragments[: level.ways])
         ]
+        if fragments:
+            smallest = min((f.graph for f in fragments), key=lambda graph: len(graph.nodes))
+            ways.append((f"{name}[twice]", twice(smallest), False))
         return ways + spread(near, level.near_misses)
 
     def _check(

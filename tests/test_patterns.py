@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
 from pytest_byoc.claims import Claims
+from pytest_byoc.generation import data
+from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.patterns import (
     Alone,
     NoInstance,
@@ -20,12 +23,14 @@ from pytest_byoc.generation.patterns import (
     parse_table,
     search,
     spread,
+    twice,
     ways,
 )
 from pytest_byoc.generation.patterns.draws import Draws
 from pytest_byoc.generation.patterns.instance import varied
-from pytest_byoc.graph import Graph, Node
+from pytest_byoc.graph import Graph, Node, TensorType
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.oracle import evaluate
 from pytest_byoc.worker.client import Worker
 
 from .conftest import MEMORY_BYTES, PYTHON
@@ -307,6 +312,38 @@ def test_every_pattern_of_example_c_is_matched(claims: Claims, ir: str) -> None:
         for fragment in found.fragments:
             claim = claims.known(fragment.graph)
             assert claim is not None and any(claim.offloaded) and pattern.name in claim.composites
+
+
+def test_twice_is_one_behind_the_other_with_other_constants() -> None:
+    b = Builder(seed=1)
+    x = b.input(TensorType((4, 6), "float32"))
+    graph = b.graph(b.simple("nn.relu", b.simple("nn.dense", x, units=6)))
+    found = twice(graph)
+    assert [n.op for n in found.nodes] == ["nn.dense", "nn.relu"] * 2
+    assert len(found.constants) == 2 and found.inputs == graph.inputs
+    assert found.nodes[2].inputs == (graph.outputs[0], found.constants[1].name)
+    arrays = {**data.constants(found), **data.inputs(found, 0)}
+    first, second = (bounded.value for bounded in evaluate(found, arrays))
+    weight = arrays[found.constants[1].name]
+    assert not np.array_equal(weight, arrays[found.constants[0].name])
+    np.testing.assert_allclose(second, np.maximum(first @ weight.astype("float64").T, 0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("units", (5, 6))
+def test_twice_reads_one_input_where_it_cannot_be_behind_itself(units: int) -> None:
+    b = Builder(seed=1)
+    # The input of a root is no result of one: it might be below zero, if another operator stood there.
+    x = b.input(TensorType((4, 6), "float32"), 0.5, 2.0)
+    found = twice(b.graph(b.simple("nn.dense", x, units=units)))
+    assert [n.inputs[0] for n in found.nodes] == [x, x] and len(found.constants) == 2
+
+
+def test_target_takes_both_instances(claims: Claims, ir: str) -> None:
+    for pattern in claims.patterns()[:12]:
+        graph = search(pattern, ir, claims.composites, claims.alone).fragments[0].graph
+        alone, both = claims.survey([graph, twice(graph)])
+        assert alone is not None and both is not None
+        assert both.offloaded == alone.offloaded * 2, pattern.name
 
 
 def test_near_misses_of_example_c_are_partitioned(claims: Claims, ir: str) -> None:

@@ -7,6 +7,7 @@ from .near_misses import kind, near_misses, spread
 from .reading import NoInstance, made_of
 from .search import Alone, Found, Fragment, search
 from .tree import Pattern, parse, parse_table, ways
+from .twice import twice
 
 __all__ = [
     "Alone",
@@ -23,5 +24,6 @@ __all__ = [
     "parse_table",
     "search",
     "spread",
+    "twice",
     "ways",
 ]
