@@ -20,7 +20,10 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 faults = importlib.import_module("fixtures.faults")
@@ -137,6 +140,8 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
         where = folder / fault.name / name.replace(" ", "-")
         begin = time.monotonic()
         status = sharing.run(where, [*common(f"{target}:target", options), "-x", *extra])
+        if status == pytest.ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
         watch, failures = sharing.watch, failures_of(where)
         result.run, result.total = name, result.total + time.monotonic() - begin
         result.examples += watch.examples
@@ -199,17 +204,26 @@ def summary(results: list[Result], ir: str, level: str) -> str:
 
 
 def mutate(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
-    """The table of faults; 0 if as many are found as are to be."""
+    """The table of faults; 0 if as many are found as are to be, 2 if it was interrupted: what was run till
+    then is shown, and kept."""
     names = options.only.split(",") if options.only else list(faults.FAULTS)
     results: list[Result] = []
+    interrupted = False
     for fault in (faults.FAULTS[n] for n in names):
         if options.ir not in fault.irs:
             continue
-        results.append(examine(fault, options, folder, sharing))
+        try:
+            results.append(examine(fault, options, folder, sharing))
+        except KeyboardInterrupt:
+            interrupted = True
+            break
         print(line(results[-1]), flush=True)
         if options.json:
             options.json.write_text(json.dumps([asdict(r) for r in results], indent=1))
     print(summary(results, options.ir, options.level))
+    if interrupted:
+        print("interrupted: the others were not run")
+        return 2
     wanted = [r for r in results if r.expected]
     return 0 if sum(r.found for r in wanted) >= SHARE[options.level] * len(wanted) else 1
 
@@ -264,7 +278,8 @@ def main() -> int:
     options = parser.parse_args()
     for name in options.only.split(",") if options.only else ():
         if name not in faults.FAULTS:
-            parser.error(f"unknown fault {name}; known are {', '.join(faults.FAULTS)}")
+            near = get_close_matches(name, faults.FAULTS) or ["those in fixtures/faults/"]
+            parser.error(f"unknown fault {name}; known are {', '.join(near)}")
     with tempfile.TemporaryDirectory(prefix="faults-") as temporary, Sharing() as sharing:
         sharing.shrink_above = 0 if options.shrink or options.reproduce else SMALL
         folder = (options.keep or Path(temporary)).resolve()

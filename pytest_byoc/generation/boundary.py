@@ -30,8 +30,13 @@ LARGE = 20_000
 #: What the channels of a tensor are multiples of that ends with a vector, and its last dimension: one more
 #: than a byte counts.
 VECTOR, BYTE = 16, 256
-#: Rows, depth and columns of products: multiples of a tile, and what leaves over something of any.
-TILES = ((16, 16, 16), (16, 19, 16), (19, 16, 16), (16, 16, 19), (19, 19, 19))
+#: Channels, or columns, for which an array of all of them, or a byte that counts them, has no room.
+MANY = 260
+#: Rows, depth and columns of products: multiples of a tile, what leaves over something of any, and more than
+#: an array of all columns or all of the depth may have room for.
+TILES = (
+    (16, 16, 16), (16, 19, 16), (19, 16, 16), (16, 16, 19), (19, 19, 19), (4, 3, MANY), (4, MANY, 3),
+)
 TILED = "tiles_"
 #: Parameters that say how many columns, or channels, there are.
 _COLUMNS = ("units", "columns", "channels")
@@ -58,6 +63,7 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
     shape = op.shapes[0]
     rank = max(1, len(shape))
+    counted = next((p.name for p in op.parameters if p.name in _COLUMNS), None)
     shapes = {
         "large": op.large or _large(shape),
         "aligned": _aligned(shape),
@@ -66,10 +72,11 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         "empty": (0,) + shape[1:],
         "empty_rows": shape[:-1] + (0,),
     }
+    if counted is None and len(shape) == 4:
+        shapes["channels"] = (shape[0], MANY, *shape[2:])
     for label, shape in shapes.items():
         if shape not in op.shapes:
             yield f"{dtypes[0]}-{label}", _drawn(op, TensorType(shape, dtypes[0]))
-    counted = next((p.name for p in op.parameters if p.name in _COLUMNS), None)
     if counted is not None and len(op.shapes[0]) > 1:
         for extents in TILES:
             label = f"{dtypes[0]}-{TILED}" + "x".join(map(str, extents))

@@ -45,7 +45,7 @@ _LARGE, _LARGE_VALUES = "-large", "-large_values"
 #: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
-    "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19",
+    "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
     f"-{UNSET}",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.

@@ -203,7 +203,12 @@ def _sliced_axes(x: TensorType, chosen: Attrs) -> Classes:
         "one": tuple((i,) for i in range(r)) if r > 1 else (),
         "several": tuple((i, j) for i in range(r) for j in range(i + 1, r)) if r > 2 else (),
         "disordered": (tuple(reversed(range(r))),) if r > 1 else (),
+        "from_the_end": ((-1,), tuple(range(-r, 0))) if r > 1 else (),
     }
+
+
+def _from_the_end(axes: Any, chosen: Attrs) -> bool:
+    return axes is not None and any(a < 0 for a in axes)
 
 
 def _dims(x: TensorType, chosen: Attrs) -> Tuple[int, ...]:
@@ -359,7 +364,8 @@ OPERATORS: Tuple[Operator, ...] = (
         Parameter("strides", slice_strides),
         Parameter("begin", slice_begin),
         Parameter("end", slice_end),
-        relay=replace(call("strided_slice"), optional=("strides",)),
+        # TVM 0.16 looks an axis up as it is written.
+        relay=replace(call("strided_slice"), lacks={"axes": _from_the_end}, optional=("strides",)),
     ),
     _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),
 )

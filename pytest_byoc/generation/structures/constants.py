@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, need, numeric_structure, structure
+from .vocabulary import BINARY, Vocabulary, need, numeric_structure, structure
 
 _T = TensorType((2, 3, 5), "float32")
 _MATRIX = TensorType((3, 8), "float32")
@@ -109,16 +109,6 @@ def nearly_uniform_constant(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
-def many_constants(b: Builder, v: Vocabulary) -> Graph:
-    """More constants in one region than have names of one digit (class 26)."""
-    y = b.input(_ROW)
-    for _ in range(12):
-        # Not one behind the other: TVM 0.16 gives up simplifying so many additions.
-        y = b.node(v.binary, (b.simple(v.unary[0], y), b.constant(_ROW, 0.5, 1.5)), {})[0]
-    return b.graph(y)
-
-
-@structure
 def special_constant(b: Builder, v: Vocabulary) -> Graph:
     """A constant of values that a text or a table may have no form for (classes 51, 53)."""
     largest, least = 3.4028234663852886e38, 1.401298464324817e-45
@@ -140,6 +130,19 @@ def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
     scalar = TensorType((), "float32")
     y = b.node(v.binary, (b.input(_T), b.constant(scalar, 0.5, 1.5)), {})[0]
     return b.graph(b.node(v.binary, (b.constant(scalar, 1.0, 2.0), y), {})[0])
+
+
+@numeric_structure
+def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
+    """Constants of one element below zero, on either side: a minus that is written behind another one is
+    something else in C (classes 5, 12)."""
+    outputs: list[str] = []
+    for name in v.of(BINARY):
+        x = b.input(_T, *((0.5, 2.0) if name == "divide" else ()))
+        for shape in ((), (1,)):
+            number = b.constant(TensorType(shape, "float32"), -2.0, -1.0)
+            outputs += b.node(name, (x, number), {}) + b.node(name, (number, x), {})
+    return b.graph(*outputs)
 
 
 @structure

@@ -141,27 +141,6 @@ def alternating(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
-def long_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Many intermediate buffers live one after the other (class 18)."""
-    y = b.input(_T)
-    c = b.constant(_T, 0.5, 2.0)
-    for i in range(4):
-        y = b.simple(v.unary[i % 2], y)
-        y = b.node(v.binary, (y, c), {})[0]
-    return b.graph(y)
-
-
-@structure
-def deep_chain(b: Builder, v: Vocabulary) -> Graph:
-    """More operators in one region than a table of a fixed size may have room for (classes 1, 18)."""
-    y = b.input(_T)
-    c = b.constant(_T, 0.5, 2.0)
-    for i in range(20):
-        y = b.simple(v.unary[i // 2 % 2], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
-    return b.graph(y)
-
-
-@structure
 def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
     """One operator twice on one shape, with other attributes (class 44)."""
     need(v, "transpose")
@@ -243,37 +222,6 @@ def several_alive(b: Builder, v: Vocabulary) -> Graph:
     fourth = b.simple(v.unary[1], third)
     fifth = b.node(v.binary, (fourth, first), {})[0]
     return b.graph(b.node(v.binary, (b.node(v.binary, (fifth, second), {})[0], third), {})[0])
-
-
-@structure
-def many_inputs(b: Builder, v: Vocabulary) -> Graph:
-    """Nine inputs of one region."""
-    y = b.input(_T)
-    for _ in range(8):
-        y = b.node(v.binary, (y, b.input(_T, 0.5, 1.5)), {})[0]
-    return b.graph(y)
-
-
-@numeric_structure
-def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
-    """More inputs, or results, of one region than arrays of a fixed size have room for (classes 18, 25)."""
-    v.of(("concatenate", "split"))
-    found = []
-    if "concatenate" in v.claimed:
-        found.append(b.node("concatenate", [b.input(_T) for _ in range(66)], {"axis": 0})[0])
-    if "split" in v.claimed:
-        found.extend(fields(b, b.input(TensorType((2, 66), "float32")), 66, 1))
-    return b.graph(*found)
-
-
-@numeric_structure
-def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
-    """As many elements, in one dimension or in several, as a byte counts, and one more (class 18)."""
-    found = []
-    for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
-        x = b.input(TensorType(shape, "float32"))
-        found.append(b.node(v.binary, (b.simple(v.unary[0], x), x), {})[0])
-    return b.graph(*found)
 
 
 @structure

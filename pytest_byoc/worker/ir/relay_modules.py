@@ -41,8 +41,8 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function and a type definition more, an attribute of itself and one of main, and a
-    function that calls a region of another target.
+    """The module with a function and another that calls it, a type definition more, an attribute of itself
+    and one of main, and a function that calls a region of another target.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -52,7 +52,11 @@ def with_bystanders(module: Any, again: Any) -> Any:
     functions = dict(module.functions.items())
     functions[module.get_global_var("main")] = module["main"].with_attr(BYSTANDER, tvm.runtime.String(OTHER))
     x = relay.var("x", shape=(2, 3), dtype="uint8")
-    functions[relay.GlobalVar(BYSTANDER)] = relay.Function([x], relay.bitwise_not(x))
+    callee = relay.GlobalVar(BYSTANDER)
+    # A function that is called has to say what it returns.
+    functions[callee] = relay.Function([x], relay.bitwise_not(x), ret_type=x.type_annotation)
+    given = relay.var("given", shape=(2, 3), dtype="uint8")
+    functions[relay.GlobalVar(BYSTANDER + "_caller")] = relay.Function([given], relay.Call(callee, [given]))
     region = again["main"]
     for key, value in (("Compiler", OTHER), ("global_symbol", OTHER + "_0")):
         region = region.with_attr(key, value)

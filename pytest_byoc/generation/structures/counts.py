@@ -1,0 +1,92 @@
+"""More of a thing than a table, an array, a digit or a stack has room for."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, fields, numeric_structure, structure
+
+_T = TensorType((2, 3, 5), "float32")
+_ROW = TensorType((5,), "float32")
+
+
+@structure
+def long_chain(b: Builder, v: Vocabulary) -> Graph:
+    """Many intermediate buffers live one after the other (class 18)."""
+    y = b.input(_T)
+    c = b.constant(_T, 0.5, 2.0)
+    for i in range(4):
+        y = b.simple(v.unary[i % 2], y)
+        y = b.node(v.binary, (y, c), {})[0]
+    return b.graph(y)
+
+
+@structure
+def deep_chain(b: Builder, v: Vocabulary) -> Graph:
+    """More operators in one region than a table of a fixed size may have room for (classes 1, 18)."""
+    y = b.input(_T)
+    c = b.constant(_T, 0.5, 2.0)
+    for i in range(20):
+        y = b.simple(v.unary[i // 2 % 2], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
+    return b.graph(y)
+
+
+@structure
+def many_inputs(b: Builder, v: Vocabulary) -> Graph:
+    """Nine inputs of one region."""
+    y = b.input(_T)
+    for _ in range(8):
+        y = b.node(v.binary, (y, b.input(_T, 0.5, 1.5)), {})[0]
+    return b.graph(y)
+
+
+@numeric_structure
+def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
+    """More inputs, or results, of one region than arrays of a fixed size have room for (classes 18, 25)."""
+    v.of(("concatenate", "split"))
+    found = []
+    if "concatenate" in v.claimed:
+        found.append(b.node("concatenate", [b.input(_T) for _ in range(66)], {"axis": 0})[0])
+    if "split" in v.claimed:
+        found.extend(fields(b, b.input(TensorType((2, 66), "float32")), 66, 1))
+    return b.graph(*found)
+
+
+@numeric_structure
+def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
+    """As many elements, in one dimension or in several, as a byte counts, and one more (class 18)."""
+    found = []
+    for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
+        x = b.input(TensorType(shape, "float32"))
+        found.append(b.node(v.binary, (b.simple(v.unary[0], x), x), {})[0])
+    return b.graph(*found)
+
+
+@structure
+def many_constants(b: Builder, v: Vocabulary) -> Graph:
+    """More constants in one region than have names of one digit (class 26)."""
+    y = b.input(_ROW)
+    for _ in range(12):
+        # Not one behind the other: TVM 0.16 gives up simplifying so many additions.
+        y = b.node(v.binary, (b.simple(v.unary[0], y), b.constant(_ROW, 0.5, 1.5)), {})[0]
+    return b.graph(y)
+
+
+@numeric_structure
+def many_regions(b: Builder, v: Vocabulary) -> Graph:
+    """More regions than have names of one digit, each with a constant (classes 7, 26)."""
+    outputs = []
+    for _ in range(12):
+        y = b.node(v.binary, (b.input(_ROW), b.constant(_ROW, 0.5, 1.5)), {})[0]
+        outputs.append(b.simple(v.unary[0], b.simple(v.host, y)))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def hundreds_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """As deep as large models are: who visits a graph by recursion in Python gets to 1,000 calls, with two
+    for an operator (class 4)."""
+    y, c = b.input(_ROW), b.constant(_ROW, 0.5, 1.5)
+    for i in range(520):
+        y = b.simple(v.unary[0], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
+    return b.graph(y)
