@@ -7,6 +7,7 @@ import os
 import platform
 import resource
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -325,3 +326,23 @@ def test_what_a_process_has_one_of_is_told_if_it_changes(
             os._exit(0)
     os.waitpid(child, 0)
     assert told.read_text().startswith(said) and "\n" not in told.read_text()
+
+
+def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
+    """Of what TVM 0.16 registers, example_target_hook is one with hooks of its own; a vendor's name mostly is
+    no kind at all, and `c` is one that compiles what it is asked to."""
+    if ir != "relay":
+        pytest.skip("targets of Relay")
+    code = """if True:
+        from tvm import IRModule, relay
+        from pytest_byoc.worker.ir.relay import _targets, host_target
+        for name in ("example_target_hook", "vendor", "c"):
+            x = relay.var("x", shape=(2, 3))
+            region = relay.Function([x], relay.nn.relu(x)).with_attr("Compiler", name)
+            found = _targets(IRModule({"main": relay.Function([x], x), "region": region}))
+            print(name, "host" if found == host_target() else [target.kind.name for target in found])
+    """
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == [
+        "example_target_hook ['llvm', 'example_target_hook']", "vendor host", "c host",
+    ], done.stderr

@@ -145,6 +145,17 @@ def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
+@numeric_structure
+def permuted_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that may be permuted when code is generated, and are not turned round (classes 5, 10)."""
+    need(v, "transpose")
+    outputs: list[str] = []
+    for axes in ((0, 2, 1), (1, 2, 0)):
+        y = b.simple("transpose", b.constant(TensorType((2, 3, 4), "float32"), 0.5, 2.0), axes=axes)
+        outputs += b.node(v.binary, (b.input(b.types[y]), y), {})
+    return b.graph(*outputs)
+
+
 @structure
 def constant_only(b: Builder, v: Vocabulary) -> Graph:
     """A region fed by constants alone, beside one that is not (classes 5, 30)."""

@@ -36,6 +36,17 @@ def deeper_second(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (b.simple(v.unary[1], b.input(_T)), early), {})[0])
 
 
+@numeric_structure
+def read_at_several_ranks(b: Builder, v: Vocabulary) -> Graph:
+    """A value that is broadcast where it is read for the second time, and not where for the first (classes
+    33, 52)."""
+    row, rows = (TensorType(shape, "float32") for shape in ((5,), (3, 5)))
+    x = b.simple(v.unary[0], b.input(row, 0.5, 2.0))
+    first = b.node(v.binary, (x, b.input(row, 0.5, 2.0)), {})[0]
+    second = b.node(v.binary, (b.input(rows, 0.5, 2.0), x), {})[0]
+    return b.graph(first, second, b.node(v.binary, (second, x), {})[0])
+
+
 @structure
 def returned_and_consumed(b: Builder, v: Vocabulary) -> Graph:
     """An output that is also used inside the region (classes 25, 48)."""
@@ -53,7 +64,7 @@ def inside_of_two_results(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def returned_twice(b: Builder, v: Vocabulary) -> Graph:
     """The same value as two outputs: the second buffer stays unwritten (class 49)."""
-    y = b.simple(v.unary[0], b.input(_T))
+    y = b.simple(v.unary[1], b.simple(v.unary[0], b.input(_T)))
     return b.graph(y, y)
 
 

@@ -3,13 +3,13 @@ exclude each other, weights of nothing, axes that are as long as others."""
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
 from .sequences import REDUCTIONS
-from .vocabulary import Vocabulary, biased, need, numeric_structure
+from .vocabulary import Unavailable, Vocabulary, biased, need, numeric_structure
 
 #: Operators, and the constant that as their second operand changes no value; of maximum it is a relu.
 _NEUTRAL = {
@@ -17,6 +17,10 @@ _NEUTRAL = {
 }
 #: Shapes of a value, and of a constant by which it grows, in one of its axes or by one more.
 _GROWING = (((3, 1), (1, 4)), ((4,), (3, 4)), ((3, 4), (1,)))
+#: Two operators of which the second seems to undo the first, or to change nothing behind it.
+_UNDONE = (
+    ("negative", "negative"), ("negative", "abs"), ("negative", "nn.relu"), ("exp", "log"), ("abs", "sqrt"),
+)
 
 
 @numeric_structure
@@ -73,6 +77,34 @@ def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
         y = b.simple("transpose", b.input(TensorType((3, 3, 3, 3), "float32"), 0.5, 2.0), axes=(0, 2, 3, 1))
         axes = [(axis,) for axis in range(4)] + list(combinations(range(1, 4), 2))
         outputs += (b.simple(name, y, axis=axis) for axis in axes)
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """Behind the first an axis has another number, or only another length: made one, it is to be found again
+    (classes 10, 52)."""
+    outputs: list[str] = []
+    for name in v.of(REDUCTIONS)[:3]:
+        x = b.input(TensorType((2, 3, 4), "float32"), 0.5, 2.0)
+        for first, second in combinations_with_replacement(range(3), 2):
+            once = b.simple(name, x, axis=(first,), keepdims=first == second)
+            outputs.append(b.simple(name, once, axis=(second - (first < second),)))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def undone(b: Builder, v: Vocabulary) -> Graph:
+    """What seems to undo what is before it, and does for some numbers alone: the root of a square, what is
+    divided again (class 10)."""
+    x, outputs = b.input(TensorType((3, 5), "float32")), list[str]()
+    if "sqrt" in v.claimed and "multiply" in v.claimed:
+        outputs.append(b.simple("sqrt", *b.node("multiply", (x, x), {})))
+    for first, second in _UNDONE:
+        if first in v.claimed and second in v.claimed:
+            outputs.append(b.simple(second, b.simple(first, x)))
+    if not outputs:
+        raise Unavailable("the target takes none of two that seem to undo each other")
     return b.graph(*outputs)
 
 

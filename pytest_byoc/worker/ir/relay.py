@@ -109,6 +109,19 @@ def host_target() -> str:
     return "llvm -mtriple=%s-linux-gnu" % platform.machine()
 
 
+def _targets(module: Any) -> Any:
+    """What the module is built for: this machine, and, of regions whose compiler is registered as a kind of
+    target too, that kind. TIR that a hook of the kind makes of them may name it, as that of UMA's backends
+    does: TVM compiles it only if it was asked for."""
+    import tvm
+
+    names = {str(f.attrs["Compiler"]) for f in module.functions.values() if has(f.attrs, "Compiler")}
+    host = tvm.target.Target(host_target())
+    kinds = [tvm.target.Target(n, host=host) for n in sorted(names.intersection(host.list_kinds()))]
+    hooked = [k for k in kinds if k.get_kind_attr("RelayToTIR") or k.get_kind_attr("TIRToRuntime")]
+    return [host, *hooked] if hooked else host_target()
+
+
 # --- names TVM knows -------------------------------------------------------------------------
 
 
@@ -341,8 +354,8 @@ def _quantized(module: Any) -> bool:
 
 
 def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
-    """Compiles for the host's LLVM target and an executor of `executors()`. quick: TVM leaves the
-    expressions of what it computes itself as they are."""
+    """Compiles for `_targets` and an executor of `executors()`. quick: TVM leaves the expressions of what it
+    computes itself as they are."""
     import tvm
     from tvm import relay
 
@@ -354,8 +367,8 @@ def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Ex
         if executor == "aot":
             return _build_aot(module)
         if executor == "graph":
-            return GraphExecutable(relay.build(module, target=host_target()))
-        return VMExecutable(relay.vm.compile(module, target=host_target()))
+            return GraphExecutable(relay.build(module, target=_targets(module)))
+        return VMExecutable(relay.vm.compile(module, target=_targets(module)))
 
 
 def _build_aot(module: Any) -> Executable:
@@ -364,7 +377,7 @@ def _build_aot(module: Any) -> Executable:
 
     options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
     executor, runtime = Executor("aot", options), Runtime("cpp")
-    return AotExecutable(relay.build(module, target=host_target(), executor=executor, runtime=runtime))
+    return AotExecutable(relay.build(module, target=_targets(module), executor=executor, runtime=runtime))
 
 
 def load(path: str, executor: str) -> Executable:

@@ -14,6 +14,8 @@ from .shared import Tensors
 #: Kinds of modules that become code in a library; of modules TVM itself adds.
 _CODE = ("llvm", "c", "cc", "cpp", "static_library")
 _OF_TVM = ("const_loader", "metadata")
+#: What is in the C that TVM writes of TIR, behind whatever a codegen puts before it.
+_OF_TIR = "// tvm target: "
 
 
 class Executable:
@@ -81,7 +83,8 @@ def _links_first(module: Any) -> bool:
 
 
 def _in_llvm(module: Any, symbols: Sequence[str]) -> bool:
-    if module.type_key == "llvm" and any(module.implements_function(s) for s in symbols):
+    tvms = module.type_key == "llvm" or (module.type_key == "c" and _OF_TIR in module.get_source())
+    if tvms and any(module.implements_function(s) for s in symbols):
         return True
     return any(_in_llvm(imported, symbols) for imported in module.imported_modules)
 
