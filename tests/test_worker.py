@@ -346,3 +346,27 @@ def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
     assert done.stdout.splitlines() == [
         "example_target_hook ['llvm', 'example_target_hook']", "vendor host", "c host",
     ], done.stderr
+
+
+def test_what_is_marked_by_hand_is_what_the_target_takes(ir: str) -> None:
+    """Of one operator a target may take one form and refuse the other: to mark that would be our fault."""
+    if ir != "relay":
+        pytest.skip("in Relax a pattern of the target's own marks")
+    code = """if True:
+        from tvm import IRModule, relay
+        from pytest_byoc.worker.ir.relay_modules import marked_by_hand
+        def leaky(x, alpha):
+            return relay.nn.leaky_relu(x, alpha)
+        x = relay.var("x", shape=(2, 3))
+        module = IRModule.from_expr(relay.Function([x], relay.Tuple([leaky(x, 0.1), leaky(x, 0.2)])))
+        for alpha in (0.1, 0.2, 0.3):
+            y = relay.var("y", shape=(2, 3))
+            region = relay.Function([y], leaky(y, alpha)).with_attr("Compiler", "vendor")
+            partitioned = IRModule({"main": relay.Function([x], x), "region": region})
+            regions = [{"calls": ["nn.leaky_relu -> float32[2,3]"], "compiler": "vendor"}]
+            marked = marked_by_hand(module, partitioned, regions, [])
+            fields = [] if marked is None else marked["main"].body.fields
+            print([f.op.name == "annotation.compiler_end" for f in fields])
+    """
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["[True, False]", "[False, True]", "[]"], done.stderr

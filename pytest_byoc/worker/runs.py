@@ -229,8 +229,9 @@ class TargetRun(_Run):
     def marked_by_hand(self) -> Any:
         """The graph with an operator that the target takes marked as a region of its, as a user would; None
         where it can't be."""
-        regions = self.regions()["regions"]
-        return self.ir.modules.marked_by_hand(self.lowered_again(), regions, self.pattern_table(regions))
+        partitioned, regions = self.partitioned(), self.regions()["regions"]
+        table = self.pattern_table(regions)
+        return self.ir.modules.marked_by_hand(self.lowered_again(), partitioned, regions, table)
 
     def pattern_table(self, regions: Sequence[Mapping[str, Any]]) -> Any:
         """The target's patterns: those of the name it declares, or else of the name its regions have."""

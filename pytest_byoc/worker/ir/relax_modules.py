@@ -180,7 +180,9 @@ def ready_for_another(module: Any) -> Any:
     return module
 
 
-def marked_by_hand(module: Any, regions: Sequence[Mapping[str, Any]], table: Any) -> Any:
+def marked_by_hand(
+    module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
+) -> Any:
     """The module with regions made of one pattern, of those that the target's regions hold; None where they
     hold none."""
     from tvm import relax

@@ -115,21 +115,41 @@ def ready_for_another(module: Any) -> Any:
     return relay.transform.InferType()(tvm.IRModule(functions))
 
 
-def marked_by_hand(module: Any, regions: Sequence[Mapping[str, Any]], table: Any) -> Any:
-    """The module with one call of an operator that stands in a region between compiler_begin and
-    compiler_end; None where all of these take or return tuples."""
+def marked_by_hand(
+    module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
+) -> Any:
+    """The module with one call that stands in a region of the partitioned one, with the same attributes and
+    type, between compiler_begin and compiler_end; None where there is none, or all take or return tuples."""
     import tvm
     from tvm import relay
     from tvm.relay.op.annotation import compiler_begin, compiler_end
 
     module = relay.transform.InferType()(module)
-    taken = {call.split(" ")[0]: region["compiler"] for region in regions for call in region["calls"]}
+    compilers = {call.split(" ")[0]: region["compiler"] for region in regions for call in region["calls"]}
+    taken: List[Any] = []
+
+    def visit_region(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+            taken.append(e)
+
+    for function in relay.transform.InferType()(partitioned).functions.values():
+        if isinstance(function, relay.Function) and attribute(function, "Compiler"):
+            relay.analysis.post_order_visit(function.body, visit_region)
+
+    def is_taken(e: Any) -> bool:
+        # Of one operator a target may refuse other forms.
+        return any(
+            t.op.name == e.op.name and t.checked_type == e.checked_type
+            and tvm.ir.structural_equal(t.attrs, e.attrs)
+            for t in taken
+        )
+
     found: List[Any] = []
 
     def visit(e: Any) -> None:
-        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name in taken:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name in compilers:
             types = [e.checked_type, *(a.checked_type for a in e.args)]
-            if all(isinstance(t, relay.TensorType) for t in types):
+            if all(isinstance(t, relay.TensorType) for t in types) and is_taken(e):
                 found.append(e)
 
     relay.analysis.post_order_visit(module["main"].body, visit)
@@ -142,7 +162,7 @@ def marked_by_hand(module: Any, regions: Sequence[Mapping[str, Any]], table: Any
             args = [self.visit(a) for a in call.args]
             if not call.same_as(chosen):
                 return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
-            compiler = taken[call.op.name]
+            compiler = compilers[call.op.name]
             begun = [compiler_begin(a, compiler) for a in args]
             return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
 
