@@ -43,8 +43,8 @@ def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester
     status, report = run(pytester, ir, half, 'accumulate-dtype = { float32 = "float16" }')
     assert status == pytest.ExitCode.OK and report["failures"] == []
     outcomes = report["outcomes"]
-    # Of sums of a thousand terms in float16 nothing can be said.
-    assert outcomes["pass"] >= 10 and outcomes["inconclusive"] <= 1  # type: ignore[index]
+    # Of sums of 260 terms in float16, and of a thousand, nothing can be said.
+    assert outcomes["pass"] >= 10 and outcomes["inconclusive"] <= 2  # type: ignore[index]
     assert report["precision"] == "accumulates float32 in float16"
 
 
