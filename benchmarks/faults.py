@@ -23,8 +23,6 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 faults = importlib.import_module("fixtures.faults")
 extensions = importlib.import_module("fixtures.faults.extensions")
@@ -140,8 +138,6 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
         where = folder / fault.name / name.replace(" ", "-")
         begin = time.monotonic()
         status = sharing.run(where, [*common(f"{target}:target", options), "-x", *extra])
-        if status == pytest.ExitCode.INTERRUPTED:
-            raise KeyboardInterrupt
         watch, failures = sharing.watch, failures_of(where)
         result.run, result.total = name, result.total + time.monotonic() - begin
         result.examples += watch.examples

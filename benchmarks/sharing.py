@@ -151,7 +151,9 @@ class Sharing:
             watch.cpu = self._cpu() - watch.start_cpu
 
     def run(self, folder: Path, arguments: Sequence[str]) -> int:
-        """pytest's exit code; its output is in `folder/output.txt`, its working directory the folder."""
+        """pytest's exit code; its output is in `folder/output.txt`, its working directory the folder.
+
+        Raises KeyboardInterrupt if pytest was interrupted: a kept worker may be in the middle of a job."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pytest.ini").write_text("[pytest]\n")
         self.watch = Watch()
@@ -162,9 +164,12 @@ class Sharing:
         try:
             with Path("output.txt").open("w") as output, contextlib.redirect_stdout(output):
                 given = ["-c", "pytest.ini", "-p", "no:cacheprovider", *arguments]
-                return int(pytest.main(given, plugins=[self]))
+                status = int(pytest.main(given, plugins=[self]))
         finally:
             os.chdir(before)
+        if status == pytest.ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        return status
 
     def cpu(self) -> float:
         """CPU seconds of the session since `run`, as if nothing were shared."""

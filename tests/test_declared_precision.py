@@ -42,9 +42,10 @@ def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester
     assert {f["check"] for f in report["failures"]} == {"numerics"}  # type: ignore[attr-defined]
     status, report = run(pytester, ir, half, 'accumulate-dtype = { float32 = "float16" }')
     assert status == pytest.ExitCode.OK and report["failures"] == []
-    outcomes = report["outcomes"]
+    assert report["outcomes"]["pass"] >= 10  # type: ignore[index]
+    unsaid = {case for case, told in report["cases"].items() if told == "inconclusive"}  # type: ignore[attr-defined]
     # Of sums of 260 terms in float16, and of a thousand, nothing can be said.
-    assert outcomes["pass"] >= 10 and outcomes["inconclusive"] <= 2  # type: ignore[index]
+    assert unsaid <= {"nn.dense[float32-tiles_4x260x3]", "nn.dense[float32-large]"}
     assert report["precision"] == "accumulates float32 in float16"
 
 

@@ -328,6 +328,13 @@ def test_what_a_process_has_one_of_is_told_if_it_changes(
     assert told.read_text().startswith(said) and "\n" not in told.read_text()
 
 
+def printed_with_tvm(code: str) -> list[str]:
+    """Lines that a script prints in the workers' interpreter."""
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
     """Of what TVM 0.16 registers, example_target_hook is one with hooks of its own; a vendor's name mostly is
     no kind at all, and `c` is one that compiles what it is asked to."""
@@ -342,10 +349,9 @@ def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
             found = _targets(IRModule({"main": relay.Function([x], x), "region": region}))
             print(name, "host" if found == host_target() else [target.kind.name for target in found])
     """
-    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines() == [
+    assert printed_with_tvm(code) == [
         "example_target_hook ['llvm', 'example_target_hook']", "vendor host", "c host",
-    ], done.stderr
+    ]
 
 
 def test_what_is_marked_by_hand_is_what_the_target_takes(ir: str) -> None:
@@ -368,5 +374,4 @@ def test_what_is_marked_by_hand_is_what_the_target_takes(ir: str) -> None:
             fields = [] if marked is None else marked["main"].body.fields
             print([f.op.name == "annotation.compiler_end" for f in fields])
     """
-    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines() == ["[True, False]", "[False, True]", "[]"], done.stderr
+    assert printed_with_tvm(code) == ["[True, False]", "[False, True]", "[]"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...graph import Graph, Node, Source
+from ...graph import Graph, Source
 
 #: What the second instance's values are called after, and how far its seeds are from those of the first.
 _PREFIX, _SEEDS = "twice_", 1000
@@ -24,19 +24,17 @@ def twice(graph: Graph) -> Graph:
         names[graph.inputs[0].name] = graph.inputs[0].name
     names.update((made, _PREFIX + made) for node in graph.nodes for made in node.outputs)
 
-    def again(source: Source) -> Source:
-        return replace(source, name=names[source.name], seed=source.seed + _SEEDS)
-
-    def node_again(node: Node) -> Node:
-        read, made = (tuple(names[n] for n in some) for some in (node.inputs, node.outputs))
-        return replace(node, inputs=read, outputs=made)
+    def again(values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(names[name] for name in values)
 
     def own(sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        return tuple(again(s) for s in sources if names[s.name] == _PREFIX + s.name)
+        found = (s for s in sources if names[s.name] == _PREFIX + s.name)
+        return tuple(replace(s, name=names[s.name], seed=s.seed + _SEEDS) for s in found)
 
     return Graph(
         graph.inputs + own(graph.inputs),
         graph.constants + own(graph.constants),
-        graph.nodes + tuple(node_again(n) for n in graph.nodes),
-        graph.outputs + tuple(names[n] for n in graph.outputs),
+        graph.nodes
+        + tuple(replace(n, inputs=again(n.inputs), outputs=again(n.outputs)) for n in graph.nodes),
+        graph.outputs + again(graph.outputs),
     )

@@ -24,11 +24,7 @@ def long_chain(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def deep_chain(b: Builder, v: Vocabulary) -> Graph:
     """More operators in one region than a table of a fixed size may have room for (classes 1, 18)."""
-    y = b.input(_T)
-    c = b.constant(_T, 0.5, 2.0)
-    for i in range(20):
-        y = b.simple(v.unary[i // 2 % 2], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
-    return b.graph(y)
+    return b.graph(_chain(b, v, 20))
 
 
 @structure
@@ -86,7 +82,12 @@ def many_regions(b: Builder, v: Vocabulary) -> Graph:
 def hundreds_in_a_row(b: Builder, v: Vocabulary) -> Graph:
     """As deep as large models are: who visits a graph by recursion in Python gets to 1,000 calls, with two
     for an operator (class 4)."""
-    y, c = b.input(_ROW), b.constant(_ROW, 0.5, 1.5)
-    for i in range(520):
-        y = b.simple(v.unary[0], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
-    return b.graph(y)
+    return b.graph(_chain(b, v, 520))
+
+
+def _chain(b: Builder, v: Vocabulary, operators: int) -> str:
+    y = b.input(_T)
+    c = b.constant(_T, 0.5, 2.0)
+    for i in range(operators):
+        y = b.simple(v.unary[i // 2 % 2], y) if i % 2 else b.node(v.binary, (y, c), {})[0]
+    return y

@@ -95,8 +95,8 @@ def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def undone(b: Builder, v: Vocabulary) -> Graph:
-    """What seems to undo what is before it, and does for some numbers alone: the root of a square, what is
-    divided again (class 10)."""
+    """What seems to undo what is before it, or to change nothing, and does so for some numbers alone, as the
+    root of a square (class 10)."""
     x, outputs = b.input(TensorType((3, 5), "float32")), list[str]()
     if "sqrt" in v.claimed and "multiply" in v.claimed:
         outputs.append(b.simple("sqrt", *b.node("multiply", (x, x), {})))

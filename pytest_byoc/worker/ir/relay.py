@@ -20,7 +20,7 @@ from ..server import Failure
 from . import relay_modules as modules
 from .relay_executables import AotExecutable, Executable, GraphExecutable, VMExecutable, tensor
 from .relay_executables import load_parts as load_parts
-from .shared import check_module, has, headers_in, signature
+from .shared import attribute, check_module, has, headers_in, signature
 from .shared import scopes as scopes
 
 NAME = "relay"
@@ -115,11 +115,12 @@ def _targets(module: Any) -> Any:
     does: TVM compiles it only if it was asked for."""
     import tvm
 
-    names = {str(f.attrs["Compiler"]) for f in module.functions.values() if has(f.attrs, "Compiler")}
-    host = tvm.target.Target(host_target())
-    kinds = [tvm.target.Target(n, host=host) for n in sorted(names.intersection(host.list_kinds()))]
-    hooked = [k for k in kinds if k.get_kind_attr("RelayToTIR") or k.get_kind_attr("TIRToRuntime")]
-    return [host, *hooked] if hooked else host_target()
+    names = {attribute(function, "Compiler") for function in module.functions.values()}
+    kinds = names.intersection(tvm.target.Target.list_kinds())
+    host = host_target()
+    found = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
+    hooked = [k for k in found if k.get_kind_attr("RelayToTIR") or k.get_kind_attr("TIRToRuntime")]
+    return [tvm.target.Target(host), *hooked] if hooked else host
 
 
 # --- names TVM knows -------------------------------------------------------------------------
@@ -147,9 +148,9 @@ def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
             contrib = importlib.import_module("tvm.relay.op.contrib." + module)
         except ImportError:
             continue
-        for attribute in ("partition_for_" + name.replace("-", "_"), "partition_for_" + module):
-            if hasattr(contrib, attribute):
-                return getattr(contrib, attribute)
+        for function in ("partition_for_" + name.replace("-", "_"), "partition_for_" + module):
+            if hasattr(contrib, function):
+                return getattr(contrib, function)
         break
     table = relay.op.contrib.get_pattern_table(name)
 

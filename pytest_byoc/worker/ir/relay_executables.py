@@ -69,7 +69,7 @@ class Executable:
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         """Whether one of the functions was compiled by TVM, as those are that a target lowers to TIR."""
-        return _in_llvm(self.root(), symbols)
+        return _of_tir(self.root(), symbols)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""
@@ -82,11 +82,11 @@ def _links_first(module: Any) -> bool:
     )
 
 
-def _in_llvm(module: Any, symbols: Sequence[str]) -> bool:
+def _of_tir(module: Any, symbols: Sequence[str]) -> bool:
     tvms = module.type_key == "llvm" or (module.type_key == "c" and _OF_TIR in module.get_source())
     if tvms and any(module.implements_function(s) for s in symbols):
         return True
-    return any(_in_llvm(imported, symbols) for imported in module.imported_modules)
+    return any(_of_tir(imported, symbols) for imported in module.imported_modules)
 
 
 def held_as_data(module: Any) -> List[str]:

@@ -125,44 +125,40 @@ def marked_by_hand(
     from tvm.relay.op.annotation import compiler_begin, compiler_end
 
     module = relay.transform.InferType()(module)
-    compilers = {call.split(" ")[0]: region["compiler"] for region in regions for call in region["calls"]}
-    taken: List[Any] = []
 
-    def visit_region(e: Any) -> None:
-        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
-            taken.append(e)
+    def calls(function: Any) -> List[Any]:
+        found: List[Any] = []
 
-    for function in relay.transform.InferType()(partitioned).functions.values():
-        if isinstance(function, relay.Function) and attribute(function, "Compiler"):
-            relay.analysis.post_order_visit(function.body, visit_region)
-
-    def is_taken(e: Any) -> bool:
-        # Of one operator a target may refuse other forms.
-        return any(
-            t.op.name == e.op.name and t.checked_type == e.checked_type
-            and tvm.ir.structural_equal(t.attrs, e.attrs)
-            for t in taken
-        )
-
-    found: List[Any] = []
-
-    def visit(e: Any) -> None:
-        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) and e.op.name in compilers:
-            types = [e.checked_type, *(a.checked_type for a in e.args)]
-            if all(isinstance(t, relay.TensorType) for t in types) and is_taken(e):
+        def visit(e: Any) -> None:
+            if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
                 found.append(e)
 
-    relay.analysis.post_order_visit(module["main"].body, visit)
-    if not found:
+        relay.analysis.post_order_visit(function.body, visit)
+        return found
+
+    def tensors_alone(call: Any) -> bool:
+        types = [call.checked_type, *(a.checked_type for a in call.args)]
+        return all(isinstance(t, relay.TensorType) for t in types)
+
+    def same(a: Any, b: Any) -> bool:
+        # Of one operator a target may refuse other forms.
+        alike = a.op.name == b.op.name and a.checked_type == b.checked_type
+        return alike and bool(tvm.ir.structural_equal(a.attrs, b.attrs))
+
+    functions = relay.transform.InferType()(partitioned).functions.values()
+    compilers = [(f, attribute(f, "Compiler")) for f in functions if isinstance(f, relay.Function)]
+    taken = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
+    candidates = filter(tensors_alone, reversed(calls(module["main"])))
+    found = ((call, compiler) for call in candidates for t, compiler in taken if same(t, call))
+    chosen, compiler = next(found, (None, ""))
+    if chosen is None:
         return None
-    chosen = found[-1]
 
     class Marker(relay.ExprMutator):  # type: ignore[misc]
         def visit_call(self, call: Any) -> Any:
             args = [self.visit(a) for a in call.args]
             if not call.same_as(chosen):
                 return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
-            compiler = compilers[call.op.name]
             begun = [compiler_begin(a, compiler) for a in args]
             return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
 
