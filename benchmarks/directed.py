@@ -23,7 +23,7 @@ from benchmarks.options import add_python
 from benchmarks.tables import RELAX, RELAY
 from pytest_byoc.claims import Claims
 from pytest_byoc.generation.patterns import search
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS as OPERATOR_RECORDS

@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import interpreter
 from pytest_byoc.generation.builder import first
-from pytest_byoc.generation.strategies import for_each
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import within
 
-#: Graphs of one search: Hypothesis remembers what it has made.
-AT_ONCE = 2000
+#: Graphs between two looks at the time.
+AT_ONCE = 50
 LEVELS = ("operators", "with dtypes", "with ranks", "with attributes")
 
 
@@ -77,13 +77,10 @@ def ours(ir: str, seconds: float, operators: int) -> str:
     def spent() -> float:
         return time.process_time() - start - seen.seconds
 
-    def receive(graph: Graph) -> None:
-        if spent() < seconds:
-            seen.add(graph)
-
     while spent() < seconds:
         turn += 1
-        for_each(receive, AT_ONCE, turn, ir=ir, min_nodes=operators, max_nodes=operators)
+        for graph in some(AT_ONCE, turn, ir=ir, min_nodes=operators, max_nodes=operators):
+            seen.add(graph)
     return line(ir, seen.graphs, operators, spent(), {n: len(s) for n, s in seen.sets.items()})
 
 

@@ -25,7 +25,7 @@ from benchmarks.options import add_python
 from pytest_byoc import oracle
 from pytest_byoc.evidence import JobReport, compare
 from pytest_byoc.generation import data
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, show
 from pytest_byoc.side_by_side import groups
 from pytest_byoc.union import union

@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,7 +33,7 @@ from pytest_byoc import examine, oracle
 from pytest_byoc.declarations import declare
 from pytest_byoc.evidence import JobReport
 from pytest_byoc.generation import data
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.session import TargetSession
@@ -227,7 +227,7 @@ def main() -> None:
     finally:
         target.close()
     if options.json:
-        Path(options.json).write_text(json.dumps([asdict(m) for m in found], indent=1))
+        Path(options.json).write_text(json.dumps([vars(m) for m in found], indent=1))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from pytest_byoc.generation.batches import at_batch, batch_size
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import Verdict
 from pytest_byoc.session import TargetSession

@@ -43,9 +43,9 @@ class _Search:
     def reaches(self, regions: int) -> bool:
         """Whether so many are enough, as far as was searched."""
         self._steps = _STEPS
-        return self._assign([], {}, 0, regions)
+        return self._assign([], [0] * (regions + len(self._taken)), 0, regions)
 
-    def _assign(self, group: list[int], behind: dict[int, int], used: int, regions: int) -> bool:
+    def _assign(self, group: list[int], behind: list[int], used: int, regions: int) -> bool:
         """Nodes are assigned in their order, the host's each to a region of its own, numbered after the
         others. behind: of each region those that it depends on, also by way of others, as bits."""
         self._steps -= 1
@@ -57,16 +57,24 @@ class _Search:
                 _parts([i for i, g in enumerate(group) if g == r], self._reads) == 1 for r in range(used)
             )
         taken = self._taken[node]
-        choices = range(min(used + 1, regions)) if taken else (regions + node,)
         near = {group[i] for i in self._reads[node]}
-        # The regions of what it reads first: those are most likely.
-        for choice in sorted(choices, key=lambda r: r not in near):
-            if any(behind[r] >> choice & 1 for r in near):
+        if taken:
+            # The regions of what it reads first: those are most likely.
+            may = range(min(used + 1, regions))
+            choices = [*(r for r in may if r in near), *(r for r in may if r not in near)]
+        else:
+            choices = [regions + node]
+        before = 0
+        for r in near:
+            before |= behind[r]
+        for choice in choices:
+            if before >> choice & 1:
                 continue
-            needed = behind.get(choice, 0)
-            for r in near - {choice}:
-                needed |= behind[r] | 1 << r
-            after = {r: others | needed if others >> choice & 1 else others for r, others in behind.items()}
+            needed = behind[choice]
+            for r in near:
+                if r != choice:
+                    needed |= behind[r] | 1 << r
+            after = [others | needed if others >> choice & 1 else others for others in behind]
             after[choice] = needed
             if self._assign([*group, choice], after, max(used, choice + 1) if taken else used, regions):
                 return True

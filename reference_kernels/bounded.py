@@ -110,9 +110,9 @@ def rounded(
     """
     value = np.asarray(value, np.float64)
     u = UNIT_ROUNDOFF[dtype]
-    unsure = np.broadcast_to(np.asarray(ambiguous, bool), value.shape).copy()
+    unsure = _copied(ambiguous, value.shape, np.bool_)
     with np.errstate(all="ignore"):
-        error = np.broadcast_to(np.asarray(propagated, np.float64), value.shape).copy()
+        error = _copied(propagated, value.shape, np.float64)
         if ulps:
             error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
         magnitude = np.abs(value)
@@ -130,6 +130,12 @@ def rounded(
     error = np.where(infinite | np.isnan(value), 0.0, error)
     unsure |= (crossing & ~infinite) | unknown | np.isinf(error)
     return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
+
+
+def _copied(given: np.ndarray | float | bool, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """An array of that shape to write into."""
+    found: np.ndarray = np.array(given, dtype)
+    return found if found.shape == shape else np.broadcast_to(found, shape).copy()
 
 
 def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:
@@ -269,7 +275,9 @@ def maybe_flushed(x: Bounded) -> Bounded:
     if not x.is_float:
         return x
     magnitude = np.abs(x.value)
-    subnormal = (magnitude > 0) & (magnitude < SMALLEST_NORMAL[x.dtype])
+    subnormal = magnitude < SMALLEST_NORMAL[x.dtype]
+    if subnormal.any():
+        subnormal &= magnitude > 0
     if not subnormal.any():
         return x
     return replace(x, error=np.where(subnormal, np.maximum(x.error, magnitude), x.error))

@@ -25,9 +25,12 @@ def image(f: Callable[[np.ndarray], np.ndarray], x: Bounded) -> tuple[np.ndarray
 def nan_undecided(y: np.ndarray, *operands: Bounded) -> np.ndarray:
     """Where y is NaN though no operand is, and an operand is inexact: others of its interval need
     not give NaN (the root of -1e-9 +- 1e-8, or 0 +- 1e-9 times infinity)."""
+    nan = np.isnan(y)
+    if not nan.any():
+        return np.broadcast_to(nan, y.shape)
     given = np.logical_or.reduce([np.broadcast_to(np.isnan(x.value), y.shape) for x in operands])
     inexact = np.logical_or.reduce([np.broadcast_to(x.error > 0, y.shape) for x in operands])
-    return np.isnan(y) & ~given & inexact
+    return nan & ~given & inexact
 
 
 def monotone(f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float = 0.0) -> Kernel:

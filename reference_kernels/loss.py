@@ -27,8 +27,8 @@ def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     w = weights.map(lambda v: np.where(ignored, np.zeros((), v.dtype), v[at]))
     products = multiply([Bounded(-p.value, p.error, p.ambiguous, x.dtype), w], {})
     unsure = products.ambiguous | targets.ambiguous
-    # An ignored one is 0, exactly.
-    error = np.where(ignored, 0.0, products.error)
+    # An ignored one is 0, of which sign is nobody's business: a division by it may go either way.
+    error = np.where(ignored, np.finfo(np.float64).smallest_subnormal, products.error)
     products = Bounded(products.value, error, unsure, x.dtype)
     if attrs["reduction"] == "none":
         return products

@@ -25,7 +25,7 @@ from benchmarks.soundness import built
 from pytest_byoc.decision import JUDGED_SHARE
 from pytest_byoc.evidence import compare
 from pytest_byoc.generation import boundary
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import default_case, windows
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured, within

@@ -109,6 +109,12 @@ def test_what_is_ignored_counts_in_neither_sum() -> None:
     assert y.value == 4.0 and not y.ambiguous
 
 
+def test_an_ignored_one_is_a_zero_of_either_sign() -> None:
+    lost = _nll(_floats([-1, -2, -3], [-4, -5, -6]), [1, 0], "none", 1)
+    y = _apply("divide", _floats(1.0, 1.0), lost)
+    np.testing.assert_array_equal(y.ambiguous, [True, False])
+
+
 def test_the_mean_of_nothing_is_nan() -> None:
     y = _nll(_floats([-1, -2, -3]), [1], "mean", 1)
     assert np.isnan(y.value) and not y.ambiguous

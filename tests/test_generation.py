@@ -11,8 +11,8 @@ import pytest
 
 from pytest_byoc.generation.batches import at_batch, batch_size
 from pytest_byoc.generation.pairs import pairs, threes
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.single import Made, class_names
-from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS

@@ -11,11 +11,12 @@ import pytest
 
 from pytest_byoc import oracle
 from pytest_byoc.checks import memory, missing_library, outputs_written, reproducible, threads, truncated
-from pytest_byoc.evidence import Evidence, JobReport
+from pytest_byoc.evidence import Evidence, JobReport, compare, within
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph, TensorType
+from reference_kernels import Bounded
 
 _T = TensorType((2, 3), "float32")
 
@@ -31,6 +32,25 @@ def recorded(*facts: tuple[str, Any]) -> JobReport:
 
 def first_run(array: np.ndarray) -> JobReport:
     return recorded(("outputs", {"set": 0, "arrays": [array]}))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
+def test_what_is_told_to_be_right_in_short_is_right_at_length(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    special = [0.0, 1.0, -1.0] + ([np.nan, np.inf, -np.inf] if dtype[0] == "f" else [])
+    seen = set()
+    for _ in range(2000):
+        # Of three elements: seldom all of one kind.
+        value, error = rng.choice(special, 3), rng.choice([0.0, 0.5, 3.0, np.inf], 3)
+        actual = np.where(rng.random(3) < 0.7, value, rng.choice(special, 3))
+        if dtype[0] != "f":
+            value, error = value.astype("int64"), np.zeros(3)
+        bounded = Bounded(value, error, np.isinf(error), dtype)
+        right = not compare(actual.astype(dtype), bounded).outside.any()
+        short = within(actual.astype(dtype), bounded)
+        seen.add((short, right))
+    # NaN and infinities take the long way.
+    assert seen == {(True, True), (False, False), *([(False, True)] if dtype[0] == "f" else [])}
 
 
 @pytest.mark.parametrize("name", ["abs[int8-edges]", "add[int8-edges]"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc.generation import data
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import FAMILIES, OPERATORS
@@ -333,6 +333,15 @@ def test_a_slice_has_bounds_for_each_axis() -> None:
     for shape in ((2, 4), (1, 2, 2, 4)):
         with pytest.raises(TypeRuleError, match="by 3 bounds"):
             infer([TensorType(shape, "float32")], bounds)
+
+
+def test_a_long_axis_is_split_at_its_ends_and_in_the_middle() -> None:
+    (sections,) = (p for p in OPERATORS["split"].parameters if p.name == "indices_or_sections")
+    classes = sections.values(TensorType((10_000,), "float32"), {"axis": 0})
+    assert len(classes["indices"]) < 200
+    assert {(1, 2), (4999, 5000), (1, 9999)} <= set(classes["indices"])
+    short = sections.values(TensorType((4,), "float32"), {"axis": 0})
+    assert set(short["indices"]) == {(1, 2), (1, 3), (2, 3)}
 
 
 # --- what is not written ---------------------------------------------------------------------

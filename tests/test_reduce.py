@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.reduce import reduce
-from pytest_byoc.generation.strategies import some
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.outcome import ConformanceFailure

@@ -16,7 +16,7 @@ from pytest_byoc.evidence import Evidence
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.generation.strategies import some
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.oracle import evaluate
 from pytest_byoc.outcome import NOT_OFFLOADED, PASS

@@ -29,8 +29,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             bounded = evidence.expected[value["set"]][i]
             if array.shape != bounded.shape:
                 continue
+            holes = _unwritten(array)
+            if not holes.any():
+                continue
             # A result may be that pattern by right: 127 as int8.
-            holes = _unwritten(array) & ~evidence.inside(array, bounded)
+            holes &= ~evidence.inside(array, bounded)
             if array.itemsize == 1:
                 # Nor does it say anything where an integer overflows: who saturates returns just that.
                 holes &= ~bounded.ambiguous

@@ -1,2 +1,2 @@
-"""Where graphs come from: systematic cases, structures, and Hypothesis strategies, all read from
+"""Where graphs come from: systematic cases, structures, and random graphs, all read from
 the operator records."""

@@ -47,6 +47,11 @@ class Pool:
     def __init__(self, names: Sequence[str], ir: str | None) -> None:
         self.ir = ir
         self.every = Choices([within(name, ir) for name in names], ir)
+        #: Those that TVM's own build runs, by the dtype of what they take first.
+        self._running: dict[str, list[Operator]] = {}
+        for record in self.every.records:
+            for dtype in runnable(record, ir):
+                self._running.setdefault(dtype, []).append(record)
         self._takers: dict[TensorType, Choices] = {}
 
     def takers(self, x: TensorType) -> Choices:
@@ -54,7 +59,8 @@ class Pool:
         if x not in self._takers:
             if len(self._takers) > _REMEMBERED:
                 self._takers.clear()
-            self._takers[x] = Choices([r for r in self.every.records if takes(r, x, self.ir)], self.ir)
+            running = self._running.get(x.dtype, ())
+            self._takers[x] = Choices([r for r in running if r.accepts(x)], self.ir)
         return self._takers[x]
 
 

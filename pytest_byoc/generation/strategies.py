@@ -1,25 +1,17 @@
-"""Hypothesis strategies for graphs. Valid by construction: nothing is generated and thrown away.
+"""Random graphs as a Hypothesis strategy, for tests of a user's own.
 
 They shrink toward one operator, default attributes, small shapes and round values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from random import Random
-from typing import Any
+from collections.abc import Sequence
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ..graph import Graph
-from ..operators import OPERATORS, within
 from ..operators.record import NUMBERS
-from .builder import Builder
-from .growing import Growing, chance, one
-
-_MAX_OUTPUTS = 4
+from .random_graphs import grown
 
 
 @st.composite
@@ -45,100 +37,7 @@ def graphs(
     first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
     runs. Raises KeyError for an unknown operator.
     """
-    names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
-    rng = draw(st.randoms(use_true_random=False))
-    count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
-    must = rng.randrange(count) if focus or fragments or turn else -1
-    growing = Growing(rng, names, ir, preferred)
-    growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
-    builder = growing.builder
-    while len(builder.nodes) < count:
-        due = 0 <= must <= len(builder.nodes)
-        # The focus keeps its place: a fragment may not fill the graph before it.
-        left = count - len(builder.nodes) - (focus is not None and must >= 0)
-        wanted = due and not focus
-        if (fragments or turn) and (wanted or chance(rng, 3)):
-            # One that fits into what is left, or else whichever: it must be there.
-            small = [f for f in fragments if len(f.nodes) <= left]
-            if wanted and turn is not None:
-                small = [turn]
-            if small or wanted:
-                growing.add_part(one(rng, small or fragments))
-                must = -1 if not focus else must
-                continue
-        if due and focus is not None:
-            growing.add(within(focus, ir))
-            must = -1
-        else:
-            growing.add_any()
-    return builder.graph(*_outputs(rng, builder, growing.kept))
-
-
-@lru_cache(maxsize=64)
-def _names(
-    operators: tuple[str, ...], prefer: tuple[str, ...], ir: str | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the operators that the IR has, and those of these that are preferred."""
-    names = tuple(n for n in operators if ir is None or ir in OPERATORS[n].irs())
-    if not names:
-        raise ValueError("no operator to make graphs of")
-    return names, tuple(n for n in names if n in prefer)
-
-
-def for_each(receive: Callable[[Graph], None], count: int, start: int | str, **options: Any) -> None:
-    """Calls a function with some graphs of `graphs(**options)`, the same ones for the same `start`, which
-    Hypothesis's random numbers begin with. Nothing is shrunk; what the function raises passes through."""
-
-    @seed(start)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+    return grown(
+        draw(st.randoms(use_true_random=False)), operators, ir=ir, min_nodes=min_nodes, max_nodes=max_nodes,
+        focus=focus, prefer=prefer, fragments=fragments, turn=turn, dtypes=dtypes,
     )
-    @given(graphs(**options))
-    def generate(graph: Graph) -> None:
-        receive(graph)
-
-    generate()
-
-
-def some(count: int, start: int | str, **options: Any) -> list[Graph]:
-    """The graphs that `for_each` would hand on."""
-    found: list[Graph] = []
-    for_each(found.append, count, start, **options)
-    return found
-
-
-def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:
-    """Values the outputs depend on, themselves included."""
-    wanted = set(outputs)
-    for node in reversed(builder.nodes):
-        if wanted.intersection(node.outputs):
-            wanted.update(node.inputs)
-    return wanted
-
-
-def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
-    """Values nobody uses, in some order, and now and then one that is used, twice, or an input.
-
-    kept: those that must not become dead code."""
-    used = {i for n in builder.nodes for i in n.inputs}
-    made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
-    leaves = [o for o in made if o not in used]
-    # The last node's results always; others may be dead code.
-    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]
-    others = [o for o in leaves if o not in outputs]
-    if others and rng.randrange(5) != 4:
-        outputs = others + outputs
-    outputs = outputs[-_MAX_OUTPUTS:]
-    live = _needed(builder, outputs)
-    outputs += [name for name in dict.fromkeys(kept) if name not in live]
-    extra = rng.randrange(10)
-    if len(outputs) < _MAX_OUTPUTS and extra >= 6:
-        pool = made if extra < 9 else [s.name for s in builder.inputs] or made
-        outputs.append(one(rng, pool))
-    if len(outputs) > 1 and chance(rng, 5):
-        outputs = outputs[::-1]
-    return outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, List, Sequence, Tuple
 
 from ..graph import TensorType
@@ -109,6 +110,10 @@ def _concatenate_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[T
     return ns.concat(args, axis=attrs["axis"])
 
 
+#: Elements at either end of an axis between which it may be split, if it is long.
+_ENDS = 8
+
+
 # --- split -----------------------------------------------------------------------------------
 
 
@@ -118,13 +123,19 @@ def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
     return {k: tuple(a for a in v if x.shape[a] > 1) for k, v in classes.items()}
 
 
+def _places(n: int) -> Sequence[int]:
+    """Where n elements may be split: everywhere, of many of them at either end and in the middle."""
+    ends = {*range(1, _ENDS), *range(n // 2 - 1, n // 2 + 2), *range(n - _ENDS + 1, n)}
+    return range(1, n) if n <= 3 * _ENDS else sorted(ends)
+
+
 def _sections(x: TensorType, chosen: Attrs) -> Classes:
     n = x.shape[chosen["axis"]]
     return {
         "halves": (2,) if n % 2 == 0 else (),
         "sections": tuple(k for k in range(3, n + 1) if n % k == 0 and k <= 6),
         "index": tuple((i,) for i in range(1, n)),
-        "indices": tuple((i, j) for i in range(1, n) for j in range(i + 1, n)),
+        "indices": tuple(combinations(_places(n), 2)),
         "one_section": (1,),
     }
 

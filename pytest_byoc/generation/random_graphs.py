@@ -1,0 +1,119 @@
+"""Random graphs. Valid by construction: nothing is generated and thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from ..graph import Graph
+from ..operators import OPERATORS, within
+from ..operators.record import NUMBERS
+from .builder import Builder
+from .growing import Growing, chance, one
+
+_MAX_OUTPUTS = 4
+
+
+def some(count: int, start: int | str, **options: Any) -> list[Graph]:
+    """So many graphs as `grown(**options)` makes them, the same ones for the same `start`.
+
+    These are the suite's own. They come from Python's random numbers and not from a strategy: a graph that
+    fails is shrunk as a graph (`reduce.py`), and to keep each number for Hypothesis to shrink takes longer
+    than what is done with it."""
+    return [grown(Random(f"{start} {number}"), **options) for number in range(count)]
+
+
+def grown(
+    rng: Random,
+    operators: Sequence[str] | None = None,
+    *,
+    ir: str | None = None,
+    min_nodes: int = 1,
+    max_nodes: int = 6,
+    focus: str | None = None,
+    prefer: Sequence[str] = (),
+    fragments: Sequence[Graph] = (),
+    turn: Graph | None = None,
+    dtypes: Sequence[str] = (*NUMBERS, "bool"),
+) -> Graph:
+    """A graph of `min_nodes` to `max_nodes` operators.
+
+    operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
+    focus: an operator it holds. prefer: operators that are to be more likely (those a target
+    takes). fragments: graphs of which it has at least one as a part (those that match a target's
+    patterns); they count as their operators do. turn: the fragment that it holds. dtypes: of the
+    first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
+    runs. Raises KeyError for an unknown operator.
+    """
+    names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
+    count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
+    must = rng.randrange(count) if focus or fragments or turn else -1
+    growing = Growing(rng, names, ir, preferred)
+    growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
+    builder = growing.builder
+    while len(builder.nodes) < count:
+        due = 0 <= must <= len(builder.nodes)
+        # The focus keeps its place: a fragment may not fill the graph before it.
+        left = count - len(builder.nodes) - (focus is not None and must >= 0)
+        wanted = due and not focus
+        if (fragments or turn) and (wanted or chance(rng, 3)):
+            # One that fits into what is left, or else whichever: it must be there.
+            small = [f for f in fragments if len(f.nodes) <= left]
+            if wanted and turn is not None:
+                small = [turn]
+            if small or wanted:
+                growing.add_part(one(rng, small or fragments))
+                must = -1 if not focus else must
+                continue
+        if due and focus is not None:
+            growing.add(within(focus, ir))
+            must = -1
+        else:
+            growing.add_any()
+    return builder.graph(*_outputs(rng, builder, growing.kept))
+
+
+@lru_cache(maxsize=64)
+def _names(
+    operators: tuple[str, ...], prefer: tuple[str, ...], ir: str | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of the operators that the IR has, and those of these that are preferred."""
+    names = tuple(n for n in operators if ir is None or ir in OPERATORS[n].irs())
+    if not names:
+        raise ValueError("no operator to make graphs of")
+    return names, tuple(n for n in names if n in prefer)
+
+
+def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:
+    """Values the outputs depend on, themselves included."""
+    wanted = set(outputs)
+    for node in reversed(builder.nodes):
+        if wanted.intersection(node.outputs):
+            wanted.update(node.inputs)
+    return wanted
+
+
+def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
+    """Values nobody uses, in some order, and now and then one that is used, twice, or an input.
+
+    kept: those that must not become dead code."""
+    used = {i for n in builder.nodes for i in n.inputs}
+    made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
+    leaves = [o for o in made if o not in used]
+    # The last node's results always; others may be dead code.
+    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]
+    others = [o for o in leaves if o not in outputs]
+    if others and rng.randrange(5) != 4:
+        outputs = others + outputs
+    outputs = outputs[-_MAX_OUTPUTS:]
+    live = _needed(builder, outputs)
+    outputs += [name for name in dict.fromkeys(kept) if name not in live]
+    extra = rng.randrange(10)
+    if len(outputs) < _MAX_OUTPUTS and extra >= 6:
+        pool = made if extra < 9 else [s.name for s in builder.inputs] or made
+        outputs.append(one(rng, pool))
+    if len(outputs) > 1 and chance(rng, 5):
+        outputs = outputs[::-1]
+    return outputs
