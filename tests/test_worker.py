@@ -273,6 +273,30 @@ def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, 
         assert "tvm.contrib.sort" in " ".join(verdict.notes)
 
 
+def test_what_tvm_fails_at_the_targets_opt_level_is_not_held_against_the_target(
+    tmp_path: Path, ir: str
+) -> None:
+    """TVM makes a convolution without a kernel size of it at opt_level 3, and none below."""
+    if ir != "relay":
+        pytest.skip("Relax has no such operator")
+    b = Builder(seed=1)
+    grown = b.simple("nn.relu", b.input(TensorType((1, 1, 2, 12), "float32")))
+    gradient = b.input(TensorType((1, 1, 1, 10), "float32"))
+    attrs = {
+        "data_layout": "NCHW", "grad_layout": "NCHW", "kernel_layout": "OIHW", "kernel_size": (2, 3),
+        "channels": 1, "groups": 1, "padding": (0, 0, 0, 0), "strides": (1, 1), "dilation": (1, 1),
+    }
+    graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
+    e = examiner(tmp_path, "example_c", ir)
+    e.open()
+    try:
+        verdict = e.examine(graph)
+    finally:
+        e.close()
+    assert e.opt_level == 3 and any(verdict.offloaded)
+    assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
+
+
 @pytest.mark.parametrize(("mode", "said"), [(0x800, "upwards"), (0x400, "downwards")])
 def test_another_rounding_is_told(mode: int, said: str) -> None:
     """FE_UPWARD and FE_DOWNWARD of x86."""
