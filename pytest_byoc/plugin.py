@@ -102,9 +102,11 @@ def pytest_configure(config: pytest.Config) -> None:
     beside.load()
     from .active import ActivePlugin
     from .collection import SUITE
+    from .terminated import Terminated
 
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
+    config.pluginmanager.register(Terminated(), "pytest-byoc-terminated")
     # The installed suite runs where the command line names a target and no path.
     if given and config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = [str(SUITE)]

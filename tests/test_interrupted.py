@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def test_divided_sessions_find_the_same(
 def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pytest", *common(ir), "--byoc-operators=exp,nn.relu", "-v", *args]
     return subprocess.Popen(
-        command, cwd=pytester.path, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
+        command, cwd=pytester.path, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible,
+        start_new_session=True,
     )
 
 
@@ -96,9 +98,28 @@ def test_a_killed_session_leaves_what_it_found(
     assert again.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def to_one(process: subprocess.Popen[str]) -> None:
+    """Ctrl-C, as it comes to the process that was started."""
+    os.kill(process.pid, signal.SIGINT)
+
+
+def term_to_one(process: subprocess.Popen[str]) -> None:
+    os.kill(process.pid, signal.SIGTERM)
+
+
+def term_to_all(process: subprocess.Popen[str]) -> None:
+    """As a CI system ends a job: those of pytest-xdist are told too."""
+    os.killpg(process.pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("send", "workers"),
+    [(to_one, ()), (to_one, ("-n", "2")), (term_to_one, ()), (term_to_all, ("-n", "2"))],
+    ids=["alone", "xdist", "terminated", "terminated-xdist"],
+)
 def test_an_interrupted_session_reports_what_it_did(
-    pytester: pytest.Pytester, ir: str, workers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch,
+    send: Callable[[subprocess.Popen[str]], None], workers: tuple[str, ...],
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
     args = ("-k", "test_operator", "--byoc-report=out", "--byoc-waivers=w.toml")
@@ -107,7 +128,7 @@ def test_an_interrupted_session_reports_what_it_did(
     process = start(pytester, ir, *args, *workers)
     seen = until_failed(process, 2)
     time.sleep(0.5)
-    os.kill(process.pid, signal.SIGINT)
+    send(process)
     rest = process.communicate(timeout=120)[0]
     assert process.returncode == pytest.ExitCode.INTERRUPTED, seen + rest
     found = report(pytester)
