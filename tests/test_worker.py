@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_byoc import report
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
@@ -364,13 +365,20 @@ def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
     no kind at all, and `c` is one that compiles what it is asked to."""
     if ir != "relay":
         pytest.skip("targets of Relay")
-    code = """if True:
+    script = Path(report.__file__).parent / "templates" / "relay.py.txt"
+    code = f"""if True:
+        import platform
+        import tvm
         from tvm import IRModule, relay
         from pytest_byoc.worker.ir.relay import _targets, host_target
+        # The script of a failure builds for the same.
+        exec(open({str(script)!r}).read())
         for name in ("example_target_hook", "vendor", "c"):
             x = relay.var("x", shape=(2, 3))
             region = relay.Function([x], relay.nn.relu(x)).with_attr("Compiler", name)
-            found = _targets(IRModule({"main": relay.Function([x], x), "region": region}))
+            module = IRModule({{"main": relay.Function([x], x), "region": region}})
+            found = _targets(module)
+            assert str(found) == str(targets(module))
             print(name, "host" if found == host_target() else [target.kind.name for target in found])
     """
     assert printed_with_tvm(code) == [
