@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 from ...graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import BINARY, Vocabulary, need, numeric_structure, structure
@@ -68,6 +71,19 @@ def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
     x, names = b.input(_ROW), v.of(_NEUTRAL)
     constants = [b.constant(_T, data=[_NEUTRAL[name]] * _T.size) for name in names]
     return b.graph(*(b.node(name, (x, c), {})[0] for name, c in zip(names, constants)))
+
+
+@numeric_structure
+def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that a comparison with a tolerance takes for those: 1 and a little, where that changes the
+    last digits, and next to nothing, where there is not much to add it to (classes 5, 53)."""
+    outputs: list[str] = []
+    for name, shape in product(v.of(_NEUTRAL), (_T.shape, ())):
+        number, reach = (5e-9, 1e-7) if _NEUTRAL[name] == 0.0 else (1.0 + 4e-6, 2.0)
+        type_ = TensorType(shape, "float32")
+        constant = b.constant(type_, data=[number] * type_.size)
+        outputs += b.node(name, (b.input(_T, -reach, reach), constant), {})
+    return b.graph(*outputs)
 
 
 @structure
@@ -147,12 +163,15 @@ def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def permuted_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that may be permuted when code is generated, and are not turned round (classes 5, 10)."""
+    """Constants that may be permuted when code is generated; the reversed ones NumPy keeps as they lie, and
+    calls contiguous in the other order (classes 5, 10)."""
     need(v, "transpose")
     outputs: list[str] = []
-    for axes in ((0, 2, 1), (1, 2, 0)):
+    for axes in ((0, 2, 1), (1, 2, 0), (2, 1, 0)):
         y = b.simple("transpose", b.constant(TensorType((2, 3, 4), "float32"), 0.5, 2.0), axes=axes)
         outputs += b.node(v.binary, (b.input(b.types[y]), y), {})
+    y = b.simple("transpose", b.constant(TensorType((3, 4), "float32"), 0.5, 2.0), axes=(1, 0))
+    outputs += b.node(v.binary, (b.input(b.types[y]), y), {})
     return b.graph(*outputs)
 
 
@@ -207,6 +226,33 @@ def shared_weight(b: Builder, v: Vocabulary) -> Graph:
     w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
     y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
     return b.graph(b.simple("nn.dense", b.simple(v.host, y), w, units=8))
+
+
+@numeric_structure
+def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
+    """Weight and bias used by two layers of one region, one of which is multiplied by a constant: who moves
+    that into them moves it into both (class 26)."""
+    v.of(("nn.dense", "nn.conv2d"))
+    need(v, "multiply")
+    outputs: list[str] = []
+
+    def layers(name: str, x: TensorType, w: TensorType, bias: TensorType, **chosen: Any) -> None:
+        factors = (TensorType((), "float32"), bias)
+        for factor, biased in product(factors, (False, True) if "add" in v.claimed else (False,)):
+            weight, offset = b.constant(w, -1.0, 1.0), b.constant(bias, 0.5, 2.0)
+            made = []
+            for _ in range(2):
+                y = b.simple(name, b.input(x), weight, **chosen)
+                made.append(b.node("add", (y, offset), {})[0] if biased else y)
+            made[0] = b.node("multiply", (made[0], b.constant(factor, 2.0, 3.0)), {})[0]
+            outputs.extend(b.node(v.binary, made, {}))
+
+    if "nn.dense" in v.claimed:
+        layers("nn.dense", _MATRIX, TensorType((5, 8), "float32"), _ROW, units=5)
+    if "nn.conv2d" in v.claimed:
+        kernel, bias = TensorType((4, 3, 2, 2), "float32"), TensorType((4, 1, 1), "float32")
+        layers("nn.conv2d", TensorType((1, 3, 4, 5), "float32"), kernel, bias, channels=4, kernel_size=(2, 2))
+    return b.graph(*outputs)
 
 
 @structure
