@@ -298,23 +298,29 @@ def large(b: Builder, v: Vocabulary) -> Graph:
 
 
 _IMAGE = (1, 8, 16, 16)
-#: Of operators that gather what they work on, forms that a kernel may have code of its own for.
-_FORMS: tuple[tuple[str, tuple[int, ...], Attrs], ...] = (
-    ("nn.conv2d", _IMAGE, {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.conv2d", _IMAGE, {"groups": 8, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.avg_pool2d", _IMAGE, {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
-    ("nn.softmax", _IMAGE, {"axis": 1}),
-    ("nn.softmax", (4, 2053), {"axis": 1}),
+#: Of operators that gather what they work on, forms that a kernel may have code of its own for, with the
+#: shapes of their inputs.
+_FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
+    ("nn.conv2d", {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}, (_IMAGE,)),
+    ("nn.conv2d", {"groups": 8, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}, (_IMAGE,)),
+    ("nn.conv2d", {"channels": 8, "kernel_size": (3, 3)}, (_IMAGE, (8, 8, 3, 3))),
+    ("nn.dense", {"units": 96}, ((16, 128), (96, 128))),
+    ("nn.batch_matmul", {"columns": 64}, ((2, 16, 64), (2, 64, 64))),
+    ("nn.avg_pool2d", {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}, (_IMAGE,)),
+    ("nn.softmax", {"axis": 1}, (_IMAGE,)),
+    ("nn.softmax", {"axis": 1}, ((4, 2053),)),
 )
 
 
 @structure
 def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
-    """So long that threads which run them meet: what is gathered for a group, a window or an axis may lie
-    where others put theirs (class 45)."""
-    names = v.of([name for name, _, _ in _FORMS])
-    forms = [(name, TensorType(shape, "float32"), form) for name, shape, form in _FORMS if name in names]
-    return b.graph(*(b.simple(name, b.input(type_), **form) for name, type_, form in forms))
+    """So long that threads which run them meet: what is gathered for a group, a window or an axis, or packed
+    of a second operand that is no constant, may lie where others put theirs (class 45)."""
+    names, outputs = v.of(list(dict.fromkeys(name for name, *_ in _FORMS))), list[str]()
+    for name, form, shapes in _FORMS:
+        if name in names:
+            outputs.append(b.simple(name, *(b.input(TensorType(s, "float32")) for s in shapes), **form))
+    return b.graph(*outputs)
 
 
 @numeric_structure

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import UNARY, Vocabulary, biased, need, structure
+from .vocabulary import UNARY, Vocabulary, biased, need, numeric_structure, structure
 
 _IMAGE = TensorType((1, 4, 7, 6), "float32")
 #: What is off its default in turn.
@@ -59,6 +59,25 @@ def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
     for axis in (0, 1):
         y = b.simple("nn.dense", b.input(TensorType((6, 4), "float32")), units=6)
         outputs.append(b.simple("nn.bias_add", y, axis=axis))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
+    """A bias that is computed, and read in front of its layer as well: until it is added it may not be given
+    away (classes 18, 38)."""
+    v.of(("nn.dense", "nn.conv2d"))
+    need(v, "add")
+    outputs: list[str] = []
+    for name, x, bias, chosen in (
+        ("nn.dense", (3, 8), (8,), {"units": 8}),
+        ("nn.conv2d", (1, 4, 5, 6), (4, 1, 1), {"channels": 4, "kernel_size": (2, 3)}),
+    ):
+        if name in v.claimed:
+            offset = b.simple(v.unary[1], b.input(TensorType(bias, "float32"), 0.5, 2.0))
+            moved = b.node(v.binary, (b.input(TensorType(x, "float32")), offset), {})[0]
+            layer = b.simple(name, b.simple(v.unary[0], moved), **chosen)
+            outputs += b.node("add", (layer, offset), {})
     return b.graph(*outputs)
 
 
