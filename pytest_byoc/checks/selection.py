@@ -14,12 +14,13 @@ BY_MACHINE = frozenset(("memory", "overrun", "reproducible"))
 SPEED = "speed"
 
 #: Structures on which all checks are made at smoke too: between them they show what each of the dear checks
-#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while,
-#: constants that fill the artifact).
-AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight")
+#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while, by
+#: elements and otherwise, constants that fill the artifact).
+AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight", "forms_that_take_a_while")
 #: At smoke the only ones of the dear checks on one of them.
 ONLY_AT_SMOKE = {
     "large": ("threads", "overrun"),
+    "forms_that_take_a_while": ("threads", "overread"),
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
 }
 #: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,

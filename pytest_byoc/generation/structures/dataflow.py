@@ -309,13 +309,18 @@ _FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
     ("nn.avg_pool2d", {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}, (_IMAGE,)),
     ("nn.softmax", {"axis": 1}, (_IMAGE,)),
     ("nn.softmax", {"axis": 1}, ((4, 2053),)),
+    ("transpose", {"axes": (1, 0)}, ((64, 67),)),
+    ("concatenate", {"axis": 1}, ((256, 96), (256, 80))),
+    ("sum", {"axis": (1,)}, ((67, 129),)),
+    ("nn.relu", {}, ((64, 64),)),
+    ("tanh", {}, ((64, 64),)),
 )
 
 
 @structure
 def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
-    """So long that threads which run them meet: what is gathered for a group, a window or an axis, or packed
-    of a second operand that is no constant, may lie where others put theirs (class 45)."""
+    """So long that threads which run them meet: what is gathered for a group, a window, a row or an axis, or
+    packed of a second operand that is no constant, may lie where others put theirs (class 45)."""
     names, outputs = v.of(list(dict.fromkeys(name for name, *_ in _FORMS))), list[str]()
     for name, form, shapes in _FORMS:
         if name in names:
