@@ -78,12 +78,22 @@ def test_each_pair_of_few_operators_is_there() -> None:
         assert len({str(sorted(pair[at].attrs.items())) for pair in pairs}) == 2
 
 
+def test_an_operator_stands_behind_itself_in_other_forms() -> None:
+    graph = followed("transpose", "float32", ("nn.relu", "transpose"), "relay")
+    assert graph is not None
+    twice = [(a, b) for a, b in chains(graph) if a.op == b.op]
+    assert len({(str(a.attrs), str(b.attrs)) for a, b in twice}) >= 4
+    # No shape tells its axes apart.
+    assert any({*a.types[0].shape} == {3} for a, _ in twice)
+
+
 def test_many_operators_are_divided_among_the_others() -> None:
     many = [n for n, op in OPERATORS.items() if "relay" in op.irs() and "float32" in dtypes(op, "relay")]
     graphs = [followed(name, "float32", many, "relay") for name in many]
     pairs = [{b.op for _, b in chains(graph)} for graph in graphs if graph]
-    assert max(map(len, pairs)) == 10
-    # Not the same ten behind each.
+    # Ten others, and itself.
+    assert max(map(len, pairs)) == 11
+    # Not the same ones behind each.
     assert len(set.union(*pairs)) > 60
 
 

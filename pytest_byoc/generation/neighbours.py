@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -18,6 +18,8 @@ from .structures.vocabulary import UNARY
 _EACH = 6
 #: Operators that are put behind it.
 _BEHIND = 10
+#: How often it is put behind itself.
+_ITSELF = 4
 
 
 def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Graph]:
@@ -42,11 +44,12 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
 
 
 def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
-    """The operator of that name, of that dtype, and behind it one that the target takes, for _BEHIND of them
-    at most: each pair in its simplest form and in another one. Which they are is a matter of their names.
-    None where none fits."""
+    """The operator of that name, of that dtype, and behind it one that the target takes: itself, if it is one
+    of these, and _BEHIND others at most. Each pair is there in its simplest form and in another one, the
+    operator itself in more. Which they are is a matter of their names. None where none fits."""
     op, builder, outputs = within(name, ir), Builder(seed=1), list[str]()
     shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
+    outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in claimed else ()
     number = 0
     for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
         if number == _BEHIND:
@@ -63,6 +66,20 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
+
+
+def _behind_itself(
+    builder: Builder, op: Operator, dtype: str, shapes: Sequence[TensorType], ir: str
+) -> Iterator[str]:
+    """Adds the operator behind itself in other forms, on axes of which no shape tells one from another where
+    it takes such; the results. Compilers make one of two."""
+    alike = [x for x in (TensorType((3,) * rank, dtype) for rank in (3, 4)) if op.takes(x)]
+    for turn in range(_ITSELF if op.parameters and op.domain is None else 0):
+        form = _form(turn)
+        x = next((x for x in (*alike, *shapes) if _fits(op, _result(op, x, form), ir)), None)
+        if x is not None:
+            value = _apply(builder, op, builder.lead(op, x), form)
+            yield _apply(builder, op, value, _form(turn + 1))
 
 
 def apart(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
@@ -161,12 +163,16 @@ def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def transposes_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Two that don't commute, and two that are the same and don't cancel; they may be made one (class 10)."""
+    """Two that don't commute, and two that are the same and don't cancel; they may be made one (class 10),
+    unless somebody else reads what is between them."""
     need(v, "transpose")
-    y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
-    return b.graph(
-        *(b.simple(v.unary[0], b.simple("transpose", y, axes=axes)) for axes in ((0, 2, 1), (1, 2, 0)))
-    )
+    axes, outputs = ((1, 2, 0), (0, 2, 1), (1, 0, 2)), list[str]()
+    y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=axes[0])
+    outputs += (b.simple(v.unary[0], b.simple("transpose", y, axes=second)) for second in axes[:2])
+    for first, second in product(axes, axes):
+        y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=first)
+        outputs.append(b.simple("transpose", y, axes=second))
+    return b.graph(*outputs)
 
 
 @structure

@@ -1,5 +1,5 @@
 """What compilers simplify, near what they may not: constants that change nothing but the shape, bounds that
-exclude each other, weights of nothing, axes that are as long as others."""
+exclude each other, weights of nothing, axes that are as long as others, what is undone right away."""
 
 from __future__ import annotations
 
@@ -105,6 +105,67 @@ def undone(b: Builder, v: Vocabulary) -> Graph:
             outputs.append(b.simple(second, b.simple(first, x)))
     if not outputs:
         raise Unavailable("the target takes none of two that seem to undo each other")
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
+    """What is cut out of a concatenation: it lies in one of its parts, which are not equally long, or across
+    two (classes 10, 43)."""
+    need(v, "concatenate")
+    v.of(("strided_slice", "split"))
+    outputs: list[str] = []
+
+    def joined(axis: int) -> str:
+        types = (TensorType((n, 3) if axis == 0 else (3, n), "float32") for n in (1, 2, 3))
+        return b.node("concatenate", [b.input(t) for t in types], {"axis": axis})[0]
+
+    for axis in (0, 1):
+        if "strided_slice" in v.claimed:
+            for begin, end in ((0, 1), (1, 3), (3, 6), (3, 5), (2, 4)):
+                cut: Attrs = {"axes": (axis,), "strides": (1,), "begin": (begin,), "end": (end,)}
+                outputs.append(b.simple("strided_slice", joined(axis), **cut))
+        for at in ((1, 3), (2, 3)) if "split" in v.claimed else ():
+            outputs += b.node("split", (joined(axis),), {"indices_or_sections": at, "axis": axis})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def shifted_before(b: Builder, v: Vocabulary) -> Graph:
+    """What is the same whatever is added along its axis, and is not where it is added along another one
+    (class 10)."""
+    outputs: list[str] = []
+    for name, axis in product(v.of(("nn.softmax", "nn.log_softmax")), (0, 1)):
+        need(v, "add")
+        for shape, make in product(((), (2, 1), (1, 3), (2, 3)), (b.constant, b.input)):
+            x = b.input(TensorType((2, 3), "float32"))
+            y = b.node("add", (x, make(TensorType(shape, "float32"), 0.5, 2.0)), {})[0]
+            outputs.append(b.simple(name, y, axis=axis))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def pads_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """Two paddings are one only if their values agree (class 10)."""
+    need(v, "nn.pad")
+    outputs = []
+    for first, second in ((0.0, 0.0), (0.0, 1.5), (1.5, 0.0), (-1.0, 2.0)):
+        y = b.input(TensorType((3, 4), "float32"), 0.5, 2.0)
+        for value, width in ((first, ((1, 0), (0, 2))), (second, ((0, 2), (1, 1)))):
+            y = b.simple("nn.pad", y, pad_mode="constant", pad_value=value, pad_width=width)
+        outputs.append(y)
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def casts_in_a_row(b: Builder, v: Vocabulary) -> Graph:
+    """There and back again: what does not fit into the dtype between is lost, and is to be (classes 10,
+    51)."""
+    need(v, "cast")
+    outputs: list[str] = []
+    for there in ("int32", "int8", "bool", "float16", "float64"):
+        x = b.input(TensorType((3, 5), "float32"))
+        outputs += b.node("cast", b.node("cast", (x,), {"dtype": there}), {"dtype": "float32"})
     return b.graph(*outputs)
 
 
