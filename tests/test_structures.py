@@ -12,6 +12,7 @@ from pytest_byoc.checks.selection import structures, thorough
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
+from pytest_byoc.generation.structures.vocabulary import structure
 from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
 
@@ -74,6 +75,16 @@ def test_pruned_weights_are_zero_where_they_are_pruned() -> None:
         assert not all_.any()
         assert rows.any(axis=1).tolist() == [False, True, True, False, True]
         assert columns.any(axis=0).tolist() == [False, True, True, False] and columns[:, 1:3].all()
+
+
+def test_no_structure_takes_the_place_of_another() -> None:
+    with pytest.raises(ValueError, match="two structures called diamond"):
+
+        @structure
+        def diamond(b: Builder, v: Vocabulary) -> Graph:
+            return b.graph()
+
+    assert STRUCTURES["diamond"](Builder(seed=1), EVERYTHING).nodes
 
 
 def test_neutral_constants_change_no_value_but_all_shapes() -> None:

@@ -61,31 +61,6 @@ def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
-#: Operators that a constant of this value leaves without effect on what an element is.
-_NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0}
-
-
-@structure
-def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that change no number and all the same the shape (classes 16, 23)."""
-    x, names = b.input(_ROW), v.of(_NEUTRAL)
-    constants = [b.constant(_T, data=[_NEUTRAL[name]] * _T.size) for name in names]
-    return b.graph(*(b.node(name, (x, c), {})[0] for name, c in zip(names, constants)))
-
-
-@numeric_structure
-def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that a comparison with a tolerance takes for those: 1 and a little, where that changes the
-    last digits, and next to nothing, where there is not much to add it to (classes 5, 53)."""
-    outputs: list[str] = []
-    for name, shape in product(v.of(_NEUTRAL), (_T.shape, ())):
-        number, reach = (5e-9, 1e-7) if _NEUTRAL[name] == 0.0 else (1.0 + 4e-6, 2.0)
-        type_ = TensorType(shape, "float32")
-        constant = b.constant(type_, data=[number] * type_.size)
-        outputs += b.node(name, (b.input(_T, -reach, reach), constant), {})
-    return b.graph(*outputs)
-
-
 @structure
 def equal_constants(b: Builder, v: Vocabulary) -> Graph:
     """Constants of the same bytes and other shapes, which are not the same (class 26)."""

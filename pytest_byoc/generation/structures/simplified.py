@@ -11,6 +11,7 @@ from ..builder import Builder
 from .sequences import REDUCTIONS
 from .vocabulary import Unavailable, Vocabulary, biased, need, numeric_structure
 
+_ROWS = TensorType((3, 5), "float32")
 #: Operators, and the constant that as their second operand changes no value; of maximum it is a relu.
 _NEUTRAL = {
     "add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power": 1.0, "maximum": 0.0, "minimum": 0.0,
@@ -32,6 +33,32 @@ def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
         for shape, other in _GROWING:
             x = b.input(TensorType(shape, "float32"), *((0.5, 2.0) if name == "power" else ()))
             outputs += b.node(name, (x, b.constant(TensorType(other, "float32"), value, value)), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants that a comparison with a tolerance takes for those: 1 and a little, where that changes the
+    last digits, and next to nothing, where there is not much to add it to (classes 5, 53)."""
+    outputs: list[str] = []
+    for name, shape in product(v.of(_NEUTRAL), (_ROWS.shape, ())):
+        number, low, high = (1.0 + 4e-6, 0.5, 2.0) if _NEUTRAL[name] else (5e-9, -1e-7, 1e-7)
+        constant = b.constant(TensorType(shape, "float32"), number, number)
+        outputs += b.node(name, (b.input(_ROWS, low, high), constant), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
+    """Products with zero, and zero divided: nothing but zero as long as the other is a number, and not zero
+    where it divides (classes 10, 53)."""
+    outputs: list[str] = []
+    row = TensorType((7,), "float32")
+    for name, shape in product(v.of(("multiply", "divide")), ((7,), ())):
+        x = b.input(row, data=["inf", "-inf", "nan", 0.0, -0.0, 1.5, -2.0])
+        zero = b.constant(TensorType(shape, "float32"), 0.0, 0.0)
+        outputs += b.node(name, (zero, x), {})
+        outputs += b.node(name, (x, zero), {}) if name == "multiply" else ()
     return b.graph(*outputs)
 
 

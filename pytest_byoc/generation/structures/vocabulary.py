@@ -65,7 +65,11 @@ HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn
 
 
 def structure(function: Structure) -> Structure:
-    STRUCTURES[function.__name__.lstrip("_")] = function
+    """Adds it to the structures. Raises ValueError for a name that another one has."""
+    name = function.__name__.lstrip("_")
+    if name in STRUCTURES:
+        raise ValueError(f"there are two structures called {name}")
+    STRUCTURES[name] = function
     return function
 
 
