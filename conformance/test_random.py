@@ -18,13 +18,6 @@ from pytest_byoc.session import TargetSession
 _LARGER = (lambda batch: 2 * batch + 5, lambda batch: 2 * batch)
 
 
-class _Found(Exception):
-    """Ends Hypothesis's search; carries the failing verdict out of it."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-
-
 def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
     """The first graph that has a batch, for so many larger ones."""
     for graph in candidates:
@@ -41,19 +34,17 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     claimed = byoc_target.suite.claimed()
     if byoc_operator not in claimed:
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
-    failing: Verdict | None
-    passed: list[Verdict] = []
     seen: list[Verdict] = []
 
-    def examine(graph: Graph) -> Verdict:
-        verdict = byoc_target.examine(graph, case, many=True)
-        seen.append(verdict)
-        if verdict.failed and not byoc_target.excused(verdict, case):
-            raise _Found(verdict)
-        return verdict
+    def first_failing(graphs: Sequence[Graph]) -> Verdict | None:
+        for graph in graphs:
+            seen.append(byoc_target.examine(graph, case, many=True))
+            if seen[-1].failed and not byoc_target.excused(seen[-1], case):
+                return seen[-1]
+        return None
 
-    def search(round_: int) -> None:
-        """Some random graphs: always the same ones, or those of a seed."""
+    def search(round_: int) -> Verdict | None:
+        """Some random graphs: always the same ones, or those of a seed. The first verdict that fails."""
         graphs = some(
             options.max_examples,
             f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}",
@@ -66,25 +57,22 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             dtypes=claimed[byoc_operator],
         )
         module = byoc_target.ahead(graphs, many=True)
-        passed.extend(v for v in map(examine, graphs) if v.outcome == "pass")
-        if module is not None and byoc_target.holds_against(module, case):
-            raise _Found(module)
+        failing = first_failing(graphs)
+        if failing is None and module is not None and byoc_target.holds_against(module, case):
+            return module
+        return failing
 
     start, share = time.monotonic(), byoc_target.share_of_time()
-    try:
-        search(0)
-        for round_ in count(1):
-            # The time that is there for exploring is used.
-            if options.explore is None or time.monotonic() - start >= share:
-                break
-            search(round_)
+    failing = search(0)
+    for round_ in count(1):
+        # The time that is there for exploring is used.
+        if failing is not None or options.explore is None or time.monotonic() - start >= share:
+            break
+        failing = search(round_)
+    passed = [v.graph for v in seen if v.outcome == "pass"]
+    if failing is None:
         # One of them for larger batches: what is cached by less than the whole shape is found out.
-        for larger in other_batches([v.graph for v in passed], options.level.batches):
-            examine(larger)
-    except _Found as found:
-        failing = found.verdict
-    else:
-        failing = None
+        failing = first_failing(other_batches(passed, options.level.batches))
     if failing is not None:
         byoc_target.fail(failing, case)
     if not passed:
