@@ -18,6 +18,7 @@ from pytest_byoc import report
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.outcome import Verdict
 from pytest_byoc.report.words import vendor_frame
 from pytest_byoc.worker import fenv, surroundings
 from pytest_byoc.worker.client import Worker, WorkerError
@@ -256,6 +257,16 @@ def test_stopping_leaves_no_process(tmp_path: Path, ir: str) -> None:
     assert all(p is not None and p.poll() is not None for p in processes)
 
 
+def examined(tmp_path: Path, ir: str, graph: Graph) -> tuple[Examiner, Verdict]:
+    """What example_c makes of a graph, and who has found it out."""
+    e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
+    e.open()
+    try:
+        return e, e.examine(graph)
+    finally:
+        e.close()
+
+
 def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, ir: str) -> None:
     """Sorting is left to TVM, and in some of its versions not in the runtime library alone."""
     t = TensorType((3, 5), "float32")
@@ -263,12 +274,7 @@ def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, 
     x = b.input(t)
     taken = b.node("negative", (x,), {})[0]
     graph = b.graph(b.simple("sort", taken))
-    e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
-    e.open()
-    try:
-        verdict = e.examine(graph)
-    finally:
-        e.close()
+    _, verdict = examined(tmp_path, ir, graph)
     assert verdict.outcome in ("pass", "reference-wrong") and any(verdict.offloaded), verdict.findings
     if verdict.outcome == "reference-wrong":
         assert "tvm.contrib.sort" in " ".join(verdict.notes)
@@ -288,12 +294,7 @@ def test_what_tvm_fails_at_the_targets_opt_level_is_not_held_against_the_target(
         "channels": 1, "groups": 1, "padding": (0, 0, 0, 0), "strides": (1, 1), "dilation": (1, 1),
     }
     graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
-    e = examiner(tmp_path, "example_c", ir)
-    e.open()
-    try:
-        verdict = e.examine(graph)
-    finally:
-        e.close()
+    e, verdict = examined(tmp_path, ir, graph)
     assert e.opt_level == 3 and any(verdict.offloaded)
     assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
 

@@ -58,7 +58,7 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
         # Without parameters there is one form.
         for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
             form = _form(turn)
-            x = next((x for x in shapes if _fits(behind, _result(op, x, form), ir)), None)
+            x = _leading_to(behind, op, shapes, form, ir)
             if x is not None:
                 value = _apply(builder, op, builder.lead(op, x), form)
                 # Another one than that before it, if they are alike.
@@ -66,6 +66,13 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
+
+
+def _leading_to(
+    behind: Operator, op: Operator, types: Sequence[TensorType], form: Pick, ir: str
+) -> TensorType | None:
+    """The first of the types of which the operator, in that form, makes what the one behind it takes."""
+    return next((x for x in types if _fits(behind, _result(op, x, form), ir)), None)
 
 
 def _behind_itself(
@@ -76,7 +83,7 @@ def _behind_itself(
     alike = [x for x in (TensorType((3,) * rank, dtype) for rank in (3, 4)) if op.takes(x)]
     for turn in range(_ITSELF if op.parameters and op.domain is None else 0):
         form = _form(turn)
-        x = next((x for x in (*alike, *shapes) if _fits(op, _result(op, x, form), ir)), None)
+        x = _leading_to(op, op, (*alike, *shapes), form, ir)
         if x is not None:
             value = _apply(builder, op, builder.lead(op, x), form)
             yield _apply(builder, op, value, _form(turn + 1))

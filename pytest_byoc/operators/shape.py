@@ -110,11 +110,10 @@ def _concatenate_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[T
     return ns.concat(args, axis=attrs["axis"])
 
 
+# --- split -----------------------------------------------------------------------------------
+
 #: Elements at either end of an axis between which it may be split, if it is long.
 _ENDS = 8
-
-
-# --- split -----------------------------------------------------------------------------------
 
 
 def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
