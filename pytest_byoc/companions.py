@@ -11,7 +11,7 @@ from typing import Any
 from reference_kernels import Precision
 
 from . import oracle
-from .checks import CHECKS, dynamic, selection
+from .checks import CHECKS, dynamic, non_op_nodes, selection
 from .evidence import Evidence, JobReport, compare
 from .generation import companions, data
 from .graph import Graph
@@ -22,7 +22,7 @@ from .worker.client import Worker, WorkerError
 _ANEW = ("offload", "numerics", "reproducible")
 #: Of checks whose graph or build is not the one that the reference is made of: what they record.
 _FACTS = {
-    "aot": ("aot",), "unbound": ("unbound",), "batches": ("batch_large",),
+    "aot": ("aot",), "unbound": ("unbound",), "non-op-nodes": ("non_op_nodes",), "batches": ("batch_large",),
     "dynamic": ("dynamic",), "together": ("together_other", "together_behind"),
 }
 #: Checks that need the graph for a larger batch.
@@ -171,6 +171,7 @@ class Companions:
         variants: dict[str, tuple[dict[str, Any], Evidence | None]] = {
             "aot": ({"executor": "aot"}, evidence),
             "unbound": ({"graph": unbound.to_dict(), "inputs": [given], "constants": {}}, evidence),
+            "non-op-nodes": ({"executor": non_op_nodes.EXECUTOR}, evidence),
             "batches": _asked(evidence.larger),
             "dynamic": _asked_open(evidence),
             "together": _asked(evidence.twin),

@@ -54,6 +54,7 @@ FIRST_SEEN_BY = {
     "params": ("blob_required", "test_thoroughly", "diamond"),
     "aot": ("rank_asked", "test_thoroughly", "diamond"),
     "unbound": ("bias_input_dropped", "test_thoroughly", "dense_bias_relu"),
+    "non-op-nodes": ("every_node_has_arguments", "test_thoroughly", "host_between"),
     "size": ("constants_twice", "test_thoroughly", "large_weight"),
     "batches": ("cache_keyed_without_batch", "test_thoroughly", "diamond"),
     "dynamic": ("dynamic_is_one", "test_thoroughly", "diamond"),

@@ -93,7 +93,9 @@ def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
 
 
 #: Those that partition a graph once more, or another one: what fails there is no cause of anything.
-ANEW = frozenset(("annotated", "unbound", "batches", "dynamic", "together", "reproducible"))
+ANEW = frozenset(
+    ("annotated", "unbound", "non-op-nodes", "batches", "dynamic", "together", "reproducible")
+)
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
 #: Those of them that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)

@@ -272,6 +272,18 @@ class TargetRun(_Run):
             "TVM has no such graph with its batch left open",
         )
 
+    def with_non_op_nodes(self) -> Any:
+        """The graph as a Form with other nodes than calls of operators; None where there is none, the check
+        being recorded as not made where TVM refuses it."""
+        self.stage("lower")
+        facts = self.regions()
+
+        def lower() -> Any:
+            modules = self.lowered_again(), self.lowered_again()
+            return self.ir.modules.with_non_op_nodes(*modules, facts, self.inputs)
+
+        return self._lowered(lower, "TVM does not lower this graph so")
+
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Collection, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+import numpy as np
+
+from .shared import BYSTANDER, OTHER, Form, attribute, reached_from_main
 
 
 def reached(module: Any) -> Set[str]:
@@ -173,6 +175,21 @@ def _text(function: Any) -> str:
     for key in ("Codegen", "global_symbol"):
         function = function.without_attr(key) if attribute(function, key) else function
     return str(tvm.IRModule({tvm.ir.GlobalVar("f"): function}).script())
+
+
+def with_non_op_nodes(
+    module: Any, again: Any, facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
+) -> Optional[Form]:
+    """The module with operators that stand in no region lowered to call_tir; None where all stand in one.
+    again: the same graph lowered once more; facts: of the partitioned module; inputs: two sets."""
+    from tvm import relax
+
+    # TVM's FuseOpsByPattern raises for a function that holds an if or a match_cast.
+    if not facts["host_calls"]:
+        return None
+    taken = {call.split(" -> ")[0] for region in facts["regions"] for call in region["calls"]}
+    lowered = relax.transform.LegalizeOps(skip_ops=sorted(taken))(module)
+    return Form("with what is left to TVM lowered to call_tir", lowered, [inputs[0]])
 
 
 def ready_for_another(module: Any) -> Any:

@@ -1,14 +1,16 @@
 """What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions.
 
-Offers inline_back(), with_bystanders(), bystanders(), ready_for_another(), oddities(), ill_formed(),
-through_json() and merged(), as `relax_modules` does.
+Offers inline_back(), with_bystanders(), bystanders(), with_non_op_nodes(), ready_for_another(), oddities(),
+ill_formed(), through_json() and merged(), as `relax_modules` does.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+import numpy as np
+
+from .shared import BYSTANDER, OTHER, Form, attribute, reached_from_main
 
 
 def reached(module: Any) -> Set[str]:
@@ -94,6 +96,24 @@ def bystanders(module: Any) -> Dict[str, str]:
     if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
         found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
     return found
+
+
+def with_non_op_nodes(
+    module: Any, again: Any, facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
+) -> Optional[Form]:
+    """An if whose branches are both the graph, each of inputs of its own. again: the same graph lowered once
+    more; facts: of the partitioned module; inputs: two sets."""
+    import tvm
+    from tvm import relay
+
+    main, other = module["main"], again["main"]
+    params = [relay.var(p.name_hint + "_" + OTHER, type_annotation=p.checked_type) for p in other.params]
+    condition = relay.var(OTHER, shape=(), dtype="bool")
+    body = relay.If(condition, main.body, relay.bind(other.body, dict(zip(other.params, params))))
+    whole = tvm.IRModule.from_expr(relay.Function([*main.params, *params, condition], body))
+    given = {**inputs[0], **{name + "_" + OTHER: value for name, value in inputs[1].items()}}
+    sets = [{**given, OTHER: np.array(first)} for first in (True, False)]
+    return Form("in the branches of an if", relay.transform.InferType()(whole), sets)
 
 
 def ready_for_another(module: Any) -> Any:

@@ -1,0 +1,58 @@
+"""Nodes that call no operator, beside and around what the target takes, change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator, List
+
+from .base import FEW, Check, Finding
+
+if TYPE_CHECKING:
+    from ..evidence import Evidence
+    from ..worker.runs import TargetRun
+
+#: The executor of both IRs that runs them.
+EXECUTOR = "vm"
+
+
+def observe(run: TargetRun) -> None:
+    if EXECUTOR not in run.ir.executors()[0]:
+        return
+    # Raises again, and is told once, where the graph itself fails.
+    run.first_run(run.executors[0])
+    form = run.with_non_op_nodes()
+    if form is None:
+        return
+    partitioned = run.partition(form.module)
+    # Where it takes none of it, there is nothing to judge: that is its right.
+    if not run.ir.partition_facts(partitioned)["regions"]:
+        run.not_checked("the target takes nothing of the graph %s" % form.what)
+        return
+
+    def runs(module: Any) -> List[Any]:
+        return run.run_each(module, EXECUTOR, run.target.opt_level, form.inputs)
+
+    with run.using(EXECUTOR):
+        made = run.unless_tvm_fails(runs, partitioned, lambda: run.with_non_op_nodes().module, form.what)
+        for which, arrays in enumerate(made or []):
+            run.record("non_op_nodes", {"what": form.what, "set": which, "arrays": arrays})
+
+
+def judge(evidence: Evidence) -> Iterator[Finding]:
+    for executor, value in evidence.target.facts("non_op_nodes"):
+        yield from evidence.compare(
+            "non-op-nodes", "wrong-value", value["set"], value["arrays"],
+            "%s (%s executor)" % (value["what"], executor),
+        )
+
+
+CHECK = Check(
+    id="non-op-nodes",
+    rule="The graph in both branches of an if, each of inputs of its own (Relay), or with what is left to "
+    "TVM lowered to call_tir beforehand (Relax): what the target takes of it builds and runs, inside the "
+    "same bound. It need not take any of it.",
+    why="Passes and codegens that take every node for a call of an operator (bug class 20).",
+    observe=observe,
+    judge=judge,
+    made=FEW,
+    owns=True,
+)
