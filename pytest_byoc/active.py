@@ -65,7 +65,8 @@ class ActivePlugin:
         self._unusable = ""
         self._start = time.monotonic()
         self._out_of_time = 0
-        self._random_left = 0
+        #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
+        self._random, self._random_done = 0, 0
         if self.settings.explore is not None:
             # The processes of pytest-xdist are to make the same graphs.
             config.option.byoc_explore = str(self.settings.explore)
@@ -103,15 +104,17 @@ class ActivePlugin:
             return
         named = os.environ.get("CXX")
         if named and shutil.which(named) is None:
-            raise pytest.UsageError(
+            self._refuse(
                 f"the environment variable CXX names {named!r}, which is no program: TVM's export_library "
                 "takes the name or path of a C++ compiler there, without options."
             )
+            return
         if not named and not any(map(shutil.which, ("g++", "clang++", "c++"))):
-            raise pytest.UsageError(
+            self._refuse(
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."
             )
+            return
         excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         for target in self.sessions:
             self._config.hook.pytest_byoc_session(session=target)
@@ -176,13 +179,14 @@ class ActivePlugin:
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             return
+        if self._config.option.collectonly:
+            # Nothing was examined: the reports of an earlier session stay.
+            return
         if self._out_of_time:
             for record in self._records():
                 record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
         # A session that was interrupted, or ran nothing, is not judged.
-        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not (
-            self._config.option.collectonly
-        ):
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._judge(session)
         if self.settings.report is not None or self.settings.bundle is not None:
             self._report(session)
@@ -219,17 +223,20 @@ class ActivePlugin:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
             write = self.waivers.write
-            self._write("file of waivers", session, lambda path: write(needed), self.waivers.path)
-            self._gate.note(f"{self.waivers.path} was written anew, with {len(needed)} waivers")
+            if self._write("file of waivers", session, lambda path: write(needed), self.waivers.path):
+                self._gate.note(f"{self.waivers.path} was written anew, with {len(needed)} waivers")
 
     def _write(
         self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
-    ) -> None:
+    ) -> bool:
+        """Whether it could be written; where not, that fails the session, and is said at its end."""
         try:
             write(path)
         except OSError as e:
             self._unwritten.append(f"the {what} could not be written: {e}")
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            return False
+        return True
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -262,7 +269,7 @@ class ActivePlugin:
         return [t.record for t in self.sessions]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._random_left = sum(map(is_random, session.items))
+        self._random = sum(map(is_random, session.items))
         selected: list[set[str]] = [set() for _ in self.sessions]
         for item in filter(is_ours, session.items):
             selected[self._collection.position_of(item)] |= cases_of(item)
@@ -280,16 +287,16 @@ class ActivePlugin:
             target.test = item.nodeid
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        self._random_left -= is_random(item)
+        self._random_done += is_random(item)
 
     def _share_of_time(self) -> float:
         """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
-        every other one that is still to come."""
+        every other one that this process is still to run."""
         budget = self.settings.time_budget
         if budget is None:
             return 0.0
         processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        left = max(1.0, self._random_left / processes)
+        left = max(1.0, self._random / processes - self._random_done)
         return (budget - (time.monotonic() - self._start)) / left
 
     def finish_report(

@@ -198,8 +198,7 @@ def failed_check(path: Path) -> str:
 
 
 def _check_types(graph: Graph) -> None:
-    types = [s.type for s in graph.sources()] + [t for n in graph.nodes for t in n.types]
-    if sum(t.size for t in types) > ELEMENTS:
+    if graph.elements > ELEMENTS:
         raise GraphFormatError(f"its values have more than {ELEMENTS} elements")
     for source in graph.sources():
         try:

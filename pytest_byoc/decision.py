@@ -29,6 +29,8 @@ JUDGED_SHARE = 0.5
 def decide(evidence: Evidence) -> Verdict:
     """The truth table of `outcome`, applied to what was seen."""
     findings: list[Finding] = []
+    # Checks may have judged before, what has been withdrawn since.
+    evidence.suspicions.clear()
     findings += _process_findings(evidence)
     for check in CHECKS:
         findings += check.judge(evidence)
@@ -153,7 +155,8 @@ def _reference_fault(evidence: Evidence) -> str | None:
     for report in (evidence.reference, evidence.confirmation, evidence.deployed):
         if report.died:
             assert report.end is not None
-            return f"TVM's own LLVM build: the process {report.died} in the stage {report.end['stage']}"
+            how = "hung" if report.died == "hung" else f"died ({report.died})"
+            return f"TVM's own LLVM build: the process {how} in the stage {report.end['stage']}"
         for message in report.raised():
             return (
                 f"TVM's own LLVM build raises in the stage {message['stage']}: "

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .irs import IRS
 from .target import EXAMPLES
 from .worker.libraries import is_path
 
@@ -18,8 +19,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-IRS = ("relay", "relax")
 
 
 class SettingsError(ValueError):
@@ -120,34 +119,39 @@ def known_names(root: Path) -> dict[str, str]:
     return names
 
 
-def find_python(given: str | None, root: Path) -> str:
-    """The workers' interpreter: a path (relative ones to the project's root) or a command's name."""
+def find_python(given: str | None, root: Path, name: str = "--byoc-python") -> str:
+    """The workers' interpreter: a path (relative ones from `root`) or the name of a command. name: the
+    setting. Raises SettingsError."""
     if not given:
         return sys.executable
     path = Path(given).expanduser()
     if os.sep in given:
         path = path if path.is_absolute() else root / path
         if not (path.is_file() and os.access(path, os.X_OK)):
-            raise SettingsError(f"--byoc-python: {path} is not an executable file")
+            raise SettingsError(f"{name}: {path} is not an executable file")
         return str(path)
     found = shutil.which(given)
     if found is None:
-        raise SettingsError(f"--byoc-python: there is no command {given!r}")
+        raise SettingsError(f"{name}: there is no command {given!r}")
     return found
 
 
 def declare(
-    given: str, root: Path, ir: str | None, python: str | None, invocation: Path
+    given: str, root: Path, ir: str | None, python: str | None, invocation: Path, start: Path | None = None
 ) -> TargetDeclaration:
-    """The declaration of a target given by name, module:attribute or path/to/file.py:attribute."""
+    """The declaration of a target given by name, module:attribute or path/to/file.py:attribute. start: the
+    folder at which such a path starts (None: where pytest was started); those in tables start at the root."""
     tables = read_tables(root)
     table: dict[str, Any] = dict(tables.get(given, {}))
     table = {k.replace("-", "_"): v for k, v in table.items()}
     names = [f"{n} ({where})" for n, where in known_names(root).items()]
     sys_path = [str(invocation)] + ([str(root)] if root != invocation else [])
     python_given = python
-    python = find_python(python or table.get("python"), root)
-    table.pop("python", None)
+    in_table = table.pop("python", None)
+    if python or not in_table:
+        python = find_python(python, root)
+    else:
+        python = find_python(in_table, root, f"[tool.pytest-byoc.targets.{given}] python")
     reference = table.pop("partition", None)
     libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
     table["runtime_libraries"] = [_library(p, root) for p in _list(table.pop("runtime_libraries", []))]
@@ -166,7 +170,7 @@ def declare(
         elif given in EXAMPLES:
             reference = EXAMPLES[given]
         elif ":" in given:
-            reference = _absolute(given, invocation)
+            reference = _absolute(given, start or invocation)
     elif reference is not None:
         reference = _absolute(reference, root)
     name = _short(given) if ":" in given else given

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from reference_kernels import Bounded
@@ -98,7 +99,7 @@ def within(actual: np.ndarray, expected: Bounded) -> bool:
         return bool((actual == expected.value).all())
 
 
-def _error(expected: Bounded) -> np.ndarray:
+def allowed_error(expected: Bounded) -> np.ndarray:
     """Our own float64 value is no more exact than a float64 result: both errors count."""
     return expected.error * 2 if expected.dtype == "float64" else expected.error
 
@@ -108,13 +109,13 @@ def judged(expected: Bounded) -> np.ndarray:
     finite = np.isfinite(expected.value)
     # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
     scale = float(np.max(np.abs(expected.value[finite] * 1.0), initial=0.0))
-    vacuous = finite & (_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
+    vacuous = finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
     return ~expected.ambiguous & ~vacuous
 
 
 def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
     """Elementwise. Shapes must agree. NaN is expected where the kernel says NaN, infinities exactly."""
-    error, value = _error(expected), expected.value
+    error, value = allowed_error(expected), expected.value
     finite = np.isfinite(value)
     if expected.is_float:
         with np.errstate(all="ignore"):
@@ -364,7 +365,9 @@ class Evidence:
         first = {executor: value["arrays"] for executor, value in self.target.facts("outputs")}
         for executor, arrays in runs:
             if executor in first:
-                yield from self.same_bits(check, stage, kind, first[executor], arrays, what % executor)
+                for finding in self.same_bits(check, stage, kind, first[executor], arrays, what % executor):
+                    finding.details["executor"] = executor
+                    yield finding
 
     def same_bits(
         self,
@@ -397,7 +400,7 @@ class Evidence:
                 raw_b = np.ascontiguousarray(b).view(np.uint8).reshape(a.shape + (a.itemsize,))
                 differs = (raw_a != raw_b).any(axis=-1)
                 # Two NaNs are the same NaN to the user.
-                if a.dtype.kind == "f":
+                if a.dtype.kind == "f" or a.dtype == ml_dtypes.bfloat16:
                     differs &= ~(np.isnan(a) & np.isnan(b))
                 if not differs.any():
                     continue

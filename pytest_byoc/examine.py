@@ -356,7 +356,7 @@ class Examiner:
             self._confirm(evidence, job)
             loader_fails = evidence.loader.died or any(evidence.loader.raised())
             if loader_fails or any(any(check.judge(evidence)) for check in CHECKS if check.tvm_too):
-                evidence.deployed = self._deploy_reference(evidence, job, folder / "reference.so")
+                evidence.deployed = self._deploy_reference(evidence, job, folder)
         shutil.rmtree(folder, ignore_errors=True)
         return evidence
 
@@ -373,19 +373,30 @@ class Examiner:
         elif report.end is not None:
             self._longest = max([self._longest, *report.end["seconds"].values()])
 
-    def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], path: Path) -> JobReport:
-        """What the loader makes of LLVM's own artifact: parts of TVM are not in its runtime library."""
-        failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")]
-        executor = failed[0] if failed else self.executors[0]
-        said = self.ask_reference(
-            {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
-        )
-        if not path.exists():
+    def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> JobReport:
+        """What the loader makes of LLVM's own artifact, under the executors that the target's fails under:
+        parts of TVM are not in its runtime library."""
+        failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
+        if not failed and not evidence.loader.died:
+            findings = (f for check in CHECKS if check.tvm_too for f in check.judge(evidence))
+            failed = [e for f in findings if (e := f.details.get("executor")) in self.executors]
+        artifacts: dict[str, str] = {}
+        handed: dict[str, Any] = {}
+        for executor in dict.fromkeys(failed or self.executors[:1]):
+            path = folder / f"reference_{executor}.so"
+            said = self.ask_reference(
+                {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
+            )
+            if path.exists():
+                artifacts[executor] = str(path)
+                for check, by_executor in said.handed().items():
+                    handed.setdefault(check, {}).update(by_executor)
+        if not artifacts:
             return JobReport()
         loader = self._workers["loader"]
         checks = selection.loaded(job["checks"], host_runs_some=True)
-        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": {executor: str(path)}}
-        loader.submit({**asked, "handed": said.handed()}, self._limit())
+        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        loader.submit(asked, self._limit())
         return loader.collect()
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:

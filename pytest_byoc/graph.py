@@ -134,6 +134,11 @@ class Graph:
         """Names of the operators in it, each once, sorted."""
         return tuple(sorted({n.op for n in self.nodes}))
 
+    @property
+    def elements(self) -> int:
+        """Elements of all values together."""
+        return sum(s.type.size for s in self.sources()) + sum(t.size for n in self.nodes for t in n.types)
+
     def sources(self) -> Iterator[Source]:
         yield from self.inputs
         yield from self.constants

@@ -101,7 +101,7 @@ def survey(examiner: Examiner, folder: Path) -> Survey:
             part = index.with_suffix(".part")
             part.write_text(json.dumps([asdict(test) for test in found]))
             part.replace(index)
-    selected = {o for name in examiner.settings.operators or records for o in records.get(name, ())}
+    selected = {o for name in examiner.settings.operators for o in records.get(name, ())}
     tests = [_read_test(entry) for entry in json.loads(index.read_text())]
     return Survey({t.name: _select(t, set(known), selected) for t in tests}, version, folder)
 
@@ -186,7 +186,8 @@ def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
 def _why(report: JobReport) -> str:
     for message in report.raised():
         return f"{message['raised']['type']}: {message['raised']['message']}"
-    return f"the process {report.died}. It printed:\n{(report.end or {}).get('printed', '')}"
+    how = "hung" if report.died == "hung" else f"died ({report.died})"
+    return f"the process {how}. It printed:\n{(report.end or {}).get('printed', '')}"
 
 
 # --- one test ------------------------------------------------------------------------------------

@@ -62,6 +62,27 @@ class Peers:
             part.write_text(json.dumps(answer))
             part.replace(path)
 
+    def first(self, question: Sequence[Any], answer: Any) -> Any:
+        """The answer of the process that answers first, which the others then have to take: this one's, where
+        it is the first, or alone, or can't know."""
+        if self._folder is None:
+            return answer
+        path = self._path(self._folder, question)
+        part = path.with_suffix(f".{os.getpid()}")
+        try:
+            self._folder.mkdir(exist_ok=True)
+            part.write_text(json.dumps(answer))
+            # Whole or not at all, and only once.
+            os.link(part, path)
+        except FileExistsError:
+            found = self.answer(question)
+            return answer if found is None else found
+        except OSError:
+            return answer
+        finally:
+            part.unlink(missing_ok=True)
+        return answer
+
     @staticmethod
     def _path(folder: Path, question: Sequence[Any]) -> Path:
         return folder / hashlib.sha256(json.dumps(question).encode()).hexdigest()

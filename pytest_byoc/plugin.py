@@ -24,9 +24,9 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("operators", "NAMES", None, "operators to generate, separated by commas (default: all)"),
     ("level", "LEVEL", None, "how much is examined: smoke, standard or full (default: standard)"),
     ("max-examples", "N", None, "random graphs per operator (default: the level's: 1, 8 or 60)"),
-    ("max-nodes", "N", "5", "operators per random graph (default: 5)"),
-    ("timeout", "SECONDS", "30", "limit for each stage of an example (default: 30)"),
-    ("memory", "MIB", "4096", "address space an example may take; 0: any (default: 4096)"),
+    ("max-nodes", "N", None, "operators per random graph (default: 5)"),
+    ("timeout", "SECONDS", None, "limit for each stage of an example (default: 30)"),
+    ("memory", "MIB", None, "address space an example may take; 0: any (default: 4096)"),
     ("time-budget", "TIME", None, "no test of the suite begins after this time (90, 10m, 2h)"),
     ("report", "PATH", None, "write report.json and report.html into this folder (or to this .json file)"),
     ("bundle", "FILE", None, "write report, failures and their inputs into one .zip, with hashes"),
@@ -107,8 +107,8 @@ def pytest_configure(config: pytest.Config) -> None:
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
     config.pluginmanager.register(Terminated(), "pytest-byoc-terminated")
-    # The installed suite runs where the command line names a target and no path.
-    if given and config.args_source is not pytest.Config.ArgsSource.ARGS:
+    # The installed suite runs where the command line names a target and no path, or graphs to be replayed.
+    if config.option.byoc_replay or (given and config.args_source is not pytest.Config.ArgsSource.ARGS):
         config.args = [str(SUITE)]
 
 

@@ -298,11 +298,16 @@ class TargetRecord:
                 key = cell["operator"], cell["dtype"]
                 self.failed_by.setdefault(key, Counter()).update(cell["failed_by"])
         for f in other["failures"]:
-            if f["id"] in self.failures:
-                self.failures[f["id"]].count += f["count"]
-                self.failures[f["id"]].shown_in(f["cases"])
-            else:
+            known = self.failures.get(f["id"])
+            if known is None:
                 self.failures[f["id"]] = Failure(**f)
+            elif f["cases"][:1] == [f["case"]]:
+                # The graph that is saved: others have met the failure on other ones.
+                self.failures[f["id"]] = Failure(**{**f, "cases": [], "count": known.count + f["count"]})
+                self.failures[f["id"]].shown_in([*f["cases"], *known.cases])
+            else:
+                known.count += f["count"]
+                known.shown_in(f["cases"])
         for e in other["excused"]:
             self._excuse(Excused(**e))
         for case, outcome in other["cases"].items():

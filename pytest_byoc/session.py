@@ -23,7 +23,7 @@ from .precision import in_words
 from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
 from .report.text import FailureText
-from .settings import Settings, cache_folder
+from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .suite import Suite
 
 #: Of patterns that no graph is taken for, in words.
@@ -262,8 +262,11 @@ class TargetSession:
         saved = [entry.path] if entry is not None and entry.automatic else []
         identity = verdict.identity
 
+        peers = self.examiner.peers
+
         def known(node: Graph) -> bool:
-            return failure_id(identity, node.operators) in self.record.failures
+            id = failure_id(identity, node.operators)
+            return id in self.record.failures or peers.answer(("failure", id)) is not None
 
         told = len(verdict.graph.nodes) == 1 and known(verdict.graph)
         if shrink and not told and len(verdict.graph.nodes) > self.shrink_above:
@@ -288,6 +291,8 @@ class TargetSession:
             failure.besides = _besides(original, verdict)
             failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
+            failure.case = peers.first(("failure", failure.id), case)
+        if new and failure.case == case:
             text = self._text().new(verdict, original, failure.besides, where, failure.command, folder)
             try:
                 bundle.write(
@@ -308,7 +313,7 @@ class TargetSession:
             text = self._text().again(verdict, where, failure)
         if beside:
             text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
-        for path in saved:
+        for path in saved if failure.graph else ():
             if path.parent != folder:
                 corpus.remove(path)
         raise ConformanceFailure(text, verdict)
@@ -336,6 +341,11 @@ class TargetSession:
         parts = ["pytest", f"--byoc-target={shlex.quote(d.given)}", f"--byoc-ir={self.ir}"]
         if d.python_given:
             parts.append(f"--byoc-python={shlex.quote(d.python_given)}")
+        # Whether it fails may depend on them.
+        if self.settings.timeout != TIMEOUT:
+            parts.append(f"--byoc-timeout={self.settings.timeout:g}")
+        if self.settings.memory_bytes != MEMORY << 20:
+            parts.append(f"--byoc-memory={self.settings.memory_bytes >> 20}")
         return " ".join([*parts, *extra])
 
     # --- ONNX's node tests -------------------------------------------------------------------

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
-from .declarations import IRS, SettingsError, TargetDeclaration, declare
+from .declarations import SettingsError, TargetDeclaration, declare
+from .irs import IRS
 from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
 
-#: Address space in MiB that an example may take beyond what its worker has after importing TVM.
-MEMORY = "4096"
+#: Defaults: operators of a random graph; seconds that a stage of an example may take; address space in MiB
+#: that one may take beyond what its worker has after importing TVM.
+NODES, TIMEOUT, MEMORY = 5, 30, 4096
 
 
 @dataclass(frozen=True)
@@ -115,15 +117,22 @@ def option(config: pytest.Config, name: str) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
+def interpreter(config: pytest.Config) -> str | None:
+    """--byoc-python, or what the ini file says: a command's name, or an absolute path."""
+    given = option(config, "python")
+    path = _path(config, "python")
+    return str(path) if given and path and os.sep in given else given
+
+
 def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     """The settings of a session. Raises SettingsError."""
     root, invocation = config.rootpath, config.invocation_params.dir
     ir = option(config, "ir")
     if ir is not None and ir not in IRS:
         raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
-    python = option(config, "python")
-    report = option(config, "report")
-    path = (invocation / report) if report else None
+    python = interpreter(config)
+    start = invocation if config.option.byoc_target else root
+    path = _path(config, "report")
     if path is not None:
         path = path if path.suffix == ".json" else path / "report.json"
         _check_writable(path)
@@ -156,15 +165,15 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         {"--byoc-waivers": waivers, "--byoc-baseline": baseline},
     )
     return Settings(
-        targets=tuple(declare(t, root, ir, python, invocation) for t in dict.fromkeys(targets)),
+        targets=tuple(declare(t, root, ir, python, invocation, start) for t in dict.fromkeys(targets)),
         operators=operators,
         level=level,
         max_examples=_positive(
             "--byoc-max-examples", option(config, "max-examples") or str(level.max_examples), int
         ),
-        max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or "5", int),
-        timeout=_positive("--byoc-timeout", option(config, "timeout") or "30", float),
-        memory_bytes=_mebibytes(option(config, "memory") or MEMORY) << 20,
+        max_nodes=_positive("--byoc-max-nodes", option(config, "max-nodes") or str(NODES), int),
+        timeout=_positive("--byoc-timeout", option(config, "timeout") or str(TIMEOUT), float),
+        memory_bytes=_mebibytes(option(config, "memory") or str(MEMORY)) << 20,
         report=path,
         replay=tuple(invocation / p for p in config.getoption("--byoc-replay") or ()),
         failures=failures,
@@ -251,9 +260,10 @@ def _seconds(given: str | None) -> float | None:
 
 def _narrowed(config: pytest.Config) -> Iterator[str]:
     """Options of the command line that decide what is generated, where the ini file says otherwise."""
+    defaults = {"level": STANDARD, "max-nodes": str(NODES)}
     for name in ("operators", "level", "max-examples", "max-nodes"):
         given = config.getoption(f"--byoc-{name}")
-        ini = config.getini(f"byoc_{name.replace('-', '_')}") or {"level": STANDARD}.get(name)
+        ini = config.getini(f"byoc_{name.replace('-', '_')}") or defaults.get(name)
         if given is not None and given != ini:
             yield f"--byoc-{name}"
     if config.option.byoc_explore is not None:

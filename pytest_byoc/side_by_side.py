@@ -35,11 +35,6 @@ class Group:
     first: str = ""
 
 
-def elements(graph: Graph) -> int:
-    """Elements of all values of a graph."""
-    return sum(s.type.size for s in graph.sources()) + sum(t.size for n in graph.nodes for t in n.types)
-
-
 def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
     """Neighbours, as many as fit into one module; what fits with none is in no group."""
     found: list[int] = []
@@ -47,14 +42,14 @@ def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
     for i, graph in enumerate([*graphs, None]):
         fits = graph is not None and len(found) < GRAPHS
         if graph is not None:
-            nodes, size = nodes + len(graph.nodes), size + elements(graph)
+            nodes, size = nodes + len(graph.nodes), size + graph.elements
             fits = fits and nodes <= NODES[ir] and size <= ELEMENTS
         if not fits:
             if len(found) > 1:
                 yield Group(tuple(found), tuple(graphs[k] for k in found))
             found = []
             if graph is not None:
-                nodes, size = len(graph.nodes), elements(graph)
+                nodes, size = len(graph.nodes), graph.elements
         if graph is not None:
             found.append(i)
 

@@ -12,6 +12,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from .irs import IRS
 from .precision import PrecisionError, declared
 from .worker.server import Failure
 
@@ -95,9 +96,9 @@ class ResolvedTarget:
             raise Failure(
                 "target %s: trivial_regions holds %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
             )
-        bad = [ir for ir in self.irs if ir not in ("relay", "relax")]
+        bad = [ir for ir in self.irs if ir not in IRS]
         if bad:
-            raise Failure("target %s: ir must be relay or relax, found %r" % (name, bad[0]))
+            raise Failure("target %s: ir must be %s, found %r" % (name, " or ".join(IRS), bad[0]))
 
 
 def _as_tuple(value: Union[str, Sequence[str], None]) -> Tuple[str, ...]:

@@ -84,6 +84,14 @@ def of_processes(folder: Path, number: int) -> list[Peers]:
     return [Peers.of({**told, "workerid": f"gw{turn}"}, 0) for turn in range(number)]
 
 
+def test_the_first_answer_stands(tmp_path: Path) -> None:
+    one, two = of_processes(tmp_path, 2)
+    assert one.first(("failure", "a"), "here") == "here" == two.first(("failure", "a"), "there")
+    assert two.first(("failure", "b"), "there") == "there" == one.first(("failure", "b"), "here")
+    assert Peers().first(("failure", "a"), "alone") == "alone"
+    assert not list(tmp_path.rglob("*.[0-9]*"))
+
+
 def test_what_another_process_found_out_is_not_asked_again(tmp_path: Path) -> None:
     first, second = Crashing(), Crashing("nn.relu", "abs")
     one, two = of_processes(tmp_path, 2)

@@ -126,7 +126,7 @@ def test_a_file_taken_in_may_have_changed_since(tmp_path: Path, cc: FakeCC) -> N
     for folder in (tmp_path / "1", tmp_path / "2"):
         header.write_text(f"int of_{folder.name};\n")
         compile_("a.so", sources(folder, a=f'#include "{header}"\n'))
-    for name, paths in zip("12", cc.linked):
+    for name, paths in zip("12", cc.linked, strict=True):
         assert f"of_{name}".encode() in Path(paths[0]).read_bytes()
 
 

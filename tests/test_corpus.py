@@ -337,6 +337,9 @@ def test_a_failure_that_cannot_be_saved_is_told(
     )
     (failure,) = report(pytester)["failures"]
     assert failure["graph"] == failure["bundle"] == "" and " -k " in failure["command"]
+    # The one that was found, which could be, is not given up.
+    (saved,) = pytester.path.glob("out/byoc-failures/*-unshrunk/graph.json")
+    corpus.read(saved)
 
 
 def test_a_folder_of_failures_that_cannot_be_written(pytester: pytest.Pytester) -> None:
@@ -381,3 +384,43 @@ def test_what_failed_a_check_that_this_machine_cannot_make_is_kept(
     assert session.check_entry(entry, graph, "exp").outcome == PASS
     assert path.exists() == kept
     assert session.record.corpus["e"] == (f"pass: kept, {check} was not made" if kept else "pass: removed")
+
+
+# --- options ---------------------------------------------------------------------------------------
+
+
+def test_what_is_to_be_replayed_is_replayed(pytester: pytest.Pytester, ir: str) -> None:
+    """Whatever else is named, from wherever; paths of the ini file start at its folder."""
+    corpus.save(pytester.path / "saved", default_case("nn.relu", "float32").graph, "a case")
+    target, python = CHANGING, os.path.relpath(PYTHON, pytester.path)
+    pytester.makeini(
+        f"[pytest]\nbyoc_target = {target}\nbyoc_python = {python}\nbyoc_ir = {ir}\nbyoc_report = out\n"
+    )
+    pytester.makepyfile(test_mine="def test_mine(): assert False")
+    below = pytester.mkdir("below")
+    os.chdir(below)
+    command = (sys.executable, "-m", "pytest", "--byoc-replay=../saved")
+    for args in ((), ("../test_mine.py",)):
+        result = pytester.run(*command, *args)
+        assert result.ret == 0
+        result.assert_outcomes(passed=1)
+        assert report(pytester)["graphs"] == 1
+    # Nothing is examined: what was found stands.
+    before = sorted((p, p.read_bytes()) for p in pytester.path.joinpath("out").iterdir())
+    assert pytester.run(*command, "--collect-only").ret == 0
+    assert before == sorted((p, p.read_bytes()) for p in pytester.path.joinpath("out").iterdir())
+
+
+def test_an_interpreter_starts_where_it_was_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml(
+        '[tool.pytest.ini_options]\n[tool.pytest-byoc.targets.mine]\npython = "bin/none"\n'
+    )
+    below = pytester.mkdir("below")
+    os.chdir(below)
+    for args, name, path in (
+        ((), "[tool.pytest-byoc.targets.mine] python", pytester.path / "bin/none"),
+        (("--byoc-python=bin/none",), "--byoc-python", below / "bin/none"),
+    ):
+        result = pytester.run(sys.executable, "-m", "pytest", "--byoc-target=mine", *args)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert f"{name}: {path} is not an executable file" in result.stderr.str()

@@ -95,6 +95,18 @@ def test_what_is_missing_and_not_missed(check: Any) -> None:
     assert check is missing_library or not list(check.judge(evidence))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_any_nan_is_the_same_nan(dtype: str) -> None:
+    bits = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000}[dtype]
+    size = "uint32" if dtype == "float32" else "uint16"
+    sign = 1 << (31 if dtype == "float32" else 15)
+    one, other = (np.array([b, 0], size).view(np.dtype(dtype)) for b in (bits, bits | sign))
+    evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport())
+    assert not list(evidence.same_bits("rerun", "run", "differs", [one], [other], "a run"))
+    zero = np.zeros(2, one.dtype)
+    assert list(evidence.same_bits("rerun", "run", "differs", [zero], [-zero], "a run"))
+
+
 # --- memory ----------------------------------------------------------------------------------------
 
 
@@ -107,6 +119,13 @@ def test_growth_is_by_the_round(rounds: int) -> None:
     assert [f.kind for f in memory.judge(evidence)] == ["leak"]
     evidence.deployed = recorded(("memory", measured))
     assert not list(memory.judge(evidence))
+    # Each kind of growth by itself: TVM's of one kind excuses none of another.
+    for what, kind in (("mapped", "mappings"), ("opened", "descriptors")):
+        grows = {**measured, "used": [0] * 5, what: [9000 * rounds * i for i in range(5)]}
+        evidence.loader, evidence.deployed = recorded(("memory", grows)), recorded(("memory", measured))
+        assert [f.kind for f in memory.judge(evidence)] == [kind]
+        evidence.deployed = recorded(("memory", grows))
+        assert not list(memory.judge(evidence))
     # Each thread leaves it behind, which is told once.
     by_threads = dict(measured, used=[2 * u for u in used])
     evidence.loader = recorded(("memory_of_threads", by_threads))

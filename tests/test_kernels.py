@@ -82,7 +82,8 @@ AGREE = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}
 
 @each("float64", "int32", "uint8")
 def test_value(name: str, dtype: str) -> None:
-    """The value is that of a plain evaluation in float64; of integers, exactly."""
+    """The value is that of a plain evaluation in float64; of integers, exactly. Most elements are judged."""
+    ambiguous: list[bool] = []
     for seed in SEEDS:
         case = Case(name, dtype, seed)
         for y, expected in zip(case.kernel(), case.plain(), strict=True):
@@ -90,6 +91,8 @@ def test_value(name: str, dtype: str) -> None:
             limit = AGREE.get(y.dtype, 0.0) * max(1.0, float(np.max(np.abs(expected))))
             far = np.abs(y.value - expected.astype(np.float64)) > limit
             assert not (far & ~y.ambiguous).any(), (case.attrs, y.value, expected)
+            ambiguous += y.ambiguous.ravel().tolist()
+    assert ambiguous and np.mean(ambiguous) < 0.5
 
 
 @each("float32", "float16", *(("bfloat16",) if NUMPY_2 else ()))
@@ -105,12 +108,15 @@ def test_a_correct_evaluation_is_inside_the_bound(name: str, dtype: str, order: 
 @REAL
 def test_the_bound_is_narrow(name: str) -> None:
     """In float32 the median bound is below 1e-5 of the result."""
-    relative = [0.0]
+    relative: list[float] = []
     for seed in SEEDS:
         for y in Case(name, "float32", seed).kernel():
             some = (y.value != 0) & ~np.isnan(y.value) & ~y.ambiguous & (y.dtype == "float32")
             relative += list(y.error[some] / np.abs(y.value[some]))
-    assert np.median(relative) < 1e-5
+    # What makes integers or truth values has no bound.
+    assert not relative or np.median(relative) < 1e-5
+    found = Case(name, "float32", 0).kernel()
+    assert relative or all(y.dtype != "float32" or not y.value.any() for y in found)
 
 
 @REAL

@@ -28,6 +28,12 @@ def test_it_is_in_every_graph_once_with_a_neighbour(name: str, ir: str) -> None:
             assert types == node.types
 
 
+def test_most_operators_have_neighbours() -> None:
+    runnable = [n for n, op in OPERATORS.items() if "relay" in op.irs() and dtypes(op, "relay")]
+    found = [n for n in runnable if between(n, dtypes(OPERATORS[n], "relay")[0], CLAIMED, "relay")]
+    assert len(found) > 0.9 * len(runnable)
+
+
 def test_both_sides_are_taken() -> None:
     found = between("nn.softmax", "float32", CLAIMED, "relay")
     chains = {tuple(n.op for n in g.nodes) for g in found}

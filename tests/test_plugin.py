@@ -164,6 +164,9 @@ def test_no_compiler_is_said_once(pytester: pytest.Pytester, monkeypatch: pytest
     result = run(pytester, "--byoc-target=example_c")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.str().count("there is no C++ compiler") == 1
+    result = run(pytester, "--byoc-target=example_c", "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count("there is no C++ compiler") == 1
     # Options would be taken for a part of the name.
     monkeypatch.setenv("CXX", "g++ -O1")
     result = run(pytester, "--byoc-target=example_c")

@@ -169,9 +169,13 @@ def _rounds(library: Any, inputs: Mapping[str, np.ndarray]) -> int:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     leaking = set()
-    allowed = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory")}
+    tvms = dict(evidence.deployed.facts("memory"))
     for executor, value in evidence.loader.facts("memory"):
-        limit = max(NOISE, SHARE * value["size"]) + allowed.get(executor, 0.0)
+
+        def allowed(what: str, executor: str = executor) -> float:
+            return growth(tvms[executor], what) if executor in tvms else 0.0
+
+        limit = max(NOISE, SHARE * value["size"]) + allowed("used")
         found = growth(value, "used")
         if found > limit:
             leaking.add(executor)
@@ -183,7 +187,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 {"executor": executor, "bytes_per_round": found, "limit": limit},
             )
         mapped = growth(value, "mapped")
-        if found <= limit and mapped > MAPPED + allowed.get(executor, 0.0):
+        if found <= limit and mapped > MAPPED + allowed("mapped"):
             yield Finding(
                 "memory", "error", "rounds", "mappings",
                 "each round of create, run and destroy leaves %.0f bytes mapped behind, which malloc has not "
@@ -191,16 +195,16 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 {"executor": executor, "bytes_per_round": mapped, "limit": MAPPED},
             )
         opened = growth(value, "opened")
-        if opened > FILES:
+        if opened > FILES + allowed("opened"):
             yield Finding(
                 "memory", "error", "rounds", "descriptors",
                 "each round of create, run and destroy leaves %.2g open files behind (%s executor)."
                 % (opened, executor),
                 {"executor": executor, "files_per_round": opened},
             )
-    allowed = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory_of_threads")}
+    of_threads = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory_of_threads")}
     for executor, value in evidence.loader.facts("memory_of_threads"):
-        limit = max(NOISE_OF_THREADS, SHARE * value["size"]) + allowed.get(executor, 0.0)
+        limit = max(NOISE_OF_THREADS, SHARE * value["size"]) + of_threads.get(executor, 0.0)
         found = growth(value, "used")
         if found > limit and executor not in leaking:
             yield Finding(

@@ -21,6 +21,7 @@ from typing import Any
 from .. import files
 from ..checks import CHECKS
 from ..declarations import SettingsError
+from ..irs import IRS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -291,8 +292,8 @@ def _entry(path: Path, entry: Mapping[str, Any], line: int, text: str) -> Waiver
     if entry["check"] not in CHECK_IDS:
         near = nearest(entry["check"], CHECK_IDS)
         raise refuse(f"unknown check {entry['check']!r}{near}; known are {', '.join(CHECK_IDS)}")
-    if entry.get("ir", "relay") not in ("relay", "relax"):
-        raise refuse(f"ir must be relay or relax, found {entry['ir']!r}")
+    if entry.get("ir", IRS[0]) not in IRS:
+        raise refuse(f"ir must be {' or '.join(IRS)}, found {entry['ir']!r}")
     return Waiver(**entry, line=line, text=text)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from zlib import crc32
 
 from ..graph import Graph, TensorType
-from ..operators import OPERATORS, within
-from ..operators.measured import dtypes as runnable
+from ..operators import within
 from ..operators.record import Operator
 from .apart import told_apart
 from .builder import Builder, Pick, choose_parameters, first
+from .pool import takes
 from .structures.vocabulary import UNARY
 
 #: Operators tried before it and after it, at most.
@@ -126,7 +126,7 @@ def _result(op: Operator, x: TensorType, form: Pick = first) -> TensorType:
 
 def _fits(op: Operator, x: TensorType, ir: str) -> bool:
     """Whether the operator can be applied to any value of the type."""
-    return _applies(op, x, ir) and op.domain is None and x.size > 0
+    return takes(op, x, ir) and op.domain is None and x.size > 0
 
 
 def _applied(op: Operator, x: TensorType, before: Operator | None) -> tuple[Builder, str]:
@@ -144,8 +144,6 @@ def _apply(builder: Builder, op: Operator, lead: str, form: Pick = first) -> str
 
 def _keeps(op: Operator, x: TensorType, ir: str) -> bool:
     """Whether the operator can be applied, and its first result is of the same type."""
-    return _applies(op, x, ir) and _result(op, x) == x
+    return takes(op, x, ir) and _result(op, x) == x
 
 
-def _applies(op: Operator, x: TensorType, ir: str) -> bool:
-    return x.dtype in runnable(OPERATORS[op.name], ir) and op.accepts(x)

@@ -28,14 +28,14 @@ def graphs(
     turn: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
-    """Graphs of 1 to `max_nodes` operators.
+    """Graphs of `min_nodes` to `max_nodes` operators.
 
     operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
     focus: an operator each graph holds. prefer: operators that are to be more likely (those a target
     takes). fragments: graphs of which each has at least one as a part (those that match a target's
     patterns); they count as their operators do. turn: the fragment that each graph holds. dtypes: of the
     first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
-    runs. Raises KeyError for an unknown operator.
+    runs. Raises KeyError for an unknown operator, ValueError where no graph is possible.
     """
     return grown(
         draw(st.randoms(use_true_random=False)), operators, ir=ir, min_nodes=min_nodes, max_nodes=max_nodes,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..graph import TensorType
+from ..irs import IRS
 
 Attrs = Mapping[str, Any]
 #: Values of a parameter by their class. Coverage counts classes; the first value of the first
@@ -202,7 +203,7 @@ class Operator:
     used: Optional[int] = None
 
     def irs(self) -> Tuple[str, ...]:
-        return tuple(ir for ir in ("relay", "relax") if getattr(self, ir) is not None)
+        return tuple(ir for ir in IRS if getattr(self, ir) is not None)
 
     def within(self, ir: Optional[str]) -> Operator:
         """The operator with the parameters' values that the IR takes and TVM builds there (None: that any

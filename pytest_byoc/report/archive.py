@@ -4,7 +4,7 @@ MANIFEST.json     {"format", "files": {name: SHA-256}} of every other file
 report.json, report.html
 versions.json     versions, times and hashes again, for who needs no more
 byoc-failures/…   a folder for each failure listed in the report
-inputs/…          the file of waivers, the baseline, the graphs given with --byoc-replay
+inputs/…          the file of waivers, the baseline, the graphs given with --byoc-replay and --byoc-corpus
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from . import html, schema
 
 FORMAT = "pytest-byoc/bundle/1"
 MANIFEST = "MANIFEST.json"
-#: The oldest time a .zip can say: the same data makes the same bundle.
 #: Bytes of all members together, unpacked: more is no bundle, and would fill the memory.
 _BYTES = 2 << 30
+#: The oldest time a .zip can say: the same data makes the same bundle.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 

@@ -19,10 +19,8 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from reference_kernels import Bounded
-
 from .. import corpus
-from ..evidence import Evidence, compare
+from ..evidence import Evidence, allowed_error, compare
 from ..graph import Graph, TensorType
 from ..outcome import Verdict
 from ..target import package_name
@@ -151,7 +149,7 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
             if i < len(reference) and reference[i].shape == bounded.shape:
                 found[f"llvm.{label}.{i}"] = reference[i]
             found[f"expected.{label}.{i}"] = bounded.value
-            found[f"bound.{label}.{i}"] = _bound(bounded)
+            found[f"bound.{label}.{i}"] = allowed_error(bounded)
             found[f"ambiguous.{label}.{i}"] = bounded.ambiguous
             found[f"judged.{label}.{i}"] = compare(bounded.value, bounded).judged
     for report, fact, prefix, label in (
@@ -172,11 +170,6 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
 def _storable(array: np.ndarray) -> np.ndarray:
     """The array, of bfloat16 its bits: NumPy by itself cannot read any other."""
     return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
-
-
-def _bound(bounded: Bounded) -> np.ndarray:
-    """As `evidence.compare` applies it."""
-    return bounded.error * 2 if bounded.dtype == "float64" else bounded.error
 
 
 # --- reproduce.py --------------------------------------------------------------------------------

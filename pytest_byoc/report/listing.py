@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ..declarations import IRS, SettingsError, find_python, known_names
+from ..declarations import SettingsError, find_python, known_names
+from ..irs import IRS
 from ..operators import FAMILIES, OPERATORS, measured
 from ..operators.record import Operator
-from ..settings import option, select_operators
+from ..settings import interpreter, option, select_operators
 from ..worker.client import Worker, WorkerError
 
 
@@ -113,7 +114,7 @@ def targets(config: pytest.Config) -> list[str]:
     """The names --byoc-target takes; those TVM knows are asked of the worker's interpreter."""
     root = config.rootpath
     lines = [f"{name}  ({where})" for name, where in known_names(root).items()]
-    worker = Worker(find_python(option(config, "python"), Path(root)), {"role": "list"}, 30.0)
+    worker = Worker(find_python(interpreter(config), Path(root)), {"role": "list"}, 30.0)
     try:
         worker.start()
         for ir, names in worker.ready()["targets"].items():

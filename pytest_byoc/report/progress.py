@@ -11,6 +11,7 @@ import pytest
 
 from ..outcome import OUTCOMES, PASS, Verdict
 from ..recorder import ONNX
+from .words import counted
 
 #: Seconds from one line to the next.
 INTERVAL = 20.0
@@ -31,7 +32,7 @@ def counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 class Progress:
-    """Registered by the process that has the terminal: the controller, under pytest-xdist."""
+    """Writes on a terminal alone: under pytest-xdist that is the controller's."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -81,10 +82,6 @@ class Progress:
         outcomes = ", ".join(f"{n} {o}" for o, n in self._outcomes.items() if n)
         speed = f"{seconds:.0f} s ({total / max(seconds, 1e-3):.1f}/s)"
         return (
-            f"byoc: {total} {_plural(total, 'graph')} in {speed}: {outcomes}; "
-            f"{len(self._cells)} {_plural(len(self._cells), 'cell')} (operator and dtype) with a pass"
+            f"byoc: {counted(total, 'graph')} in {speed}: {outcomes}; "
+            f"{counted(len(self._cells), 'cell')} (operator and dtype) with a pass"
         )
-
-
-def _plural(n: int, noun: str) -> str:
-    return noun if n == 1 else noun + "s"

@@ -45,7 +45,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     if record.above_smallest and record.merges:
         w = record.worst_split
         yield (
-            f"{record.above_smallest} graphs are cut into more subgraphs than they need: "
+            f"cut into more subgraphs than needed: {counted(record.above_smallest, 'graph')}, for one "
             f"{w['case']} into {w['subgraphs']}, where {w['smallest']} would do",
             plain,
         )

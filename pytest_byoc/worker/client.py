@@ -66,9 +66,6 @@ class Worker:
         env["TMPDIR"] = self._scratch
         # One thread each: children forked from a parent with thread pools can hang.
         env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
-        env.pop("PYTHONPATH", None)
-        if os.environ.get("PYTHONPATH"):
-            env["PYTHONPATH"] = os.environ["PYTHONPATH"]
         env.update(self._config.get("env", {}))
         self._output.seek(0)
         self._output.truncate()

@@ -8,13 +8,13 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..checks import CHECKS
 from ..graph import Graph
+from ..irs import IRS
 from . import fenv, matching, onnx_nodes, patterns
 from .libraries import import_python, is_path, load_shared
 from .poison import poison_allocations
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
-IRS = ("relay", "relax")
 #: How often it is measured how long a run takes.
 _REPEATS = 7
 
@@ -248,7 +248,7 @@ class LoaderRole(Role):
         fenv.remember()
         import_python(libraries)
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
-        self.description = {"runtime_only": bool(_runtime_only(tvm)), "absent": absent}
+        self.description = {"runtime_only": bool(_runtime_only()), "absent": absent}
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if "time" in job:
@@ -280,13 +280,10 @@ class LoaderRole(Role):
         reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
 
 
-def _runtime_only(tvm: Any) -> bool:
+def _runtime_only() -> bool:
     for path in ("tvm.base", "tvm._ffi.base"):
         try:
             return bool(importlib.import_module(path)._RUNTIME_ONLY)
         except (ImportError, AttributeError):
             continue
     return False
-
-
-__all__ = ["describe_exception", "prepare"]

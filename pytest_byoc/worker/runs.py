@@ -355,10 +355,9 @@ class TargetRun(_Run):
         """make(); None where what is made raises while it is compiled: the vendor's code may refuse it."""
         try:
             return make()
-        except Exception as e:
+        except Exception:
             if self._reporter.stage_name not in ("build", "export"):
                 raise
-            self.record("refused", type(e).__name__)
             return None
 
     def runnable(self, executor: str) -> Any:

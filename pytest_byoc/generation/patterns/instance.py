@@ -11,6 +11,7 @@ from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
 from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Operator, TypeRuleError
 from ..builder import Builder, choose_parameters
+from ..pool import takes
 from .draws import Draws
 from .reading import NoInstance, Reading, returns_tuple, takes_tuple
 from .tree import Pattern, Tree, Way
@@ -201,7 +202,7 @@ class _Instance:
         """Names of the results of a call; None where nothing fits."""
         given = [self._given(s) for s in slots]
         only = given[0] if len(slots) == 1 else None
-        if only is not None and not self._takes(op, self._builder.types[only]):
+        if only is not None and not takes(op, self._builder.types[only], self._ir):
             return None
         since = len(self._draws.used)
         for attempt in range(_TRIES):
@@ -259,7 +260,7 @@ class _Instance:
         fixed = [self._builder.types[g] for g in given if g is not None]
         if fixed and (plain or self._draw("fixed") < 0.7):
             x = fixed[0] if plain else self._choose("lead", fixed)
-            return x if self._takes(op, x) else None
+            return x if takes(op, x, self._ir) else None
         allowed = runnable(op, self._ir)
         if not allowed:
             return None
@@ -349,12 +350,9 @@ class _Instance:
         if demands.get("dtype") not in (None, results[0].dtype) or len(results) < demands["results"]:
             return False
         for users in self._reading.uses.get(number, ()):
-            if users and not any(self._takes(user, results[0]) for user in users):
+            if users and not any(takes(user, results[0], self._ir) for user in users):
                 return False
         return sum(t.size for t in results) <= _MAX_ELEMENTS
-
-    def _takes(self, op: Operator, x: TensorType) -> bool:
-        return x.dtype in runnable(op, self._ir) and op.accepts(x)
 
     def _node(
         self,
