@@ -34,7 +34,7 @@ add_python = importlib.import_module("benchmarks.options").add_python
 SUITE_LIMIT = 600
 SCRIPT_LIMIT = 180
 #: What a narrowed run collects; ONNX's node tests don't follow --byoc-operators.
-PHASES = ("operators", "patterns", "regions", "structures", "followed", "apart", "thorough", "random")
+PHASES = ("operators", "patterns", "regions", "structures", "followed", "forms", "thorough", "random")
 #: The share of the faults to be found, at each level; seconds; operators of the shrunk graph.
 SHARE = {"smoke": 0.95, "standard": 1.0}
 MEDIAN_SECONDS = 5.0

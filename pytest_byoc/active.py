@@ -138,13 +138,13 @@ class ActivePlugin:
                 )
             if not self.settings.level.onnx and not self.settings.replay:
                 made = made_checks(chosen=True, level=self.settings.level.name)
-                dear = ", ".join(c.id for c in CHECKS if c.id not in made)
+                expensive = ", ".join(c.id for c in CHECKS if c.id not in made)
                 target.record.not_checked += [
                     "ONNX's node tests, most systematic cases, most near misses of patterns, most random "
                     "graphs and batches, executors but one for each graph, LLVM's build of what passes: left "
                     "to level standard",
                     f"but on the structures {', '.join(AT_SMOKE)}, as far as the operators asked for make "
-                    f"them, the checks {dear}: left to level standard",
+                    f"them, the checks {expensive}: left to level standard",
                 ]
 
     def _examined(self, target: TargetSession, verdict: Verdict) -> None:

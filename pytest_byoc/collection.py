@@ -37,7 +37,7 @@ _PHASES = (
     "test_regions.py",
     "test_structures.py",
     "test_followed.py",
-    "test_apart.py",
+    "test_forms.py",
     REST,
     "test_thorough.py",
     "test_onnx.py",
@@ -69,7 +69,7 @@ class Collection:
                 return True
             if name == "test_thorough.py" and not thorough(level.name):
                 return True
-            if name in ("test_followed.py", "test_apart.py") and not level.all_cases:
+            if name in ("test_followed.py", "test_forms.py") and not level.all_cases:
                 return True
         return None
 
@@ -177,8 +177,8 @@ class Collection:
         if not isinstance(case, Case):
             # Of an empty list of cases pytest makes a test that is skipped.
             return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
-        dear = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
-        return _PHASES.index(_SIMPLEST if dear else case.turn)
+        expensive = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
+        return _PHASES.index(_SIMPLEST if expensive else case.turn)
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]

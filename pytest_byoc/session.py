@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from . import corpus, onnx_nodes, side_by_side
+from . import corpus, files, onnx_nodes, side_by_side
 from .checks import selection
 from .decision import causes
 from .declarations import TargetDeclaration
@@ -158,6 +158,10 @@ class TargetSession:
         if name not in self._found:
             claims = self.examiner.claims
             found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
+            if found.fragments:
+                # Of alternatives those that are asked for.
+                asked = [f for f in found.fragments if self._asked_for(f.graph)]
+                found = replace(found, fragments=asked or found.fragments)
             self._found[name] = found
             self.record.patterns[name] = "" if found.fragments else str(found.reason)
             if not found.fragments:
@@ -171,7 +175,10 @@ class TargetSession:
             self.found(name)
         found = (self.found(name).fragments for name in names)
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
-        return [g for g in smallest if set(g.operators) <= set(self.settings.operators)]
+        return [g for g in smallest if self._asked_for(g)]
+
+    def _asked_for(self, graph: Graph) -> bool:
+        return set(graph.operators) <= set(self.settings.operators)
 
     def check(
         self, graph: Graph, case: str = "", shrink: bool = True, chosen: bool = False, many: bool = False
@@ -387,9 +394,8 @@ class TargetSession:
             if new:
                 failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
                 try:
-                    folder.mkdir(parents=True, exist_ok=True)
-                    (folder / "graph.json").write_text(verdict.graph.to_json(indent=1))
-                    (folder / "failure.txt").write_text(text)
+                    files.replace(folder / "graph.json", verdict.graph.to_json(indent=1).encode())
+                    files.replace(folder / "failure.txt", text.encode(errors="replace"))
                 except OSError as e:
                     text += self._unsaved(failure, e)
             raise ConformanceFailure(text, verdict)

@@ -104,7 +104,8 @@ def cache_folder(name: str) -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-byoc" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
     except OSError:
         return Path(tempfile.mkdtemp(prefix=f"pytest-byoc-{name}-"))
 

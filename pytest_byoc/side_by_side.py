@@ -79,7 +79,7 @@ def examine(
     quick: as in `Examiner.examine`."""
     unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
     merged = quick and examiner.merges
-    # What is partitioned apart tells by the way what is taken of it.
+    # Merging says what is taken of each graph: there is no need to ask before.
     claims = map(examiner.claims.known, unknown) if merged else examiner.claims.survey(unknown)
     tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.regions)]
     if len(tried) < 2 or not examiner.exact:

@@ -12,7 +12,7 @@ from .checks import selection
 from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
-from .generation.neighbours import apart, between, followed
+from .generation.neighbours import between, followed, forms
 from .generation.patterns import kind, near_misses, spread, twice
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
@@ -159,9 +159,9 @@ class Suite:
         """`TargetSession.check` of the operator with others behind it; None where none fits."""
         return self._check_among_others("followed", operator, partial(self._of_claimed, followed), many=True)
 
-    def check_apart(self, operator: str) -> Verdict | None:
+    def check_forms(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator in several forms on one value; None where it has one."""
-        return self._check_among_others("apart", operator, partial(self._of_claimed, apart), many=True)
+        return self._check_among_others("forms", operator, partial(self._of_claimed, forms), many=True)
 
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, many: bool = False

@@ -50,6 +50,6 @@ def positions(whole: Graph) -> list[int]:
     return sorted({_position(o) for o in whole.outputs})
 
 
-def apart(whole: Graph) -> dict[int, Graph]:
+def split(whole: Graph) -> dict[int, Graph]:
     """By its position each graph of a union, its values named as there."""
     return {i: only(whole, (i,)) for i in positions(whole)}

@@ -120,8 +120,8 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     of_all = set(made(False))
     assert thorough("smoke") == AT_SMOKE and "alternating" in thorough("standard") and not thorough("full")
     for name in (*AT_SMOKE, "alternating"):
-        dear = {*ONLY_AT_SMOKE.get(name, everything)} if name in AT_SMOKE else set()
-        assert set(made(True, "smoke", case=f"thorough[{name}]")) == of_all | dear
+        expensive = {*ONLY_AT_SMOKE.get(name, everything)} if name in AT_SMOKE else set()
+        assert set(made(True, "smoke", case=f"thorough[{name}]")) == of_all | expensive
         assert set(made(True, "smoke", case=name)) == of_all
     assert any(name not in ONLY_AT_SMOKE for name in AT_SMOKE)
     assert set(made(True, "standard", case="thorough[alternating]")) == everything

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_byoc.generation.neighbours import apart, between, followed
+from pytest_byoc.generation.neighbours import between, followed, forms
 from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.measured import dtypes
@@ -107,27 +107,27 @@ def test_many_operators_are_divided_among_the_others() -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_forms_of_an_operator_read_one_value(name: str, ir: str) -> None:
     known = dtypes(OPERATORS[name], ir) if ir in OPERATORS[name].irs() else ()
-    graph = apart(name, known[0], CLAIMED, ir) if known else None
+    graph = forms(name, known[0], CLAIMED, ir) if known else None
     if graph is None:
         pytest.skip(f"it has one form in {ir}")
-    forms = [n for n in graph.nodes if n.op == name]
-    assert len(forms) > 1 and len(graph.nodes) - len(forms) <= 1
+    found = [n for n in graph.nodes if n.op == name]
+    assert len(found) > 1 and len(graph.nodes) - len(found) <= 1
     front = [n for n in graph.nodes if n.op != name]
     lead = front[0].outputs[0] if front else graph.inputs[0].name
-    assert all(lead in n.inputs for n in forms)
-    assert len({str(sorted(n.attrs.items())) for n in forms}) == len(forms)
-    for node in forms:
+    assert all(lead in n.inputs for n in found)
+    assert len({str(sorted(n.attrs.items())) for n in found}) == len(found)
+    for node in found:
         types = OPERATORS[name].infer([graph.type_of(i) for i in node.inputs], node.attrs)
         assert types == node.types
 
 
 def test_each_parameter_tells_two_forms_apart() -> None:
-    graph = apart("nn.max_pool2d", "float32", CLAIMED, "relay")
+    graph = forms("nn.max_pool2d", "float32", CLAIMED, "relay")
     assert graph is not None and graph.nodes[0].op == "nn.relu"
     first, *others = (n.attrs for n in graph.nodes[1:])
     changed = [sorted(k for k in first if attrs[k] != first[k]) for attrs in others]
     assert {tuple(c) for c in changed} >= {("pool_size",), ("strides",), ("padding",), ("dilation",)}
     # Weights of one type are one weight.
-    dense = apart("nn.conv2d", "float32", CLAIMED, "relay")
+    dense = forms("nn.conv2d", "float32", CLAIMED, "relay")
     assert dense is not None
     assert max(Counter(n.inputs[1] for n in dense.nodes if n.op == "nn.conv2d").values()) > 1

@@ -128,6 +128,9 @@ def test_what_no_graph_can_be_made_for_is_said(nodes: Sequence[dict[str, object]
 def test_patterns_of_chosen_operators() -> None:
     assert made_of(CONV, {"nn.conv2d", "nn.bias_add", "clip"}, "relay")
     assert not made_of(CONV, {"nn.conv2d", "nn.bias_add"}, "relay")
+    # Of alternatives one will do.
+    either = parse("p", [WILD, call("nn.relu", 0), call("clip", 0), {"is": "or", "of": [1, 2]}])
+    assert made_of(either, {"clip"}, "relay") and not made_of(either, {"tanh"}, "relay")
     assert made_of(SWISH, set(OPERATORS), "relax") and not made_of(SWISH, {"sigmoid"}, "relax")
 
 

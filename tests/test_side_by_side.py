@@ -20,7 +20,7 @@ from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.oracle import evaluate
 from pytest_byoc.outcome import NOT_OFFLOADED, PASS
-from pytest_byoc.union import apart, only, positions, union
+from pytest_byoc.union import only, positions, split, union
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
@@ -108,7 +108,7 @@ def test_at_level_full_each_graph_is_alone(
 def test_a_union_comes_apart() -> None:
     graphs = some(4, 11, operators=["add", "nn.conv2d", "split", "nn.softmax"], max_nodes=4)
     whole = union(graphs)
-    parts = apart(whole)
+    parts = split(whole)
     assert list(parts) == positions(whole) == [0, 1, 2, 3]
     for graph, part in zip(graphs, parts.values()):
         assert [n.op for n in part.nodes] == [n.op for n in graph.nodes]

@@ -68,7 +68,7 @@ class Check:
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
     tvm_too: what it finds may be TVM's own doing: LLVM's artifact is looked at before it is held against
     the target (`Evidence.deployed`).
-    apart: its `reload` is made by a loader of its own, see `companions`.
+    own_loader: its `reload` is made by a loader of its own, see `companions`.
     how: in what circumstances the target runs there, for the message where a process dies of them.
     """
 
@@ -82,5 +82,5 @@ class Check:
     owns: bool = False
     target_alone: bool = False
     tvm_too: bool = False
-    apart: bool = False
+    own_loader: bool = False
     how: str = ""

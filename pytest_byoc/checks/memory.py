@@ -31,15 +31,17 @@ THREADS = 100
 #: each of them there are more, up to the most: what fills a cache comes to an end, what leaks does not.
 _PARTS = 4
 _MOST = 12
-#: Bytes a round that are taken for noise, less than malloc's smallest piece; the share of the artifact's size
-#: that is; open files a round; bytes of address space a round, less than a page of each.
+#: What is taken for noise, in bytes a round: less than malloc's smallest piece.
 NOISE = 24
-#: The same for a thread: Python keeps something of some.
+#: In bytes a thread: Python keeps something of some.
 NOISE_OF_THREADS = 48
+#: In bytes a round, as a share of the artifact's size.
 SHARE = 1e-4
+#: In open files a round.
 FILES = 0.5
-_TASKS = "/proc/self/task"
+#: In bytes of address space a round: less than a page.
 MAPPED = 4096
+_TASKS = "/proc/self/task"
 
 
 class _Mallinfo2(ctypes.Structure):

@@ -84,5 +84,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
-    apart=True,
+    own_loader=True,
 )

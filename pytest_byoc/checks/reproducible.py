@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def observe(run: TargetRun) -> None:
-    run.record("outline", run.ir.modules.outline(run.partitioned()))
+    run.partitioned()
+    run.record("outline", run.outline)
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

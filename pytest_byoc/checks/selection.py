@@ -13,19 +13,18 @@ BY_MACHINE = frozenset(("memory", "overrun", "reproducible"))
 #: Not a check: how long a run takes, of the target and of LLVM.
 SPEED = "speed"
 
-#: Structures on which all checks are made at smoke too: between them they show what each of the dear checks
-#: is there for (two regions of one chain, operands out of order, many buffers, kernels that take a while, by
-#: elements and otherwise, constants that fill the artifact).
+#: Structures on which all checks are made at smoke too: between them they show what each of the expensive
+#: ones is there for (two regions of one chain, operands out of order, many buffers, kernels that take a
+#: while, by elements and otherwise, constants that fill the artifact).
 AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight", "forms_that_take_a_while")
-#: At smoke the only ones of the dear checks on one of them.
+#: At smoke the only ones of the expensive checks on one of them.
 ONLY_AT_SMOKE = {
     "large": ("threads", "overrun"),
     "forms_that_take_a_while": ("threads", "overread"),
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
 }
-#: At standard made on cases whose id ends so, though they are none of the chosen: where runs are short,
-#: threads seldom meet; what is left over by vectors shows in long rows, and in a tensor of one element; what
-#: is read beyond an input, where it fills its last 64 bytes, or is padded.
+#: Made at standard besides, by how the case's id ends: threads and opt-levels on large tensors (in short runs
+#: threads seldom meet), overrun on single elements, overread on aligned or padded inputs.
 ON_CASES = {
     "-large]": ("threads", "opt-levels"),
     "x1]": ("overrun",),
@@ -49,7 +48,7 @@ def structures(level: str) -> Tuple[str, ...]:
 
 def thorough(level: str) -> Tuple[str, ...]:
     """Structures that are examined once more, with all checks. The plain ones come first, many in one module:
-    what shows without the dear checks shows soon. At full those are made the first time."""
+    what shows without the expensive checks shows soon. At full those are made the first time."""
     if level == "full":
         return ()
     return AT_SMOKE if level == "smoke" else tuple(s for s in STRUCTURES if s not in NUMERIC)
@@ -59,8 +58,8 @@ def made(chosen: bool, level: str = "standard", alone: bool = False, case: str =
     """Ids of the checks made on a graph. chosen: whether it is one of the few that all are made on: the
     simplest case of each operator, the structures of `thorough`, the first match of each pattern, what is
     saved. alone: whether it is an operator alone. case: its id.
-    level: at smoke the dear ones are made on the structures of AT_SMOKE alone, at full on every graph, but
-    for those that compile a graph several times; and there it is measured how fast chosen graphs are."""
+    level: at smoke the expensive ones are made on the structures of AT_SMOKE alone, at full on every graph,
+    but for those that compile a graph several times; and there it is measured how fast chosen graphs are."""
     made_on = {EVERY}
     structure = next((s for s in AT_SMOKE if case == thorough_case(s)), "")
     among = chosen and (level == "standard" or bool(structure))
@@ -88,7 +87,7 @@ def again(check: str) -> Tuple[str, ...]:
 def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
     """Those of the checks that the loader makes. host_runs_some: whether TVM runs a part of the graph itself,
     beside which some can't be made."""
-    left_out = {c.id for c in CHECKS if c.apart or (host_runs_some and c.target_alone)}
+    left_out = {c.id for c in CHECKS if c.own_loader or (host_runs_some and c.target_alone)}
     return [check for check in checks if check not in left_out]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..outcome import FAILURES, NOT_OFFLOADED, PASS
 from ..recorder import TargetRecord
-from ..settings import Settings
+from ..settings import Settings, as_mapping
 from .baseline import Baseline, TargetBaseline
 from .problems import Gate
 from .selection import NotRun
@@ -49,8 +49,9 @@ def compare(
             f"{name}: {len(unjudged)} cases that passed can't be judged now (not held against the target), "
             f"{unjudged[0]}"
         )
-    for key in ("max_examples", "max_nodes"):
-        then, now_set = baseline.settings.get(key), getattr(settings, key)
+    for key in ("level", "max_examples", "max_nodes", "timeout", "memory_bytes"):
+        now_set = as_mapping(settings)[key]
+        then = baseline.settings.get(key, now_set)
         if then != now_set:
             gate.note(f"{name}: made with {key} {then}, this session has {now_set}")
     tvm = before.versions.get("tvm"), record.versions.get("tvm")

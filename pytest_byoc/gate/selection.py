@@ -17,7 +17,7 @@ from .waivers import matches, may_start_with
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
 #: What the ids of cases of an operator among others begin with, by the file of the test.
 AMONG_OTHERS = {
-    "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_apart": "apart",
+    "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_forms": "forms",
 }
 
 

@@ -17,7 +17,7 @@ from ml_dtypes import finfo
 
 from ..graph import Graph, TensorType
 from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
-from .builder import Builder, choose_parameters, first
+from .builder import Builder, Pick, choose_parameters, first
 from .data import numpy_dtype
 
 #: Makes a case's graph. Raises where the operator takes no such shape at all.
@@ -162,7 +162,12 @@ def _edges(dtype: str) -> tuple[_Values, ...]:
 # --- graphs ----------------------------------------------------------------------------------
 
 
-def _given(op: Operator, dtype: str, groups: tuple[_Values, ...]) -> Make:
+def with_nan(op: Operator, dtype: str, pick: Pick) -> Graph:
+    """The operator of a tensor with NaN at its beginning and its end, with parameters of one's own choice."""
+    return _given(op, dtype, _nan(dtype), pick)()
+
+
+def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = first) -> Make:
     """The operator of a tensor in which the groups of values lie far from each other, the first at its
     beginning, the last at its end. Of an operator of two tensors of one type every pair of the values
     meets, and each of them an ordinary number, if a shape has room for them."""
@@ -176,7 +181,7 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...]) -> Make:
             mine, other = _paired(groups)
             shape = next((s for s in op.shapes if prod(s) > sum(map(len, mine))), shape)
         x = TensorType(shape, dtype)
-        chosen = choose_parameters(op, x, first)
+        chosen = choose_parameters(op, x, pick)
         lead = builder.input(x, data=_placed(mine, x, *op.range(x.dtype)))
 
         def supply(operand: Operand, position: int) -> str:

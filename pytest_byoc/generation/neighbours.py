@@ -9,8 +9,8 @@ from zlib import crc32
 from ..graph import Graph, TensorType
 from ..operators import within
 from ..operators.record import Operator
-from .apart import told_apart
 from .builder import Builder, Pick, choose_parameters, first
+from .forms import several_forms
 from .pool import takes
 from .structures.vocabulary import UNARY
 
@@ -89,9 +89,9 @@ def _behind_itself(
             yield _apply(builder, op, value, _form(turn + 1))
 
 
-def apart(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
     """The operator of that name several times on one value of that dtype, each time with another attribute
-    (`told_apart`). None where it has one form.
+    (`several_forms`). None where it has one form.
 
     The value is the result of an operator that the target takes, so that its readers may be in one region; an
     input where the operator has a domain, and where none fits."""
@@ -104,7 +104,7 @@ def apart(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | Non
         value = builder.lead(op, x)
     else:
         value = _apply(builder, before, builder.lead(before, x))
-    outputs = told_apart(builder, op, value)
+    outputs = several_forms(builder, op, value)
     return builder.graph(*outputs) if outputs else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..graph import TensorType
 from ..operators.record import Operator
-from .single import Made, Unavailable, class_names, one_node, rich
+from .single import Made, NoSuchClass, class_names, one_node, rich
 
 #: Parameters whose effects meet in one loop: which of a window's elements lie in the padding depends on all.
 _WINDOW = frozenset(("strides", "padding", "dilation"))
@@ -93,7 +93,7 @@ def _made(
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         if name in forced and forced[name] not in classes:
-            raise Unavailable
+            raise NoSuchClass
         label = forced.get(name) or max(classes, key=lambda c: new(name, c))
         labels.append((name, label))
         return classes[label][0]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..graph import Graph, TensorType
 from ..operators.record import CONSTANT, DATA, INTEGERS, WEIGHT, Operand, Operator
-from .builder import Builder, choose_parameters, first
+from .builder import Builder, Pick, choose_parameters, first
 
 
 class Made(NamedTuple):
@@ -48,8 +48,8 @@ def class_names(op: Operator, position: int, dtype: str) -> list[str]:
     return list(names)
 
 
-class Unavailable(Exception):
-    pass
+class NoSuchClass(Exception):
+    """Raised where a parameter has no value of the class asked for, with what is chosen already."""
 
 
 def by_default(
@@ -61,14 +61,20 @@ def by_default(
     None: nothing is. None is returned where a forced class does not exist for this operand.
     """
 
+    return one_node(op, x, picking(forced), constants)
+
+
+def picking(forced: Mapping[str, str]) -> Pick:
+    """What picks the forced classes, and else the default. It raises NoSuchClass."""
+
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         if name in forced:
             if forced[name] not in classes:
-                raise Unavailable
+                raise NoSuchClass
             return classes[forced[name]][0]
         return first(name, classes)
 
-    return one_node(op, x, pick, constants)
+    return pick
 
 
 def with_class(
@@ -97,14 +103,14 @@ def one_node(
 
     def noted(name: str, values: Mapping[str, Sequence[Any]]) -> Any:
         if not values:
-            raise Unavailable
+            raise NoSuchClass
         value = pick(name, values)
         classes.append((name, next(label for label, some in values.items() if value in some)))
         return value
 
     try:
         chosen = choose_parameters(op, x, noted)
-    except Unavailable:
+    except NoSuchClass:
         return None
 
     def supply(operand: Operand, position: int) -> str:

@@ -18,6 +18,7 @@ from ..operators.measured import left_out
 from ..operators.record import BIAS, DATA, FRESH, INTEGERS, UNSET, WEIGHT, Operator, Parameter
 from . import boundary
 from .builder import Builder, first
+from .extents import of_extents
 from .pairs import pairs, threes
 from .single import (
     Made,
@@ -46,7 +47,7 @@ _LARGE, _LARGE_VALUES = "-large", "-large_values"
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
-    f"-{UNSET}",
+    f"-{UNSET}", "-equal_extents",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
 MANY, PAIRED = 2, 8
@@ -173,6 +174,7 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
             yield label, Made(make())
+    yield from of_extents(op, dtype, ir)
     roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):

@@ -136,10 +136,14 @@ def _facts(report: Mapping[str, Any], session: Mapping[str, Any]) -> Iterator[tu
         if name in session:
             yield name, session[name].replace("T", " ").replace("Z", " UTC")
     yield "seed", report["seed"]
-    for name in ("max_examples", "max_nodes", "timeout"):
-        if name in report["settings"]:
-            unit = " s" if name == "timeout" else ""
-            yield name.replace("_", "-"), f"{report['settings'][name]:g}{unit}"
+    settings = report["settings"]
+    if "level" in settings:
+        yield "level", settings["level"]
+    for name, unit in (("max_examples", ""), ("max_nodes", ""), ("timeout", " s")):
+        if name in settings:
+            yield name.replace("_", "-"), f"{settings[name]:g}{unit}"
+    if "memory_bytes" in settings:
+        yield "memory", f"{settings['memory_bytes'] >> 20} MiB" if settings["memory_bytes"] else "no limit"
     for name, version in session.get("host", {}).items():
         yield name if name in ("pytest-byoc", "platform") else f"{name} (host)", version
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from ..union import apart, only
+from ..union import only, split
 
 if TYPE_CHECKING:
     from .runs import TargetRun
@@ -19,7 +19,7 @@ def partitioned(run: TargetRun) -> Any:
     modules: Dict[int, Any] = {}
     signatures: List[str] = []
     nothing: Any = None
-    for position, graph in apart(run.graph).items():
+    for position, graph in split(run.graph).items():
         run.stage("lower")
         module, found = run.ir.lower(graph, run.constants)
         module = run.partition(module)

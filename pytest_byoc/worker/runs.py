@@ -43,8 +43,9 @@ class _Run:
         self._check = ""
         self._executor: Optional[str] = None
         self._reported: List[BaseException] = []
+        self._checks: List[str] = job.get("checks", [])
         #: What the process was like before anything of the graph was done, where a check asks for it.
-        asked = "surroundings" in job.get("checks", ())
+        asked = "surroundings" in self._checks
         self.surroundings: Dict[str, Any] = surroundings.state() if asked else {}
 
     def begin(self, check: str) -> None:
@@ -103,7 +104,6 @@ class ReferenceRun(_Run):
         self.graph = graph
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
-        self._checks: List[str] = job.get("checks", [])
         #: Names of inputs whose batch is left open.
         self._batched: List[str] = job.get("batched", [])
         #: Path the artifact is to be written to, if at all.
@@ -162,6 +162,9 @@ class TargetRun(_Run):
         self.twin = _other(job.get("twin"))
         #: What TVM had as current before anything was partitioned.
         self.scopes: Dict[str, str] = {}
+        #: The partitioned module as text, where a check asks for it, before anything is built: Relay's build
+        #: writes into attributes (of qnn.requantize) that the module shares.
+        self.outline: List[str] = []
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
 
@@ -190,7 +193,10 @@ class TargetRun(_Run):
         """The IRModule after the vendor's partition function."""
 
         def make() -> Any:
-            return merging.partitioned(self) if self._merged else self.partition(self.module())
+            module = merging.partitioned(self) if self._merged else self.partition(self.module())
+            if "reproducible" in self._checks:
+                self.outline = self.ir.modules.outline(module)
+            return module
 
         return self._once(("partition",), make)
 

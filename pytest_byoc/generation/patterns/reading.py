@@ -47,12 +47,16 @@ def takes_tuple(node: Tree, ir: str) -> bool:
 
 
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
-    """Whether each call of a pattern may be of one of these operators, or of none that is known."""
-    for node in pattern.nodes:
+    """Whether a pattern can be matched by these operators, and those that are not known, alone."""
+
+    def possible(number: int) -> bool:
+        node = pattern.nodes[number]
         known = [op.name for name in node.ops or () for op in records(ir, name)]
         if node.kind == "call" and known and not set(known) & set(operators):
             return False
-    return True
+        return (any if node.kind == "or" else all)(map(possible, node.of or ()))
+
+    return possible(pattern.root)
 
 
 class Reading:

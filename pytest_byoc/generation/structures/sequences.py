@@ -218,13 +218,14 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
-    """Vectors along each axis of a tensor whose axes are all as long: no shape tells which one is meant
-    (class 16)."""
+    """Vectors along each axis of a tensor whose axes are all as long, and matrices: no shape tells which one
+    is meant (class 16)."""
     cube, outputs = TensorType((4, 4, 4), "float32"), list[str]()
     for name in v.of(BINARY):
         x = b.input(cube, 0.5, 2.0)
-        for shape in ((4,), (4, 1), (4, 1, 1), (1, 4)):
+        for shape in ((4,), (4, 1), (4, 1, 1), (1, 4), (4, 4), (4, 1, 4)):
             outputs += b.node(name, (x, b.input(TensorType(shape, "float32"), 0.5, 2.0)), {})
+        outputs += b.node(name, (x, b.constant(TensorType((4, 4), "float32"), 0.5, 2.0)), {})
     if "nn.bias_add" in v.claimed:
         outputs += [b.simple("nn.bias_add", b.input(cube), axis=axis) for axis in (0, 1, 2)]
     return b.graph(*outputs)

@@ -7,10 +7,10 @@ import pytest
 from pytest_byoc.session import TargetSession
 
 
-def test_apart(byoc_target: TargetSession, byoc_operator: str) -> None:
+def test_forms(byoc_target: TargetSession, byoc_operator: str) -> None:
     if byoc_operator not in byoc_target.suite.claimed():
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
-    verdict = byoc_target.suite.check_apart(byoc_operator)
+    verdict = byoc_target.suite.check_forms(byoc_operator)
     if verdict is None:
         pytest.skip("it has one form")
     if verdict.outcome != "pass":

@@ -13,7 +13,7 @@ from .single import by_default, class_names
 CLASSES = 2
 
 
-def told_apart(builder: Builder, op: Operator, lead: str) -> list[str]:
+def several_forms(builder: Builder, op: Operator, lead: str) -> list[str]:
     """Adds an operator with all parameters at their defaults, and with a class of one of them off it in turn;
     all read that value, and weights of one type are one weight. Their results; none where there is nothing to
     tell apart.
