@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 
 import pytest
@@ -32,8 +33,9 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
     claimed = byoc_target.suite.claimed()
-    if byoc_operator not in claimed:
-        pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
+    parts = [] if byoc_operator in claimed else byoc_target.suite.parts_with(byoc_operator)
+    if byoc_operator not in claimed and not parts:
+        pytest.skip("not-offloaded: the target takes it in none of its systematic cases, nor in a pattern")
     seen: list[Verdict] = []
 
     def first_failing(graphs: Sequence[Graph]) -> Verdict | None:
@@ -45,17 +47,21 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
 
     def search(round_: int) -> Verdict | None:
         """Some random graphs: always the same ones, or those of a seed. The first verdict that fails."""
-        graphs = some(
-            options.max_examples,
-            f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}",
+        start = f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}"
+        draw = partial(
+            some,
             operators=byoc_target.suite.drawn(),
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
-            focus=byoc_operator,
             prefer=list(claimed),
             fragments=byoc_target.fragments(),
-            dtypes=claimed[byoc_operator],
         )
+        number = options.max_examples
+        if parts:
+            # What the target takes in a pattern alone is there with all of the pattern.
+            graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
+        else:
+            graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator])
         module = byoc_target.ahead(graphs, many=True)
         failing = first_failing(graphs)
         if failing is None and module is not None and byoc_target.holds_against(module, case):

@@ -319,7 +319,10 @@ class Evidence:
                     outside &= ~both
                     if not outside.any():
                         continue
-            yield self._wrong(check, kind, i, actual, bounded, outside, reference, how)
+            # Who does not care for NaN and infinities fails in another way than who computes wrongly.
+            numbers = kind != "wrong-value" or (outside & np.isfinite(bounded.value)).any()
+            said = kind if numbers else "not-finite"
+            yield self._wrong(check, said, i, actual, bounded, outside, reference, how)
 
     def _wrong(
         self,

@@ -17,6 +17,7 @@ from .generation.patterns import kind, near_misses, spread, twice
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from .generation.systematic import Case, cases, default_case
 from .graph import Graph
+from .levels import LEVELS
 from .operators import OPERATORS
 from .outcome import Verdict
 from .side_by_side import Group
@@ -94,11 +95,15 @@ class Suite:
             self._session.record.not_checked.append(text)
         return found
 
+    def parts_with(self, operator: str) -> list[Graph]:
+        """Graphs of the target's patterns that hold an operator."""
+        return [g for g in self._session.fragments() if operator in g.operators]
+
     def in_region(self, operator: str) -> Graph | None:
         """A graph in which the target takes the operator in one region with others: the largest found, of
         its patterns' graphs and of its neighbours among what the target takes; None where there is none."""
         claimed = self.claimed()
-        found = [g for g in self._session.fragments() if operator in g.operators]
+        found = self.parts_with(operator)
         for dtype in claimed[operator][:2]:
             found += between(operator, dtype, list(claimed), self._session.ir)
         # The largest first, a few at a time: of a graph that is one region as a whole no other is larger.
@@ -197,6 +202,10 @@ class Suite:
         """Case, graph, and whether it is chosen, of each graph of a pattern that the level has: its ways, the
         smallest of them twice, and graphs one step off."""
         level, fragments = self._session.settings.level, self._session.found(name).fragments
+        limit = level.near_misses
+        if level.all_cases and any(set(f.graph.operators) - set(self.claimed()) for f in fragments):
+            # Of an operator that is taken in patterns alone there are no systematic cases.
+            limit = max(limit, LEVELS["full"].near_misses)
         near = [
             (kind(label), (f"{name}[{fragment.way}-{label}]", graph, False))
             for fragment in fragments
@@ -210,7 +219,7 @@ class Suite:
         if fragments:
             smallest = min((f.graph for f in fragments), key=lambda graph: len(graph.nodes))
             ways.append((f"{name}[twice]", twice(smallest), False))
-        return ways + spread(near, level.near_misses)
+        return ways + spread(near, limit)
 
     def _check(
         self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from ...graph import Graph, GraphFormatError, Node, Source, TensorType
@@ -24,7 +25,7 @@ from ...operators.record import (
 #: What is off by the first word of a label; an attribute else.
 _KINDS = {
     "input": "constness", "constant": "constness", "rank": "rank", "broadcast": "broadcast",
-    "returned": "consumer", "swapped": "order",
+    "returned": "consumer", "swapped": "order", "data": "data",
 }
 #: Dtypes a graph is changed to, where all of its operators take them.
 _OTHER_DTYPES = ("float64", "float16", "int32", "int8")
@@ -34,8 +35,8 @@ T = TypeVar("T")
 
 
 def kind(label: str) -> str:
-    """What is off in the near miss of that label: attribute, dtype, constness, rank, broadcast, consumer or
-    order."""
+    """What is off in the near miss of that label: attribute, data, dtype, constness, rank, broadcast,
+    consumer or order."""
     word = label.partition("_")[0]
     return {**dict.fromkeys(_OTHER_DTYPES, "dtype"), **_KINDS}.get(word, "attribute")
 
@@ -56,8 +57,8 @@ def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
 
 
 def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
-    """(what is off, the graph): an attribute, the dtype, constness, the rank, how an operand is broadcast, a
-    consumer, the operands' order."""
+    """(what is off, the graph): an attribute, a scale or zero point, the dtype, constness, the rank, how an
+    operand is broadcast, a consumer, the operands' order."""
     seen = {graph}
     for label, changed in _all(graph, ir):
         if changed is not None and changed not in seen:
@@ -69,6 +70,8 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
     for i, node in enumerate(graph.nodes):
         for name, value in _other_values(graph, node):
             yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
+        for name, source in _other_data(graph, node):
+            yield f"data_{node.op}.{name}", _resourced(graph, partial(_in_its_place, source))
     for dtype in _OTHER_DTYPES:
         yield dtype, _with_dtype(graph, dtype, ir)
     for shape in _other_ranks(graph):
@@ -116,6 +119,37 @@ def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
         for values in classes.values():
             if not any(_same(v, node.attrs.get(parameter.name)) for v in values):
                 yield parameter.name, values[0]
+
+
+def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
+    """For each parameter that is no attribute, scales and zero points, the constants that depend on it, with
+    the first value of each of its classes, one constant at a time."""
+    op = OPERATORS[node.op]
+    x = graph.type_of(node.inputs[_lead(op, graph, node)])
+    constants = {s.name: s for s in graph.constants}
+    for parameter in (p for p in op.parameters if not p.attribute):
+        try:
+            chosen = dict(node.attrs)
+            for p in op.parameters:
+                chosen.setdefault(p.name, next(v for vs in p.values(x, chosen).values() for v in vs))
+            made = {
+                label: op.operands(x, {**chosen, parameter.name: values[0]})
+                for label, values in parameter.values(x, chosen).items()
+            }
+        except (KeyError, IndexError, StopIteration, TypeRuleError):
+            # Depends on how the operands were chosen, which a finished node does not tell.
+            continue
+        usual = next(iter(made.values()))
+        for i, source in ((i, constants[n]) for i, n in enumerate(node.inputs) if n in constants):
+            if any(operands[i] != usual[i] for operands in made.values()):
+                for label, operands in made.items():
+                    if not _same(source.data, operands[i].data):
+                        other = replace(source, type=operands[i].type, data=operands[i].data)
+                        yield f"{parameter.name}_{label}_{source.name}", other
+
+
+def _in_its_place(other: Source, source: Source) -> Source:
+    return other if source.name == other.name else source
 
 
 def _lead(op: Operator, graph: Graph, node: Node) -> int:
