@@ -147,8 +147,12 @@ class TargetSession:
             found = self.examiner.claims.patterns()
             chosen = set(self.settings.operators)
             self._patterns = {p.label: p for p in found if made_of(p, chosen, self.ir)}
+            others = [p.label for p in found if p.label not in self._patterns]
+            if others:
+                text = f"patterns of operators that were not asked for: {', '.join(others)}"
+                self.record.not_checked.append(text)
             if self.settings.left_out:
-                self.left_out_patterns = [p.label for p in found if p.label not in self._patterns]
+                self.left_out_patterns = others
         return list(self._patterns)
 
     def found(self, name: str) -> Found:

@@ -117,6 +117,7 @@ def test_shapes_a_pattern_demands_are_met() -> None:
         ([WILD, call("call_tir", 0)], "calls a function by call_tir"),
         ([WILD, call("nn.relu", 0), ITEM], "what nn.relu returns, which is no tuple"),
         ([WILD, call("split", 0), call("nn.relu", 1)], "split returns a tuple, of which"),
+        ([WILD, CONSTANT, call("qnn.dense", 0, 1, 1, 1, 1, 1)], "operands 2, 3, 4, 5, 6 are one object"),
         ([WILD, CONSTANT, call("nn.dense", 0, 1), ODD], "of nn.dense does not have: no units=77"),
     ],
 )

@@ -160,7 +160,7 @@ class _Instance:
             raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
         if self._missing:
             raise _NoFit(f"the pattern demands what the record of {name} does not have: {self._missing}")
-        raise _NoFit(f"no parameters of {name} fit the operands the pattern gives it")
+        raise _NoFit(f"no parameters of {name} fit the operands the pattern gives it{_one_for_several(node)}")
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
         """Arguments of a call, tuples spread out: a value's name, or the number of a leaf. And whether
@@ -398,6 +398,16 @@ class _Instance:
 def _thawed(value: Any) -> Any:
     """Lists and tuples alike, numbers by value."""
     return [_thawed(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def _one_for_several(node: Tree) -> str:
+    """What is said of a call that has one and the same part in several places, which is seldom meant so."""
+    parts = node.of or ()
+    again = [i + 1 for i, part in enumerate(parts) if parts.count(part) > 1]
+    if not again:
+        return ""
+    places = ", ".join(map(str, again))
+    return f": operands {places} are one object in the pattern, which matches one value in all of them"
 
 
 def _unusable(node: Tree) -> str:
