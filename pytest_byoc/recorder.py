@@ -58,6 +58,12 @@ class Failure:
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether it is about the graph that was saved: of several processes one saves the graph that it has
+        met the failure in first, and the others name its case."""
+        return self.cases[:1] == [self.case]
+
     def shown_in(self, cases: Iterable[str]) -> None:
         new = (case for case in cases if case and case not in self.cases)
         self.cases = [*self.cases, *new][:CASES]
@@ -298,16 +304,15 @@ class TargetRecord:
                 key = cell["operator"], cell["dtype"]
                 self.failed_by.setdefault(key, Counter()).update(cell["failed_by"])
         for f in other["failures"]:
-            known = self.failures.get(f["id"])
+            new, known = Failure(**f), self.failures.get(f["id"])
             if known is None:
-                self.failures[f["id"]] = Failure(**f)
-            elif f["cases"][:1] == [f["case"]]:
-                # The graph that is saved: others have met the failure on other ones.
-                self.failures[f["id"]] = Failure(**{**f, "cases": [], "count": known.count + f["count"]})
-                self.failures[f["id"]].shown_in([*f["cases"], *known.cases])
-            else:
-                known.count += f["count"]
-                known.shown_in(f["cases"])
+                self.failures[new.id] = new
+                continue
+            if new.is_saved and not known.is_saved:
+                new, known = known, new
+                self.failures[known.id] = known
+            known.count += new.count
+            known.shown_in(new.cases)
         for e in other["excused"]:
             self._excuse(Excused(**e))
         for case, outcome in other["cases"].items():

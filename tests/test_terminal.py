@@ -57,6 +57,22 @@ def test_the_cases_that_show_a_failure_are_named() -> None:
     assert all(case in page for case in cases)
 
 
+def test_of_several_processes_the_one_that_saved_it_tells() -> None:
+    """Whichever's record comes first."""
+    first, second = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})
+    first.fail(wrong(chain(1), "of the graph that is saved."), "early")
+    failure, _ = second.fail(wrong(chain(1), "of another graph."), "late")
+    failure.case = "early"
+    one, other = first.take(), second.take()
+    for order in ((one, other), (other, one)):
+        whole = TargetRecord("t", "relay", {})
+        for taken in order:
+            whole.merge(taken)
+        (failure,) = whole.failures.values()
+        assert (failure.message, failure.count) == ("of the graph that is saved.", 2)
+        assert failure.cases == ["early", "late"]
+
+
 def test_of_one_kind_the_terminal_lists_some_in_full() -> None:
     """A bug that shows in every graph does not hide the others: kinds are told apart, and all are named."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16"})
