@@ -255,3 +255,28 @@ def test_tiles_leave_something_over_of_each_extent(name: str) -> None:
         left.add(tuple(bool(extent % 16) for extent in extents))
     few = {(i == 0, i == 1, i == 2) for i in range(3)}
     assert left == {(False,) * 3, (True,) * 3, *few}
+
+
+# --- extents, and channels that are last ---------------------------------------------------------------
+
+
+def test_channels_are_last_in_cases_of_their_own() -> None:
+    found = {c.id: c for c in cases(("nn.max_pool2d",), "relay")}
+    for what, shape in (("aligned", (1, 4, 4, 16)), ("short_rows-aligned", (1, 4, 4, 1))):
+        (node,) = (graph := found[f"nn.max_pool2d[float32-layout_nhwc-{what}]"].graph).nodes
+        assert node.attrs["layout"] == "NHWC" and graph.inputs[0].type.shape == shape
+    with_nan = found["nn.max_pool2d[float32-layout_nhwc-nan]"]
+    (source,) = with_nan.graph.inputs
+    assert source.data is not None and source.data[0] == "nan" and with_nan.smoke
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("nn.softmax", "float32"), ("qnn.dense", "int8"), ("add", "float32")]
+)
+def test_short_rows_end_with_a_cache_line(name: str, dtype: str) -> None:
+    found = {c.id: c for c in cases((name,), "relay")}
+    type_ = found[f"{name}[{dtype}-short_rows-aligned]"].graph.inputs[0].type
+    size = int(dtype.lstrip("floatin")) // 8
+    assert type_.size * size % 64 == 0 and type_.shape[-1] * size == 4
+    equal = found[f"{name}[{dtype}-equal_extents]"].graph.inputs[0].type
+    assert len(set(equal.shape)) == 1 and equal.rank > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from pytest_byoc.evidence import Evidence, JobReport, compare, within
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.graph import Graph, Source, TensorType
+from pytest_byoc.worker.runs import TargetRun
 from reference_kernels import Bounded
+from reference_kernels.bounded import exact
 
 _T = TensorType((2, 3), "float32")
 
@@ -70,6 +73,48 @@ def test_who_saturates_where_an_integer_overflows_has_written_it(name: str) -> N
     judged = np.argwhere(~expected.ambiguous & (expected.value != 127))[0]
     saturated[tuple(judged)] = 127
     assert found(saturated)
+
+
+def test_wrong_bytes_that_are_the_poison_by_chance_were_written() -> None:
+    """127 as int8, among values that are wrong anyhow; not where nearly all of what is wrong is 127."""
+    (case,) = [c for c in cases(("nn.relu",), "relay") if c.id == "nn.relu[int8]"]
+    inputs = data.inputs(case.graph, 0)
+    (expected,) = oracle.evaluate(case.graph, inputs)
+    wrong = np.where(expected.value > 100, 1, 100).astype("int8")
+    for number, found in ((2, False), (wrong.size - 2, True)):
+        array = wrong.copy()
+        array.reshape(-1)[:number] = 127
+        evidence = Evidence(case.graph, [inputs], {}, [[expected]], first_run(array), JobReport())
+        assert any(outputs_written.judge(evidence)) == found
+
+
+def test_who_computes_wrongly_fails_otherwise_than_who_does_not_care_for_nan() -> None:
+    expected = exact(np.array([np.nan, np.inf, 1.0], "float32"))
+    graph = Graph((Source("x0", TensorType((3,), "float32")),), (), (), ("x0",))
+    evidence = Evidence(graph, [], {}, [[expected]], JobReport(), JobReport())
+    for found, kind in (
+        ([0, np.inf, 1], "not-finite"), ([np.nan, 5, 1], "not-finite"), ([0, 0, 2], "wrong-value"),
+    ):
+        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(found, "float32")], "here")
+        assert finding.kind == kind
+
+
+def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
+    """Relay's build changes attributes that the module shares."""
+    sent: list[Any] = []
+    ir = SimpleNamespace(
+        lower=lambda graph, constants: ({"text": "as partitioned"}, []),
+        check_partitioned=lambda module: module,
+        scopes=dict,
+        modules=SimpleNamespace(outline=lambda module: [module["text"]]),
+    )
+    target = SimpleNamespace(partition=lambda module: module)
+    reporter = SimpleNamespace(send=sent.append, stage=lambda name: None)
+    job = {"inputs": [], "constants": {}, "checks": ["reproducible"], "executors": ["vm"]}
+    run = TargetRun(ir, target, sample(), job, reporter)  # type: ignore[arg-type]
+    run.partitioned()["text"] = "as built"
+    reproducible.observe(run)
+    assert sent[-1]["value"] == ["as partitioned"]
 
 
 def test_compiled_elsewhere_something_is_to_be_offloaded_too() -> None:
