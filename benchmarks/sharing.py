@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.evidence import JobReport
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.outcome import NOT_OFFLOADED, Verdict
 from pytest_byoc.session import TargetSession
 from pytest_byoc.worker.client import Worker

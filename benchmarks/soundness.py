@@ -23,10 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python
 from pytest_byoc import oracle
-from pytest_byoc.evidence import JobReport, compare
+from pytest_byoc.comparison import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, show
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.side_by_side import groups
 from pytest_byoc.union import union
 from pytest_byoc.worker.client import Worker

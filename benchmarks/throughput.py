@@ -31,9 +31,9 @@ from benchmarks.options import add_python, interpreter
 from benchmarks.sharing import cpu_of
 from pytest_byoc import examine, oracle
 from pytest_byoc.declarations import declare
-from pytest_byoc.evidence import JobReport
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.session import TargetSession

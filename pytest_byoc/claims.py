@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .evidence import Evidence, JobReport
+from .evidence import Evidence
 from .generation import data
 from .generation.patterns import Alone, Pattern, parse_table
 from .generation.systematic import default_case
 from .graph import Graph
+from .job_report import JobReport
 from .peers import Peers
 from .worker.client import Worker
 

@@ -12,9 +12,11 @@ from reference_kernels import Precision
 
 from . import oracle
 from .checks import CHECKS, dynamic, non_op_nodes, selection
-from .evidence import Evidence, JobReport, compare
+from .comparison import compare
+from .evidence import Evidence
 from .generation import companions, data
 from .graph import Graph
+from .job_report import JobReport
 from .outcome import WRONG_RESULT
 from .worker.client import Worker, WorkerError
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from .checks import CHECKS, Finding, selection
-from .evidence import Evidence, JobReport, compare
+from .comparison import compare
+from .evidence import Evidence
+from .job_report import JobReport
 from .outcome import (
     CRASH,
     ERROR,

@@ -14,128 +14,10 @@ import numpy as np
 from reference_kernels import Bounded
 
 from .checks.base import Finding
+from .comparison import agree, compare, share_judged, within
 from .fragmentation import smallest
 from .graph import Graph
-
-
-@dataclass
-class JobReport:
-    """What came back of one job. end: how the child ended (None: the job was not run)."""
-
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    end: dict[str, Any] | None = None
-
-    def facts(self, key: str) -> Iterator[tuple[str, Any]]:
-        """(executor, value) of each fact recorded under `key`."""
-        for m in self.messages:
-            if m.get("fact") == key:
-                yield m["executor"], m["value"]
-
-    def not_checked(self) -> Iterator[tuple[str, str]]:
-        """(check, reason) of each that could not be made."""
-        for m in self.messages:
-            if "not_checked" in m:
-                yield m["not_checked"]["check"], m["not_checked"]["reason"]
-
-    def withdraw(self, keys: Sequence[str | None], check: str, reason: str) -> None:
-        """Takes facts back; the check that recorded them counts as not made."""
-        self.messages = [m for m in self.messages if m.get("fact") not in keys]
-        self.messages.append({"not_checked": {"check": check, "reason": reason}})
-
-    def handed(self) -> dict[str, dict[str, Any]]:
-        """What checks have left for their halves in the loader, by check and executor."""
-        found: dict[str, dict[str, Any]] = {}
-        for executor, value in self.facts("handed"):
-            found.setdefault(value["check"], {})[executor] = value["value"]
-        return found
-
-    @property
-    def turn(self) -> str:
-        """The check whose turn it was when the report ended."""
-        return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
-
-    @property
-    def nothing_offloaded(self) -> bool:
-        """The partitioned module is known, and has no region."""
-        return any(not value["regions"] for _, value in self.facts("regions"))
-
-    def raised(self) -> Iterator[dict[str, Any]]:
-        return (m for m in self.messages if "raised" in m)
-
-    @property
-    def died(self) -> str | None:
-        """How the process died, in words; None if it did its job or was not asked to."""
-        if self.end is None:
-            return None
-        if self.end["hung"]:
-            return "hung"
-        if self.end["signal"]:
-            return str(self.end["signal"])
-        exited = next((m["exited"] for m in self.messages if "exited" in m), None)
-        if exited is not None:
-            return "called exit(%s)" % exited
-        if self.end["status"] or not any("done" in m for m in self.messages):
-            return "exited with status %s" % self.end["status"]
-        return None
-
-
-#: Inputs are of the order of 1: an error bound below this says something of a result of zero too.
-NEGLIGIBLE = 0.01
-
-
-@dataclass
-class Comparison:
-    """Outcome of one output array against its bound: which elements are judged, which are outside."""
-
-    judged: np.ndarray
-    outside: np.ndarray
-
-
-def within(actual: np.ndarray, expected: Bounded) -> bool:
-    """Whether all elements are surely inside their bounds: most results are told to be right by this much."""
-    with np.errstate(all="ignore"):
-        if expected.is_float:
-            return bool((np.abs(actual.astype(np.float64) - expected.value) <= expected.error).all())
-        return bool((actual == expected.value).all())
-
-
-def allowed_error(expected: Bounded) -> np.ndarray:
-    """Our own float64 value is no more exact than a float64 result: both errors count."""
-    return expected.error * 2 if expected.dtype == "float64" else expected.error
-
-
-def judged(expected: Bounded) -> np.ndarray:
-    """Which elements the bound can judge."""
-    finite = np.isfinite(expected.value)
-    # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
-    scale = float(np.max(np.abs(expected.value[finite] * 1.0), initial=0.0))
-    vacuous = finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
-    return ~expected.ambiguous & ~vacuous
-
-
-def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
-    """Elementwise. Shapes must agree. NaN is expected where the kernel says NaN, infinities exactly."""
-    error, value = allowed_error(expected), expected.value
-    finite = np.isfinite(value)
-    if expected.is_float:
-        with np.errstate(all="ignore"):
-            a = actual.astype(np.float64)
-            inside = np.where(
-                np.isnan(value), np.isnan(a), np.where(finite, np.abs(a - value) <= error, a == value)
-            )
-    else:
-        inside = actual == value
-        if error.any():
-            # Steps of a quantised value: small numbers, which float64 holds.
-            inside |= np.abs(actual.astype(np.float64) - value) <= error
-    known = judged(expected)
-    return Comparison(known, known & ~inside)
-
-
-def share_judged(expected: Sequence[Bounded]) -> float:
-    """Share of the elements that can be judged; 1 where there are none."""
-    total = sum(bounded.value.size for bounded in expected)
-    return sum(int(judged(bounded).sum()) for bounded in expected) / total if total else 1.0
+from .job_report import JobReport
 
 
 def type_bytes(text: str) -> int:
@@ -309,7 +191,7 @@ class Evidence:
                 continue
             if reference is not None and reference[i].shape == actual.shape:
                 llvm_outside = compare(reference[i], bounded).outside
-                both = outside & llvm_outside & _agree(actual, reference[i], bounded)
+                both = outside & llvm_outside & agree(actual, reference[i], bounded)
                 if both.any():
                     self.suspicions.append(
                         f"output {i} (%{name}): target and LLVM agree on {_element(actual, both)}, where "
@@ -423,14 +305,6 @@ class Evidence:
 def _times(region: Mapping[str, Any]) -> int:
     """From how many places a region is called."""
     return int(region.get("times", 1))
-
-
-def _agree(actual: np.ndarray, reference: np.ndarray, bounded: Bounded) -> np.ndarray:
-    """Where the two are within one bound of each other (or equal, NaN included)."""
-    with np.errstate(all="ignore"):
-        a, r = actual.astype(np.float64), reference.astype(np.float64)
-        near = np.abs(a - r) <= bounded.error
-        return near | (a == r) | (np.isnan(a) & np.isnan(r))
 
 
 def _element(array: np.ndarray, mask: np.ndarray) -> Any:

@@ -20,10 +20,11 @@ from .claims import Claims
 from .companions import Companions
 from .decision import decide
 from .declarations import TargetDeclaration
-from .evidence import Evidence, JobReport
+from .evidence import Evidence
 from .generation import beyond, data
 from .generation.systematic import default_case
 from .graph import Graph
+from .job_report import JobReport
 from .levels import MANY
 from .operators import OPERATORS
 from .outcome import (

@@ -23,12 +23,14 @@ import numpy as np
 
 from reference_kernels import FULL, Bounded, exact
 
+from .comparison import compare
 from .decision import decide
-from .evidence import Evidence, JobReport, compare
+from .evidence import Evidence
 from .examine import Examiner
 from .generation import data
 from .generation.systematic import default_case
 from .graph import Graph, Node, Source, TensorType
+from .job_report import JobReport
 from .operators import OPERATORS
 from .outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from .report.words import printed_lines

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .claims import Claim, Claims
+from .comparison import share_judged
 from .decision import JUDGED_SHARE
-from .evidence import Evidence, share_judged
+from .evidence import Evidence
 from .examine import Examiner, suspicious
 from .fragmentation import smallest
 from .graph import Graph

@@ -3,7 +3,7 @@
 Running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", 2nd
 ed., section 3.3): a value computed in float64, and for each element a bound on the absolute error of
 any correct evaluation in the graph's own dtype. Bounds of float64 tensors are doubled by whoever
-compares (`evidence.allowed_error`), since there our own value is no more exact than the one it judges.
+compares (`comparison.allowed_error`), since there our own value is no more exact than the one it judges.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python
 from benchmarks.soundness import built
+from pytest_byoc.comparison import compare
 from pytest_byoc.decision import JUDGED_SHARE
-from pytest_byoc.evidence import compare
 from pytest_byoc.generation import boundary
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import default_case, windows

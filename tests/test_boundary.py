@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc import oracle
-from pytest_byoc.evidence import compare
+from pytest_byoc.comparison import compare
 from pytest_byoc.generation import boundary, data
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph

@@ -14,10 +14,12 @@ import numpy as np
 import onnx
 import pytest
 
-from pytest_byoc.evidence import Evidence, JobReport, compare
+from pytest_byoc.comparison import compare
+from pytest_byoc.evidence import Evidence
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, Node, TensorType
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.oracle import evaluate
 from pytest_byoc.outcome import WRONG_RESULT, Verdict
 from pytest_byoc.report import bundle

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_byoc.claims import Claims
-from pytest_byoc.evidence import JobReport
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.peers import FOLDER, Peers
 
 NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")

@@ -14,12 +14,13 @@ from pytest_byoc.checks import CHECKS, reproducible, selection, size
 from pytest_byoc.checks.base import EVERY, FEW
 from pytest_byoc.checks.truncated import saved_at
 from pytest_byoc.companions import Companions
-from pytest_byoc.evidence import Evidence, JobReport
+from pytest_byoc.evidence import Evidence
 from pytest_byoc.examine import Examiner
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.companions import larger, twin
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.outcome import PASS
 from pytest_byoc.worker.client import Worker, WorkerError
 from reference_kernels import FULL

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc import oracle
-from pytest_byoc.evidence import compare
+from pytest_byoc.comparison import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType

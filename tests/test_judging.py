@@ -12,11 +12,13 @@ import pytest
 
 from pytest_byoc import oracle
 from pytest_byoc.checks import memory, missing_library, outputs_written, reproducible, threads, truncated
-from pytest_byoc.evidence import Evidence, JobReport, compare, within
+from pytest_byoc.comparison import compare, within
+from pytest_byoc.evidence import Evidence
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph, Source, TensorType
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.worker.runs import TargetRun
 from reference_kernels import Bounded
 from reference_kernels.bounded import exact

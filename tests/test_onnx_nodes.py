@@ -13,8 +13,9 @@ import pytest
 
 from pytest_byoc import onnx_nodes
 from pytest_byoc.checks import Finding
-from pytest_byoc.evidence import JobReport, compare
+from pytest_byoc.comparison import compare
 from pytest_byoc.examine import Examiner
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.onnx_nodes import NodeTest, OnnxEvidence, Survey
 from pytest_byoc.outcome import Verdict
 

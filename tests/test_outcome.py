@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from pytest_byoc import oracle
+from pytest_byoc.comparison import compare
 from pytest_byoc.decision import decide
-from pytest_byoc.evidence import Evidence, JobReport, compare
+from pytest_byoc.evidence import Evidence
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.outcome import OUTCOMES, Verdict
 from reference_kernels import exact
 

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from pytest_byoc import oracle
-from pytest_byoc.evidence import compare
+from pytest_byoc.comparison import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder, choose_parameters, first
 from pytest_byoc.generation.systematic import cases

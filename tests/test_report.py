@@ -16,9 +16,10 @@ import pytest
 
 from pytest_byoc.__main__ import main
 from pytest_byoc.checks import Finding
-from pytest_byoc.evidence import Evidence, JobReport, type_bytes
+from pytest_byoc.evidence import Evidence, type_bytes
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.job_report import JobReport
 from pytest_byoc.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
 from pytest_byoc.recorder import Excused, TargetRecord
 from pytest_byoc.report import archive, drawing, html, json_report, schema, terminal, view

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optional
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence, JobReport
+    from ..evidence import Evidence
+    from ..job_report import JobReport
     from ..worker.runs import LoaderRun, TargetRun
 
 

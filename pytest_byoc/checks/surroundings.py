@@ -8,7 +8,8 @@ from ..worker import surroundings
 from .base import CHOSEN, Check, Finding
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence, JobReport
+    from ..evidence import Evidence
+    from ..job_report import JobReport
     from ..worker.runs import LoaderRun, TargetRun
 
 

@@ -20,7 +20,8 @@ import ml_dtypes
 import numpy as np
 
 from .. import corpus
-from ..evidence import Evidence, allowed_error, compare
+from ..comparison import allowed_error, compare
+from ..evidence import Evidence
 from ..graph import Graph, TensorType
 from ..outcome import Verdict
 from ..target import package_name

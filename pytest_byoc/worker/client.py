@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..evidence import JobReport
+from ..job_report import JobReport
 from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds a worker may take to import TVM and the vendor's code.

@@ -1,0 +1,68 @@
+"""What came back of one job of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class JobReport:
+    """What came back of one job. end: how the child ended (None: the job was not run)."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    end: dict[str, Any] | None = None
+
+    def facts(self, key: str) -> Iterator[tuple[str, Any]]:
+        """(executor, value) of each fact recorded under `key`."""
+        for m in self.messages:
+            if m.get("fact") == key:
+                yield m["executor"], m["value"]
+
+    def not_checked(self) -> Iterator[tuple[str, str]]:
+        """(check, reason) of each that could not be made."""
+        for m in self.messages:
+            if "not_checked" in m:
+                yield m["not_checked"]["check"], m["not_checked"]["reason"]
+
+    def withdraw(self, keys: Sequence[str | None], check: str, reason: str) -> None:
+        """Takes facts back; the check that recorded them counts as not made."""
+        self.messages = [m for m in self.messages if m.get("fact") not in keys]
+        self.messages.append({"not_checked": {"check": check, "reason": reason}})
+
+    def handed(self) -> dict[str, dict[str, Any]]:
+        """What checks have left for their halves in the loader, by check and executor."""
+        found: dict[str, dict[str, Any]] = {}
+        for executor, value in self.facts("handed"):
+            found.setdefault(value["check"], {})[executor] = value["value"]
+        return found
+
+    @property
+    def turn(self) -> str:
+        """The check whose turn it was when the report ended."""
+        return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
+
+    @property
+    def nothing_offloaded(self) -> bool:
+        """The partitioned module is known, and has no region."""
+        return any(not value["regions"] for _, value in self.facts("regions"))
+
+    def raised(self) -> Iterator[dict[str, Any]]:
+        return (m for m in self.messages if "raised" in m)
+
+    @property
+    def died(self) -> str | None:
+        """How the process died, in words; None if it did its job or was not asked to."""
+        if self.end is None:
+            return None
+        if self.end["hung"]:
+            return "hung"
+        if self.end["signal"]:
+            return str(self.end["signal"])
+        exited = next((m["exited"] for m in self.messages if "exited" in m), None)
+        if exited is not None:
+            return "called exit(%s)" % exited
+        if self.end["status"] or not any("done" in m for m in self.messages):
+            return "exited with status %s" % self.end["status"]
+        return None
