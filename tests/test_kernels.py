@@ -92,7 +92,8 @@ def test_value(name: str, dtype: str) -> None:
             far = np.abs(y.value - expected.astype(np.float64)) > limit
             assert not (far & ~y.ambiguous).any(), (case.attrs, y.value, expected)
             ambiguous += y.ambiguous.ravel().tolist()
-    assert ambiguous and np.mean(ambiguous) < 0.5
+    # The order of equal integers is not told.
+    assert ambiguous and np.mean(ambiguous) < (0.5 if dtype.startswith(("float", "bfloat")) else 0.75)
 
 
 @each("float32", "float16", *(("bfloat16",) if NUMPY_2 else ()))

@@ -17,6 +17,7 @@ from pytest_byoc.comparison import compare
 from pytest_byoc.examine import Examiner
 from pytest_byoc.job_report import JobReport
 from pytest_byoc.onnx_nodes import NodeTest, OnnxEvidence, Survey
+from pytest_byoc.operators import OPERATORS
 from pytest_byoc.outcome import Verdict
 
 from .conftest import PYTHON, declaration, make_settings
@@ -136,7 +137,7 @@ class FakeExaminer:
     ir = "relay"
     versions = {"tvm": "0.0"}
 
-    def __init__(self, tmp: Path, version: str | None, operators: tuple[str, ...] = ()) -> None:
+    def __init__(self, tmp: Path, version: str | None, operators: tuple[str, ...] = tuple(OPERATORS)) -> None:
         self.settings = replace(make_settings(tmp), operators=operators)
         self.declaration = declaration("pytest_byoc.examples.example_c:target", "relay")
         self.version = version
