@@ -1,5 +1,5 @@
 """Systematic cases whose extents, or the place of their channels, are what matters: axes that are all as
-long, short rows in whole cache lines, channels that are last."""
+long, or none of which is 1, short rows in whole cache lines, channels that are last."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from .single import Made, NoSuchClass, by_default, class_names, picking
 _LAYOUTS, _LAST = ("data_layout", "layout"), ("nwc", "nhwc", "ndhwc")
 #: The extent of each axis where all are as long.
 EQUAL = 4
+#: Five axes, none of one element: of the records' shapes those of five have some of one.
+FIVE = (2, 3, 2, 4, 2)
 #: Bytes of a short row, less than any vector; such rows fill 64 bytes, behind which nothing may be read.
 ROW = 4
 
 
 def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, Made | None]]:
     """(label, graph) of each such case of an operator in that dtype of its first operand."""
+    if any(len(s) == len(FIVE) for s in op.shapes) and FIVE not in op.shapes:
+        yield f"{dtype}-shape_" + "x".join(map(str, FIVE)), _shaped(op, TensorType(FIVE, dtype), {})
     rank = len(op.shapes[0])
     if rank < 2:
         return
