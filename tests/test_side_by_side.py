@@ -43,7 +43,7 @@ def test_groups_are_neighbours_within_limits(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(side_by_side, "ELEMENTS", 8000)
     monkeypatch.setitem(side_by_side.NODES, "relay", 64)
     small = [c.graph for c in systematic.cases(["nn.relu"], None)][:19]
-    large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=side_by_side.elements)
+    large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=lambda g: g.elements)
     many = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)
     assert large.elements > side_by_side.ELEMENTS
     found = list(side_by_side.groups([*small, large, *many, small[0], small[1]], "relay"))

@@ -26,7 +26,7 @@ ROW = 4
 def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, Made | None]]:
     """(label, graph) of each such case of an operator in that dtype of its first operand."""
     if any(len(s) == len(FIVE) for s in op.shapes) and FIVE not in op.shapes:
-        yield f"{dtype}-shape_" + "x".join(map(str, FIVE)), _shaped(op, TensorType(FIVE, dtype), {})
+        yield f"{dtype}-five_axes", _shaped(op, TensorType(FIVE, dtype), {})
     rank = len(op.shapes[0])
     if rank < 2:
         return
