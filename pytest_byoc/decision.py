@@ -157,8 +157,7 @@ def _reference_fault(evidence: Evidence) -> str | None:
     for report in (evidence.reference, evidence.confirmation, evidence.deployed):
         if report.died:
             assert report.end is not None
-            how = "hung" if report.died == "hung" else f"died ({report.died})"
-            return f"TVM's own LLVM build: the process {how} in the stage {report.end['stage']}"
+            return f"TVM's own LLVM build: the process {report.ended} in the stage {report.end['stage']}"
         for message in report.raised():
             return (
                 f"TVM's own LLVM build raises in the stage {message['stage']}: "

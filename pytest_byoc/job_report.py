@@ -52,6 +52,11 @@ class JobReport:
         return (m for m in self.messages if "raised" in m)
 
     @property
+    def ended(self) -> str:
+        """What a process that died did, as in "the process hung"."""
+        return "hung" if self.died == "hung" else f"died ({self.died})"
+
+    @property
     def died(self) -> str | None:
         """How the process died, in words; None if it did its job or was not asked to."""
         if self.end is None:

@@ -188,8 +188,7 @@ def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
 def _why(report: JobReport) -> str:
     for message in report.raised():
         return f"{message['raised']['type']}: {message['raised']['message']}"
-    how = "hung" if report.died == "hung" else f"died ({report.died})"
-    return f"the process {how}. It printed:\n{(report.end or {}).get('printed', '')}"
+    return f"the process {report.ended}. It printed:\n{(report.end or {}).get('printed', '')}"
 
 
 # --- one test ------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ class Suite:
         smallest of them twice, and graphs one step off."""
         level, fragments = self._session.settings.level, self._session.found(name).fragments
         limit = level.near_misses
-        if level.all_cases and any(set(f.graph.operators) - set(self.claimed()) for f in fragments):
+        if level.all_cases and not all(self._first_case(o) for f in fragments for o in f.graph.operators):
             # Of an operator that is taken in patterns alone there are no systematic cases.
             limit = max(limit, LEVELS["full"].near_misses)
         near = [
@@ -241,12 +241,15 @@ class Suite:
         return verdict
 
     def _chosen(self, case: Case) -> bool:
-        name = case.operator
+        return self._first_case(case.operator) == case.id
+
+    def _first_case(self, name: str) -> str | None:
+        """Id of the first systematic case of an operator that the target takes; None where it takes none."""
         if name not in self._first_of:
             found = self._cases(name)
             taken = self._first_taken({name: found})
             self._first_of[name] = found[taken[name]].id if taken else None
-        return self._first_of[name] == case.id
+        return self._first_of[name]
 
     def _first_taken(self, found: Mapping[_Kind, Sequence[Case]]) -> dict[_Kind, int]:
         """Of each kind the position of the first of its cases that the target takes, mostly the first of

@@ -171,12 +171,8 @@ def _rounds(library: Any, inputs: Mapping[str, np.ndarray]) -> int:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     leaking = set()
-    tvms = dict(evidence.deployed.facts("memory"))
     for executor, value in evidence.loader.facts("memory"):
-
-        def allowed(what: str, executor: str = executor) -> float:
-            return growth(tvms[executor], what) if executor in tvms else 0.0
-
+        allowed = partial(_of_tvm, evidence, "memory", executor)
         limit = max(NOISE, SHARE * value["size"]) + allowed("used")
         found = growth(value, "used")
         if found > limit:
@@ -204,9 +200,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 % (opened, executor),
                 {"executor": executor, "files_per_round": opened},
             )
-    of_threads = {e: growth(v, "used") for e, v in evidence.deployed.facts("memory_of_threads")}
     for executor, value in evidence.loader.facts("memory_of_threads"):
-        limit = max(NOISE_OF_THREADS, SHARE * value["size"]) + of_threads.get(executor, 0.0)
+        limit = max(NOISE_OF_THREADS, SHARE * value["size"])
+        limit += _of_tvm(evidence, "memory_of_threads", executor, "used")
         found = growth(value, "used")
         if found > limit and executor not in leaking:
             yield Finding(
@@ -216,6 +212,12 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 % (found, executor, len(value["used"]) - 2, value["rounds"], limit),
                 {"executor": executor, "bytes_per_thread": found, "limit": limit},
             )
+
+
+def _of_tvm(evidence: Evidence, fact: str, executor: str, what: str) -> float:
+    """How much LLVM's own artifact grows by, where it was asked."""
+    measured = dict(evidence.deployed.facts(fact)).get(executor)
+    return growth(measured, what) if measured else 0.0
 
 
 def growth(measured: Dict[str, Any], what: str) -> float:

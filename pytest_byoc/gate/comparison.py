@@ -49,8 +49,9 @@ def compare(
             f"{name}: {len(unjudged)} cases that passed can't be judged now (not held against the target), "
             f"{unjudged[0]}"
         )
+    ours = as_mapping(settings)
     for key in ("level", "max_examples", "max_nodes", "timeout", "memory_bytes"):
-        now_set = as_mapping(settings)[key]
+        now_set = ours[key]
         then = baseline.settings.get(key, now_set)
         if then != now_set:
             gate.note(f"{name}: made with {key} {then}, this session has {now_set}")

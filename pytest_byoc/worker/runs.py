@@ -284,11 +284,10 @@ class TargetRun(_Run):
         self.stage("lower")
         facts = self.regions()
 
-        def lower() -> Any:
-            modules = self.lowered_again(), self.lowered_again()
-            return self.ir.modules.with_non_op_nodes(*modules, facts, self.inputs)
-
-        return self._lowered(lower, "TVM does not lower this graph so")
+        return self._lowered(
+            lambda: self.ir.modules.with_non_op_nodes(self.lowered_again, facts, self.inputs),
+            "TVM does not lower this graph so",
+        )
 
     def executable(self, executor: str) -> Any:
         """The partitioned module, built for an executor."""

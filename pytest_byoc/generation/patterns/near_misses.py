@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from ...graph import Graph, GraphFormatError, Node, Source, TensorType
@@ -71,7 +70,7 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         for name, value in _other_values(graph, node):
             yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
         for name, source in _other_data(graph, node):
-            yield f"data_{node.op}.{name}", _resourced(graph, partial(_in_its_place, source))
+            yield f"data_{node.op}.{name}", _with_source(graph, source)
     for dtype in _OTHER_DTYPES:
         yield dtype, _with_dtype(graph, dtype, ir)
     for shape in _other_ranks(graph):
@@ -148,8 +147,9 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
                         yield f"{parameter.name}_{label}_{source.name}", other
 
 
-def _in_its_place(other: Source, source: Source) -> Source:
-    return other if source.name == other.name else source
+def _with_source(graph: Graph, other: Source) -> Graph | None:
+    """The graph with another source in the place of the one of that name."""
+    return _resourced(graph, lambda s: other if s.name == other.name else s)
 
 
 def _lead(op: Operator, graph: Graph, node: Node) -> int:
@@ -307,12 +307,7 @@ def _broadcast(graph: Graph) -> Iterator[tuple[Source, tuple[int, ...]]]:
 
 def _with_shape(graph: Graph, source: Source, shape: tuple[int, ...]) -> Graph | None:
     """The graph with a source of that shape; None where that does not give the same values."""
-    other = replace(source, type=TensorType(shape, source.type.dtype), data=None)
-
-    def change(s: Source) -> Source:
-        return other if s is source else s
-
-    changed = _resourced(graph, change)
+    changed = _with_source(graph, replace(source, type=TensorType(shape, source.type.dtype), data=None))
     same = changed is not None and [n.types for n in changed.nodes] == [n.types for n in graph.nodes]
     return changed if same else None
 

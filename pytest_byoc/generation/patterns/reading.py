@@ -48,15 +48,13 @@ def takes_tuple(node: Tree, ir: str) -> bool:
 
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
     """Whether a pattern can be matched by these operators, and those that are not known, alone."""
-
-    def possible(number: int) -> bool:
-        node = pattern.nodes[number]
+    possible: list[bool] = []
+    for node in pattern.nodes:
         known = [op.name for name in node.ops or () for op in records(ir, name)]
-        if node.kind == "call" and known and not set(known) & set(operators):
-            return False
-        return (any if node.kind == "or" else all)(map(possible, node.of or ()))
-
-    return possible(pattern.root)
+        left_out = node.kind == "call" and known and not set(known) & set(operators)
+        parts = (any if node.kind == "or" else all)(possible[part] for part in node.of or ())
+        possible.append(parts and not left_out)
+    return possible[pattern.root]
 
 
 class Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -178,17 +178,17 @@ def _text(function: Any) -> str:
 
 
 def with_non_op_nodes(
-    module: Any, again: Any, facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
+    lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
 ) -> Optional[Form]:
     """The module with operators that stand in no region lowered to call_tir; None where all stand in one.
-    again: the same graph lowered once more; facts: of the partitioned module; inputs: two sets."""
+    lower: makes the graph's module; facts: of the partitioned one; inputs: two sets."""
     from tvm import relax
 
     # TVM's FuseOpsByPattern raises for a function that holds an if or a match_cast.
     if not facts["host_calls"]:
         return None
     taken = {call.split(" -> ")[0] for region in facts["regions"] for call in region["calls"]}
-    lowered = relax.transform.LegalizeOps(skip_ops=sorted(taken))(module)
+    lowered = relax.transform.LegalizeOps(skip_ops=sorted(taken))(lower())
     return Form("with what is left to TVM lowered to call_tir", lowered, [inputs[0]])
 
 

@@ -6,7 +6,7 @@ ill_formed(), through_json() and merged(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -99,14 +99,14 @@ def bystanders(module: Any) -> Dict[str, str]:
 
 
 def with_non_op_nodes(
-    module: Any, again: Any, facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
+    lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
 ) -> Optional[Form]:
-    """An if whose branches are both the graph, each of inputs of its own. again: the same graph lowered once
-    more; facts: of the partitioned module; inputs: two sets."""
+    """An if whose branches are both the graph, each of inputs of its own. lower: makes the graph's module;
+    facts: of the partitioned one; inputs: two sets."""
     import tvm
     from tvm import relay
 
-    main, other = module["main"], again["main"]
+    main, other = lower()["main"], lower()["main"]
     params = [relay.var(p.name_hint + "_" + OTHER, type_annotation=p.checked_type) for p in other.params]
     condition = relay.var(OTHER, shape=(), dtype="bool")
     body = relay.If(condition, main.body, relay.bind(other.body, dict(zip(other.params, params))))
