@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,20 @@ def test_every_check_has_a_fault() -> None:
 OF_LOADER = frozenset(c.id for c in CHECKS if c.reload is not None and c.observe is None)
 
 
+def the_failure(pytester: pytest.Pytester, ir: str, name: str, pattern: str) -> dict[str, Any]:
+    """What the report says of the one failure of a session on a fault, ended by it."""
+    fault = FAULTS[name]
+    target = apply(fault, pytester.path)
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
+        f"--byoc-ir={ir}", f"--byoc-operators={','.join(fault.operators)}", "--byoc-report=out",
+        "-x", "-k", pattern, "-p", "no:cacheprovider", timeout=300,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+    return failure
+
+
 @pytest.mark.parametrize(
     "check",
     [pytest.param(c, marks=pytest.mark.once) if c in OF_LOADER else c for c in FIRST_SEEN_BY],
@@ -128,21 +143,13 @@ def test_fault_is_found(
     pytester: pytest.Pytester, ir: str, check: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, module, pattern = OF_IR.get((check, ir)) or FIRST_SEEN_BY[check]
-    fault = FAULTS[name]
-    if ir not in fault.irs:
+    if ir not in FAULTS[name].irs:
         pytest.skip(f"{check} is not made in {ir}: see docs/checks.md")
-    target = apply(fault, pytester.path)
     temporary = pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
-    result = pytester.runpytest_subprocess(
-        f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}",
-        f"--byoc-ir={ir}", f"--byoc-operators={','.join(fault.operators)}", "--byoc-report=out",
-        "-x", "-k", f"{module} and ({pattern})", "-p", "no:cacheprovider", timeout=300,
-    )
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    failure = the_failure(pytester, ir, name, f"{module} and ({pattern})")
     # However the target's processes ended.
     assert not list(temporary.iterdir())
-    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
     assert failure["check"] == check
     assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) <= 3
     if check not in (*bundle.REPRODUCED, "process", "memory"):
@@ -153,3 +160,12 @@ def test_fault_is_found(
     )
     assert done.returncode, done.stdout
     assert done.returncode != 1 or "FAILED:" in done.stdout, done.stderr
+
+
+def test_a_tuple_taken_whole(pytester: pytest.Pytester, ir: str) -> None:
+    """One of inputs in Relay, one that an operator gives in Relax."""
+    name = {"relay": "tuple_parameter_reversed", "relax": "whole_tuple_reversed"}[ir]
+    failure = the_failure(pytester, ir, name, "test_thoroughly and joined_and_split")
+    assert (failure["check"], failure["outcome"]) == ("non-op-nodes", "wrong-result")
+    words = {"relay": "with inputs that are tuples", "relax": "with a tuple passed on whole"}[ir]
+    assert f"outside its error bound {words} (vm executor)" in failure["message"]

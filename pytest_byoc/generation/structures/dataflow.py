@@ -354,6 +354,16 @@ def split_and_join(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
+    """A tuple of inputs, and one of all that a split gives, each in its order (class 2)."""
+    need(v, "concatenate")
+    x, y = b.input(TensorType((2, 4, 5), "float32")), b.input(TensorType((2, 2, 5), "float32"), 0.5, 2.0)
+    (joined,) = b.node("concatenate", (x, y), {"axis": 1})
+    parts = fields(b, joined, 3, 1) if "split" in v.claimed else (joined, x, joined)
+    return b.graph(b.node("concatenate", parts, {"axis": 1 if joined in parts else 0})[0])
+
+
+@structure
 def split_returned(b: Builder, v: Vocabulary) -> Graph:
     """All fields of a tuple returned, last first (classes 2, 33)."""
     need(v, "split")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Sequence, Set, Tuple
 
-import numpy as np
+from .relax_nodes import with_non_op_nodes
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
-from .shared import BYSTANDER, OTHER, Form, attribute, reached_from_main
+__all__ = ["with_non_op_nodes"]
 
 
 def reached(module: Any) -> Set[str]:
@@ -175,21 +176,6 @@ def _text(function: Any) -> str:
     for key in ("Codegen", "global_symbol"):
         function = function.without_attr(key) if attribute(function, key) else function
     return str(tvm.IRModule({tvm.ir.GlobalVar("f"): function}).script())
-
-
-def with_non_op_nodes(
-    lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
-) -> Optional[Form]:
-    """The module with operators that stand in no region lowered to call_tir; None where all stand in one.
-    lower: makes the graph's module; facts: of the partitioned one; inputs: two sets."""
-    from tvm import relax
-
-    # TVM's FuseOpsByPattern raises for a function that holds an if or a match_cast.
-    if not facts["host_calls"]:
-        return None
-    taken = {call.split(" -> ")[0] for region in facts["regions"] for call in region["calls"]}
-    lowered = relax.transform.LegalizeOps(skip_ops=sorted(taken))(lower())
-    return Form("with what is left to TVM lowered to call_tir", lowered, [inputs[0]])
 
 
 def ready_for_another(module: Any) -> Any:

@@ -251,8 +251,8 @@ class VMExecutable(Executable):
     ) -> Tuple[List[np.ndarray], List[str]]:
         tensors, fields = self.hold(inputs, ready=ready)
         outputs = self.arrays(fields)
-        modified = [n for n, t in zip(inputs, tensors) if not _same(t.numpy(), inputs[n])]
-        return outputs, modified
+        alone = [(n, t) for n, t in zip(inputs, tensors) if not isinstance(t, list)]
+        return outputs, [n for n, t in alone if not _same(t.numpy(), inputs[n])]
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
         import tvm

@@ -6,11 +6,12 @@ ill_formed(), through_json() and merged(), as `relax_modules` does.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
-import numpy as np
+from .relay_nodes import with_non_op_nodes
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
-from .shared import BYSTANDER, OTHER, Form, attribute, reached_from_main
+__all__ = ["with_non_op_nodes"]
 
 
 def reached(module: Any) -> Set[str]:
@@ -96,24 +97,6 @@ def bystanders(module: Any) -> Dict[str, str]:
     if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
         found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
     return found
-
-
-def with_non_op_nodes(
-    lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
-) -> Optional[Form]:
-    """An if whose branches are both the graph, each of inputs of its own. lower: makes the graph's module;
-    facts: of the partitioned one; inputs: two sets."""
-    import tvm
-    from tvm import relay
-
-    main, other = lower()["main"], lower()["main"]
-    params = [relay.var(p.name_hint + "_" + OTHER, type_annotation=p.checked_type) for p in other.params]
-    condition = relay.var(OTHER, shape=(), dtype="bool")
-    body = relay.If(condition, main.body, relay.bind(other.body, dict(zip(other.params, params))))
-    whole = tvm.IRModule.from_expr(relay.Function([*main.params, *params, condition], body))
-    given = {**inputs[0], **{name + "_" + OTHER: value for name, value in inputs[1].items()}}
-    sets = [{**given, OTHER: np.array(first)} for first in (True, False)]
-    return Form("in the branches of an if", relay.transform.InferType()(whole), sets)
 
 
 def ready_for_another(module: Any) -> Any:

@@ -15,12 +15,12 @@ BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
 
 
 class Form(NamedTuple):
-    """A graph written otherwise. what: how, for messages. inputs: what its main takes; with the first of them
-    it computes what the graph does with the first set of inputs, and so on."""
+    """A graph written otherwise. what: how, for messages. inputs: what its main takes, a list for a tuple;
+    with the first of them it computes what the graph does with the first set of inputs, and so on."""
 
     what: str
     module: Any
-    inputs: Sequence[Mapping[str, np.ndarray]]
+    inputs: Sequence[Mapping[str, Any]]
 
 
 class Tensors:
@@ -34,8 +34,11 @@ class Tensors:
         self._held: List[Any] = []
         self._refilled = True
 
-    def of(self, inputs: Mapping[str, np.ndarray]) -> List[Any]:
-        """Tensors that hold an array each."""
+    def of(self, inputs: Mapping[str, Any]) -> List[Any]:
+        """Tensors that hold an array each; a list of new ones for a list of arrays."""
+        if any(isinstance(given, list) for given in inputs.values()):
+            return [list(map(self._tensor, g)) if isinstance(g, list) else self._tensor(g)
+                    for g in inputs.values()]
         new = [self._tensor(array) for array in inputs.values()]
         alike = [(t.shape, t.dtype) for t in new] == [(t.shape, t.dtype) for t in self._held]
         self._refilled = alike and not self._refilled
