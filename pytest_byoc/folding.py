@@ -45,8 +45,7 @@ class Folding:
         """The node's first result, with the error that folding its constants may add."""
         if not y.is_float:
             return y
-        with np.errstate(all="ignore"):
-            size, extra = self._follow(node, values, y)
+        size, extra = self._follow(node, values, y)
         if size is not None:
             self._sizes[node.outputs[0]] = size
         if extra is None:

@@ -82,9 +82,8 @@ class Fusion:
             sums: Arithmetic = accumulator(y.dtype, before.elements)
         if sums == arithmetic(y.dtype):
             return y
-        with np.errstate(all="ignore"):
-            extra = gamma(before.terms + 1, sums.u) * size - gamma(before.terms, sums.u) * kept + sums.lost
-            unknown = np.isfinite(y.value) & ~(size * (1 + gamma(before.terms + 1, sums.u)) <= sums.largest)
+        extra = gamma(before.terms + 1, sums.u) * size - gamma(before.terms, sums.u) * kept + sums.lost
+        unknown = np.isfinite(y.value) & ~(size * (1 + gamma(before.terms + 1, sums.u)) <= sums.largest)
         error = np.where(unknown, np.inf, y.error + np.where(np.isfinite(extra), extra, 0.0))
         return replace(y, error=error, ambiguous=y.ambiguous | unknown)
 

@@ -1,12 +1,15 @@
 """One NumPy kernel per operator: the value in float64 and a bound on the error.
 
 A kernel takes the operands (`Bounded`) and the node's attributes, and returns one `Bounded`, or a
-tuple of them for an operator with several outputs.
+tuple of them for an operator with several outputs. What NumPy warns of (infinities, NaN) is part of the
+values: kernels are called where it does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
 
 from . import (
     arithmetic,
@@ -71,7 +74,8 @@ def _guarded(name: str, kernel: Kernel) -> Kernel:
             inputs = [decided(x) for x in inputs]
         if name not in _MOVING:
             inputs = [maybe_flushed(x) for x in inputs]
-        return kernel(inputs, attrs)
+        with np.errstate(all="ignore"):
+            return kernel(inputs, attrs)
 
     return guarded
 

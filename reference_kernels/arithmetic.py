@@ -16,10 +16,9 @@ def corners(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Value of f, and how far it moves over the box of both intervals, when it takes its extremes at
     the corners."""
-    with np.errstate(all="ignore"):
-        y = f(a.value, b.value)
-        moved = [np.abs(f(p, q) - y) for p, q in itertools.product((a.low, a.high), (b.low, b.high))]
-        spread = np.maximum.reduce(moved)
+    y = f(a.value, b.value)
+    moved = [np.abs(f(p, q) - y) for p, q in itertools.product((a.low, a.high), (b.low, b.high))]
+    spread = np.maximum.reduce(moved)
     return y, np.where((a.error == 0) & (b.error == 0), 0.0, spread)
 
 
@@ -28,16 +27,15 @@ def power(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     whole exponent on either side of zero; ambiguous for other intervals that reach below zero."""
     a, b = inputs
     y, spread = corners(np.power, a, b)
-    with np.errstate(all="ignore"):
-        whole = (b.error == 0) & (b.value == np.rint(b.value))
-        around = (a.low <= 0) & (a.high >= 0) & (a.error > 0)
-        # An even power has its lowest value inside.
-        spread = np.where(around & whole & (b.value > 0), np.maximum(spread, np.abs(y)), spread)
-        unsure = (a.low <= 0) & ~whole & ((a.error > 0) | (b.error > 0))
-        unsure |= around & whole & (b.value < 0)
-        # pow makes 1 of NaN ** 0 and 1 ** NaN, exp(b * log(a)) makes NaN.
-        unsure |= (np.isnan(a.value) | np.isnan(b.value)) & ~np.isnan(y)
-        unsure |= np.isinf(b.value) & (np.abs(a.value) == 1)
+    whole = (b.error == 0) & (b.value == np.rint(b.value))
+    around = (a.low <= 0) & (a.high >= 0) & (a.error > 0)
+    # An even power has its lowest value inside.
+    spread = np.where(around & whole & (b.value > 0), np.maximum(spread, np.abs(y)), spread)
+    unsure = (a.low <= 0) & ~whole & ((a.error > 0) | (b.error > 0))
+    unsure |= around & whole & (b.value < 0)
+    # pow makes 1 of NaN ** 0 and 1 ** NaN, exp(b * log(a)) makes NaN.
+    unsure |= (np.isnan(a.value) | np.isnan(b.value)) & ~np.isnan(y)
+    unsure |= np.isinf(b.value) & (np.abs(a.value) == 1)
     unknown = a.ambiguous | b.ambiguous | unsure | nan_undecided(y, a, b)
     return rounded(y, spread, unknown, a.dtype, 32.0)
 
@@ -81,17 +79,16 @@ def remainder(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         a, b = inputs
-        with np.errstate(all="ignore"):
-            q, unknown = _whole(inputs, f)
-            if not a.is_float:
-                return integer(a.value - q * b.value, unknown, a.dtype)
-            r = (np.fmod if f is np.trunc else np.mod)(a.value, b.value)
-            u = UNIT_ROUNDOFF[a.dtype]
-            moved = a.error + np.abs(q) * b.error + u * (np.abs(a.value) + np.abs(r) + a.error)
-            moved = np.where(np.isfinite(r) & np.isfinite(q), moved, 0.0)
-            # As written, zero times infinity is NaN, and a quotient beyond the dtype is infinite.
-            written = np.isinf(b.value) | (np.abs(q) > LARGEST[a.dtype])
-            unknown = unknown | (written & ~np.isnan(r)) | nan_undecided(r, a, b)
+        q, unknown = _whole(inputs, f)
+        if not a.is_float:
+            return integer(a.value - q * b.value, unknown, a.dtype)
+        r = (np.fmod if f is np.trunc else np.mod)(a.value, b.value)
+        u = UNIT_ROUNDOFF[a.dtype]
+        moved = a.error + np.abs(q) * b.error + u * (np.abs(a.value) + np.abs(r) + a.error)
+        moved = np.where(np.isfinite(r) & np.isfinite(q), moved, 0.0)
+        # As written, zero times infinity is NaN, and a quotient beyond the dtype is infinite.
+        written = np.isinf(b.value) | (np.abs(q) > LARGEST[a.dtype])
+        unknown = unknown | (written & ~np.isnan(r)) | nan_undecided(r, a, b)
         return rounded(r, moved, unknown, a.dtype)
 
     return kernel
@@ -118,13 +115,12 @@ def log_add_exp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
     u, tiny = UNIT_ROUNDOFF[a.dtype], SMALLEST_NORMAL[a.dtype]
     y, spread = corners(np.logaddexp, a, b)
-    with np.errstate(all="ignore"):
-        largest, least = np.maximum(a.high, b.high), np.maximum(a.low, b.low)
-        outside = (2 * np.exp(largest) * (1 + 4 * u) > LARGEST[a.dtype]) | (np.exp(least) < 2 * tiny)
-        # What of the smaller exponential may be flushed to zero.
-        lost = np.where(np.isfinite(least), 2 * tiny / np.exp(least), 0.0)
-        # Infinity is what it is however it is computed.
-        infinite = np.isinf(y) & (np.isinf(a.value) | np.isinf(b.value))
+    largest, least = np.maximum(a.high, b.high), np.maximum(a.low, b.low)
+    outside = (2 * np.exp(largest) * (1 + 4 * u) > LARGEST[a.dtype]) | (np.exp(least) < 2 * tiny)
+    # What of the smaller exponential may be flushed to zero.
+    lost = np.where(np.isfinite(least), 2 * tiny / np.exp(least), 0.0)
+    # Infinity is what it is however it is computed.
+    infinite = np.isinf(y) & (np.isinf(a.value) | np.isinf(b.value))
     unknown = a.ambiguous | b.ambiguous | (outside & ~infinite) | nan_undecided(y, a, b)
     return rounded(y, spread + 6 * u + lost, unknown | (np.isinf(y) & ~infinite), a.dtype, 4.0)
 

@@ -39,9 +39,8 @@ def _scores(q: Bounded, k: Bounded, scale: float | None) -> Bounded:
     dim = q.shape[-1]
     s = _contracted("bsnh,btnh->bnst", q, k, dim + 5)
     factor = 1 / math.sqrt(dim) if scale is None else scale
-    with np.errstate(all="ignore"):
-        error = np.where(s.ambiguous, 0.0, s.error) * abs(factor)
-        return rounded(s.value * factor, error, s.ambiguous, s.dtype, 0.0)
+    error = np.where(s.ambiguous, 0.0, s.error) * abs(factor)
+    return rounded(s.value * factor, error, s.ambiguous, s.dtype, 0.0)
 
 
 def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
@@ -55,19 +54,18 @@ def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
         scores.dtype,
     )
     e = Exponentials(x, -1)
-    with np.errstate(all="ignore"):
-        # Subtracting 0 where the maximum is less: each exponential is exp(shift) smaller.
-        hidden = ~np.all(visible, axis=-1, keepdims=True)
-        shift = np.where(hidden, np.maximum(-e.maximum, 0.0), 0.0)
-        lost = np.where(shift > 0, keys * tiny * np.exp(shift), 0.0)
-        tiles = keys // _TILE * (EXP_ULPS * u + 2 * accumulator(x.dtype).u)
-        off = u * shift + tiles
-        each = e.each + off
-        up, down = e.up + off + lost, e.down + off + lost
-        factor = np.maximum(np.expm1(each + down), -np.expm1(-each - up))
-        error = np.where(e.weights > 0, e.weights * factor, 0.0) + tiny + lost
-        ambiguous = e.ambiguous | (lost > 0.1)
-        w = rounded(e.weights, error, ambiguous, x.dtype, 3.0)
+    # Subtracting 0 where the maximum is less: each exponential is exp(shift) smaller.
+    hidden = ~np.all(visible, axis=-1, keepdims=True)
+    shift = np.where(hidden, np.maximum(-e.maximum, 0.0), 0.0)
+    lost = np.where(shift > 0, keys * tiny * np.exp(shift), 0.0)
+    tiles = keys // _TILE * (EXP_ULPS * u + 2 * accumulator(x.dtype).u)
+    off = u * shift + tiles
+    each = e.each + off
+    up, down = e.up + off + lost, e.down + off + lost
+    factor = np.maximum(np.expm1(each + down), -np.expm1(-each - up))
+    error = np.where(e.weights > 0, e.weights * factor, 0.0) + tiny + lost
+    ambiguous = e.ambiguous | (lost > 0.1)
+    w = rounded(e.weights, error, ambiguous, x.dtype, 3.0)
     return Bounded(
         np.where(visible, w.value, 0.0), np.where(visible, w.error, 0.0), w.ambiguous & visible, w.dtype
     )

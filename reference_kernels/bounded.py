@@ -111,21 +111,20 @@ def rounded(
     value = np.asarray(value, np.float64)
     u = UNIT_ROUNDOFF[dtype]
     unsure = _copied(ambiguous, value.shape, np.bool_)
-    with np.errstate(all="ignore"):
-        error = _copied(propagated, value.shape, np.float64)
-        if ulps:
-            error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
-        magnitude = np.abs(value)
-        if np.max(magnitude + error, initial=0.0) <= LARGEST[dtype]:
-            # Nearly always: nothing is infinite, nor NaN, nor may be.
-            return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
-        # Infinite already, however its operands were rounded.
-        surely = np.isinf(value) & np.isfinite(np.asarray(propagated, np.float64))
-        # Beyond the largest number by half an ulp rounds to infinity.
-        limit = LARGEST[dtype] * (1 + u)
-        infinite = surely | (magnitude - error > limit)
-        crossing = ~infinite & (magnitude + error > LARGEST[dtype])
-        unknown = np.isnan(error) & ~np.isnan(value)
+    error = _copied(propagated, value.shape, np.float64)
+    if ulps:
+        error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
+    magnitude = np.abs(value)
+    if (magnitude + error).max(initial=0.0) <= LARGEST[dtype]:
+        # Nearly always: nothing is infinite, nor NaN, nor may be.
+        return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
+    # Infinite already, however its operands were rounded.
+    surely = np.isinf(value) & np.isfinite(np.asarray(propagated, np.float64))
+    # Beyond the largest number by half an ulp rounds to infinity.
+    limit = LARGEST[dtype] * (1 + u)
+    infinite = surely | (magnitude - error > limit)
+    crossing = ~infinite & (magnitude + error > LARGEST[dtype])
+    unknown = np.isnan(error) & ~np.isnan(value)
     value = np.where(infinite, np.copysign(np.inf, value), value)
     error = np.where(infinite | np.isnan(value), 0.0, error)
     unsure |= (crossing & ~infinite) | unknown | np.isinf(error)
@@ -140,9 +139,8 @@ def _copied(given: np.ndarray | float | bool, shape: tuple[int, ...], dtype: typ
 
 def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:
     """Higham's gamma(n) = n*u / (1 - n*u); infinite where n*u reaches 1."""
-    with np.errstate(all="ignore"):
-        nu = np.asarray(n, np.float64) * u
-        return np.where(nu < 1, nu / (1 - nu), np.inf)[()]
+    nu = np.asarray(n, np.float64) * u
+    return np.where(nu < 1, nu / (1 - nu), np.inf)[()]
 
 
 @dataclass(frozen=True)
@@ -198,11 +196,10 @@ def accumulated(
     Where a partial sum may overflow the result is ambiguous.
     """
     sums = sums or accumulator(dtype)
-    with np.errstate(all="ignore"):
-        largest = magnitude + propagated
-        error = propagated + gamma(terms, sums.u) * largest
-        error = error + terms * sums.lost
-        overflow = largest + error > sums.largest
+    largest = magnitude + propagated
+    error = propagated + gamma(terms, sums.u) * largest
+    error = error + terms * sums.lost
+    overflow = largest + error > sums.largest
     return rounded(value, error, ambiguous | overflow, dtype, ulps)
 
 
@@ -228,14 +225,13 @@ def contraction_operand(x: Bounded) -> Bounded:
     wide = "float32" if kind == "tfloat32" else kind
     u = _TF32_ROUNDOFF if kind == "tfloat32" else UNIT_ROUNDOFF[kind]
     tiny, flushes = SMALLEST_NORMAL[wide], precision.flush_subnormals
-    with np.errstate(all="ignore"):
-        size = np.abs(x.value)
-        mantissa = np.frexp(size)[0] / u
-        held = (mantissa == np.floor(mantissa)) & ((size >= tiny) | (size == 0)) & (x.error == 0)
-        held = (held & (size <= LARGEST[wide])) | ~np.isfinite(size)
-        below = np.where(size - x.error < tiny, tiny * (1.0 if flushes else u), 0.0)
-        moved = np.where(held, 0.0, u * (size + x.error) + below)
-        beyond = ~held & (size + x.error + moved > LARGEST[wide])
+    size = np.abs(x.value)
+    mantissa = np.frexp(size)[0] / u
+    held = (mantissa == np.floor(mantissa)) & ((size >= tiny) | (size == 0)) & (x.error == 0)
+    held = (held & (size <= LARGEST[wide])) | ~np.isfinite(size)
+    below = np.where(size - x.error < tiny, tiny * (1.0 if flushes else u), 0.0)
+    moved = np.where(held, 0.0, u * (size + x.error) + below)
+    beyond = ~held & (size + x.error + moved > LARGEST[wide])
     error = np.where(beyond, np.inf, x.error + moved)
     return Bounded(x.value, error, x.ambiguous | beyond, x.dtype)
 
@@ -246,8 +242,7 @@ def flushed(x: Bounded) -> Bounded:
     if not x.is_float:
         return x
     tiny = SMALLEST_NORMAL[x.dtype]
-    with np.errstate(all="ignore"):
-        near = (np.abs(x.value) - x.error < tiny) & ((x.value != 0) | (x.error > 0))
+    near = (np.abs(x.value) - x.error < tiny) & ((x.value != 0) | (x.error > 0))
     return Bounded(x.value, x.error + np.where(near, tiny, 0.0), x.ambiguous, x.dtype)
 
 

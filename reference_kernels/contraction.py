@@ -50,18 +50,17 @@ def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     magnitudes = [np.where(np.isfinite(o.value), np.abs(o.value), 0.0) for o in inputs]
     errors = [np.where(np.isfinite(o.error), o.error, 0.0) for o in inputs]
     most = [m + e for m, e in zip(magnitudes, errors, strict=True)]
-    with np.errstate(all="ignore"):
-        moved = np.zeros(value.shape)
-        for i, e in enumerate(errors):
-            if e.any():
-                moved = moved + f(*most[:i], e, *magnitudes[i + 1 :])
-        if not np.isfinite(value).all():
-            ambiguous |= _open(f, inputs)
-        if k > 2:
-            # A product that underflows is multiplied by what is left.
-            moved = moved + SMALLEST_NORMAL[dtype] * f(*(np.maximum(m, 1.0) for m in most))
-        # Nothing is rounded where nothing is multiplied or added.
-        return accumulated(value, f(*magnitudes), moved, n + k - 2, ambiguous, dtype)
+    moved = np.zeros(value.shape)
+    for i, e in enumerate(errors):
+        if e.any():
+            moved = moved + f(*most[:i], e, *magnitudes[i + 1 :])
+    if not np.isfinite(value).all():
+        ambiguous |= _open(f, inputs)
+    if k > 2:
+        # A product that underflows is multiplied by what is left.
+        moved = moved + SMALLEST_NORMAL[dtype] * f(*(np.maximum(m, 1.0) for m in most))
+    # Nothing is rounded where nothing is multiplied or added.
+    return accumulated(value, f(*magnitudes), moved, n + k - 2, ambiguous, dtype)
 
 
 def matmul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

@@ -29,8 +29,7 @@ def _to_float(x: Bounded, dtype: str) -> Bounded:
         tiny = np.where((value == 0) & (x.error == 0), 0.0, tiny)
         return Bounded(value, x.error + tiny, x.ambiguous, dtype)
     y = rounded(value, x.error, x.ambiguous, dtype, 1.01)
-    with np.errstate(all="ignore"):
-        fits = value.astype(_numpy(dtype)).astype(np.float64) == x.value
+    fits = value.astype(_numpy(dtype)).astype(np.float64) == x.value
     fits &= (np.abs(value) >= SMALLEST_NORMAL[dtype]) | (value == 0)
     unchanged = fits & (x.error == 0) & ~x.ambiguous
     return Bounded(y.value, np.where(unchanged, 0.0, y.error), y.ambiguous & ~unchanged, dtype)
@@ -62,8 +61,7 @@ def converted(x: Bounded, dtype: str) -> Bounded:
         value = np.mod(x.value, np.iinfo(dtype).max + 1) if wraps else x.value
         return integer(value, x.ambiguous, dtype)
     info = np.iinfo(dtype)
-    with np.errstate(all="ignore"):
-        low, high = np.trunc(x.low), np.trunc(x.high)
+    low, high = np.trunc(x.low), np.trunc(x.high)
     # Of int64 the largest number is none of float64's: the next above is.
     unknown = ~((low == high) & (low >= info.min) & (high < float(info.max) + 1))
     value = np.where(unknown, 0.0, np.trunc(np.where(unknown, 0.0, x.value)))
@@ -84,10 +82,9 @@ def reinterpret(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """The same bits as another dtype of the same width: known of elements known exactly."""
     (x,) = inputs
     target = np.dtype(attrs["dtype"])
-    with np.errstate(all="ignore"):
-        value = x.value.astype(x.dtype).view(target)
-        # A signalling NaN may come out of it.
-        wide = value.astype(np.float64 if target.kind == "f" else np.int64)
+    value = x.value.astype(x.dtype).view(target)
+    # A signalling NaN may come out of it.
+    wide = value.astype(np.float64 if target.kind == "f" else np.int64)
     # Which of the many NaNs it was is not known.
     unknown = x.ambiguous | (x.error > 0) | (np.isnan(x.value) if x.is_float else False)
     return Bounded(wide, np.zeros(x.shape), np.asarray(unknown), attrs["dtype"])

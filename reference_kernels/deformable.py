@@ -29,9 +29,8 @@ def _places(offset: Bounded, axis: int, attrs: Attrs) -> tuple[np.ndarray, np.nd
     )
     place = offset.value.reshape(shape)[:, :, :, :, axis] + base
     u = UNIT_ROUNDOFF[offset.dtype]
-    with np.errstate(all="ignore"):
-        mantissa = np.frexp(place)[0] / u
-        rounding = np.where(mantissa == np.floor(mantissa), 0.0, u * np.abs(place))
+    mantissa = np.frexp(place)[0] / u
+    rounding = np.where(mantissa == np.floor(mantissa), 0.0, u * np.abs(place))
     return place, rounding + offset.error.reshape(shape)[:, :, :, :, axis]
 
 
@@ -47,12 +46,11 @@ def _sampled(x: Bounded, offset: Bounded, attrs: Attrs) -> tuple[Bounded, np.nda
     pairs, distances, offs = [], [], []
     for axis, size in enumerate(sizes):
         place, off = (np.repeat(v, repeat, axis=1) for v in _places(offset, axis, attrs))
-        with np.errstate(all="ignore"):
-            known = np.isfinite(place) & np.isfinite(off)
-            inside = inside & (place >= 0) & (place < size)
-            undecided = undecided | ~known | (np.floor(place - off) != np.floor(place + off))
-            low = np.where(known, np.clip(np.floor(place), 0, size - 1), 0).astype(int)
-            distances.append(np.where(known, place - low, 0.0))
+        known = np.isfinite(place) & np.isfinite(off)
+        inside = inside & (place >= 0) & (place < size)
+        undecided = undecided | ~known | (np.floor(place - off) != np.floor(place + off))
+        low = np.where(known, np.clip(np.floor(place), 0, size - 1), 0).astype(int)
+        distances.append(np.where(known, place - low, 0.0))
         pairs.append((low, low + 1))
         offs.append(np.where(np.isfinite(off), off, 0.0))
     lead = (slice(None),) + (None,) * 5, (None, slice(None)) + (None,) * 4

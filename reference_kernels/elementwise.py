@@ -15,9 +15,8 @@ Kernel = Callable[[Sequence[Bounded], Attrs], "Bounded | tuple[Bounded, ...]"]
 
 def image(f: Callable[[np.ndarray], np.ndarray], x: Bounded) -> tuple[np.ndarray, np.ndarray]:
     """Value of a monotone f at x, and how far f moves over [x - e, x + e]."""
-    with np.errstate(all="ignore"):
-        y = f(x.value)
-        spread = np.maximum(np.abs(f(x.high) - y), np.abs(y - f(x.low)))
+    y = f(x.value)
+    spread = np.maximum(np.abs(f(x.high) - y), np.abs(y - f(x.low)))
     # An exact operand moves nothing, not even where y is infinite.
     return y, np.where(x.error == 0, 0.0, spread)
 
@@ -90,8 +89,7 @@ def step(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
-        with np.errstate(all="ignore"):
-            crossing = f(x.low) != f(x.high)
+        crossing = f(x.low) != f(x.high)
         return rounded(f(x.value), 0.0, x.ambiguous | (crossing & ~np.isnan(x.value)), x.dtype, 0.0)
 
     return kernel
@@ -105,8 +103,7 @@ def add(inputs: Sequence[Bounded], attrs: Attrs, sign: int = 1) -> Bounded:
     a, b = inputs
     if not a.is_float:
         return integer(unwrapped(lambda p, q: p + sign * q, a.value, b.value), _joint(a, b), a.dtype)
-    with np.errstate(all="ignore"):
-        y = a.value + sign * b.value
+    y = a.value + sign * b.value
     return rounded(y, a.error + b.error, _joint(a, b), a.dtype)
 
 
@@ -118,10 +115,9 @@ def multiply(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
     if not a.is_float:
         return integer(unwrapped(np.multiply, a.value, b.value), _joint(a, b), a.dtype)
-    with np.errstate(all="ignore"):
-        y = a.value * b.value
-        spread = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
-        spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
+    y = a.value * b.value
+    spread = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
+    spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
     return rounded(y, spread, _joint(a, b) | nan_undecided(y, a, b), a.dtype)
 
 
@@ -143,12 +139,11 @@ def divide(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     a, b = inputs
     if not a.is_float:
         return integer(*integer_quotient(a, b, np.trunc), a.dtype)
-    with np.errstate(all="ignore"):
-        y = a.value / b.value
-        nearest = np.abs(b.value) - b.error
-        spread = (a.error + np.abs(y) * b.error) / nearest
-        around_zero = (nearest <= 0) & (b.error > 0)
-        spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
+    y = a.value / b.value
+    nearest = np.abs(b.value) - b.error
+    spread = (a.error + np.abs(y) * b.error) / nearest
+    around_zero = (nearest <= 0) & (b.error > 0)
+    spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
     unknown = _joint(a, b) | around_zero | nan_undecided(y, a, b)
     return rounded(y, spread, unknown, a.dtype, 3.0)
 
@@ -161,8 +156,7 @@ def _choose(f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Kernel:
         y = f(a.value, b.value)
         if not a.is_float:
             return integer(y, _joint(a, b), a.dtype)
-        with np.errstate(all="ignore"):
-            spread = np.maximum(np.abs(f(a.high, b.high) - y), np.abs(y - f(a.low, b.low)))
+        spread = np.maximum(np.abs(f(a.high, b.high) - y), np.abs(y - f(a.low, b.low)))
         spread = np.where((a.error == 0) & (b.error == 0), 0.0, spread)
         nan = np.isnan(a.value) | np.isnan(b.value)
         return rounded(y, spread, _joint(a, b) | nan, a.dtype, 0.0)

@@ -32,10 +32,9 @@ def valley(
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
         y, spread = image(f, x)
-        with np.errstate(all="ignore"):
-            within = (x.low < bottom) & (x.high > bottom)
-            spread = np.where(within & (x.error > 0), np.maximum(spread, np.abs(y - lowest)), spread)
-            stray = np.where(np.isfinite(x.value), absolute(x.value, x.dtype), 0.0)
+        within = (x.low < bottom) & (x.high > bottom)
+        spread = np.where(within & (x.error > 0), np.maximum(spread, np.abs(y - lowest)), spread)
+        stray = np.where(np.isfinite(x.value), absolute(x.value, x.dtype), 0.0)
         unknown = x.ambiguous | nan_undecided(y, x)
         return rounded(y, spread + stray, unknown, x.dtype, ulps)
 
@@ -58,11 +57,10 @@ def wave(f: Function, derivative: Function) -> Kernel:
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
-        with np.errstate(all="ignore"):
-            e = x.error
-            moved = np.minimum(np.abs(derivative(x.value)) * e + e * e / 2, np.minimum(e, 2.0))
-            moved = np.where(e == 0, 0.0, moved)
-            return rounded(f(x.value), moved, x.ambiguous, x.dtype, 8.0)
+        e = x.error
+        moved = np.minimum(np.abs(derivative(x.value)) * e + e * e / 2, np.minimum(e, 2.0))
+        moved = np.where(e == 0, 0.0, moved)
+        return rounded(f(x.value), moved, x.ambiguous, x.dtype, 8.0)
 
     return kernel
 
@@ -70,9 +68,8 @@ def wave(f: Function, derivative: Function) -> Kernel:
 def tan(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """Rising between its poles; ambiguous where the operand's interval holds one. To 5 ulp."""
     (x,) = inputs
-    with np.errstate(all="ignore"):
-        branches = [np.floor(v / np.pi + 0.5) for v in (x.low, x.high)]
-        pole = (branches[0] != branches[1]) & (x.error > 0)
+    branches = [np.floor(v / np.pi + 0.5) for v in (x.low, x.high)]
+    pole = (branches[0] != branches[1]) & (x.error > 0)
     y, spread = image(np.tan, x)
     return rounded(y, spread, x.ambiguous | pole, x.dtype, 10.0)
 
@@ -83,8 +80,7 @@ def _exponentials(kernel: Kernel) -> Kernel:
     def undecided(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         y = kernel(inputs, attrs)
         assert isinstance(y, Bounded)
-        with np.errstate(all="ignore"):
-            large = np.isfinite(y.value) & (2 * (np.abs(y.value) + y.error) > LARGEST[y.dtype])
+        large = np.isfinite(y.value) & (2 * (np.abs(y.value) + y.error) > LARGEST[y.dtype])
         return Bounded(y.value, y.error, y.ambiguous | large, y.dtype)
 
     return undecided
@@ -93,8 +89,7 @@ def _exponentials(kernel: Kernel) -> Kernel:
 def round_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """To the nearest; ambiguous where the interval holds a half."""
     (x,) = inputs
-    with np.errstate(all="ignore"):
-        half = np.ceil(x.low - 0.5) != np.floor(x.high + 0.5)
+    half = np.ceil(x.low - 0.5) != np.floor(x.high + 0.5)
     return rounded(np.rint(x.value), 0.0, x.ambiguous | (half & ~np.isnan(x.value)), x.dtype, 0.0)
 
 
@@ -178,18 +173,17 @@ def softplus(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         return np.where(v * beta > threshold, v, np.logaddexp(0.0, v * beta) / beta)
 
     y, spread = image(f, x)
-    with np.errstate(all="ignore"):
-        z = x.value * beta
-        # beta and the product are rounded, threshold too.
-        stray = 2 * u * np.abs(z) + u * threshold
-        across = np.abs(z - threshold) <= x.error * beta + stray
-        jump = np.where(across, np.logaddexp(0.0, -threshold) / beta, 0.0)
-        linear = z - x.error * beta - stray > threshold
-        slope = 1 / (1 + np.exp(-z - x.error * beta))
-        # exp's 4 and the sum's: 5 of 1.0.
-        moved = (5 * u + slope * stray) / beta + SMALLEST_NORMAL[x.dtype] / beta
-        error = np.where(np.isfinite(x.value), spread + jump + np.where(linear, 0.0, moved), 0.0)
-        overflow = ~linear & (np.exp(z + x.error * beta + stray) > LARGEST[x.dtype])
+    z = x.value * beta
+    # beta and the product are rounded, threshold too.
+    stray = 2 * u * np.abs(z) + u * threshold
+    across = np.abs(z - threshold) <= x.error * beta + stray
+    jump = np.where(across, np.logaddexp(0.0, -threshold) / beta, 0.0)
+    linear = z - x.error * beta - stray > threshold
+    slope = 1 / (1 + np.exp(-z - x.error * beta))
+    # exp's 4 and the sum's: 5 of 1.0.
+    moved = (5 * u + slope * stray) / beta + SMALLEST_NORMAL[x.dtype] / beta
+    error = np.where(np.isfinite(x.value), spread + jump + np.where(linear, 0.0, moved), 0.0)
+    overflow = ~linear & (np.exp(z + x.error * beta + stray) > LARGEST[x.dtype])
     return rounded(y, error, x.ambiguous | nan_undecided(y, x) | overflow, x.dtype, 8.0)
 
 
@@ -199,13 +193,12 @@ def prelu(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     shape = [1] * len(x.shape)
     shape[attrs["axis"] % len(shape)] = -1
     alpha = alpha.map(lambda v: v.reshape(shape))
-    with np.errstate(all="ignore"):
-        y = np.where(x.value > 0, x.value, x.value * alpha.value)
-        steepest = np.abs(alpha.value) + alpha.error
-        slope = np.where(x.low > 0, 1.0, np.where(x.high <= 0, steepest, np.maximum(steepest, 1.0)))
-        # (alpha + d) (x + e) - alpha x = (alpha + d) e + d x
-        moved = np.where(x.error == 0, 0.0, slope * x.error)
-        moved = moved + np.where((x.value > 0) | (alpha.error == 0), 0.0, alpha.error * np.abs(x.value))
+    y = np.where(x.value > 0, x.value, x.value * alpha.value)
+    steepest = np.abs(alpha.value) + alpha.error
+    slope = np.where(x.low > 0, 1.0, np.where(x.high <= 0, steepest, np.maximum(steepest, 1.0)))
+    # (alpha + d) (x + e) - alpha x = (alpha + d) e + d x
+    moved = np.where(x.error == 0, 0.0, slope * x.error)
+    moved = moved + np.where((x.value > 0) | (alpha.error == 0), 0.0, alpha.error * np.abs(x.value))
     unknown = x.ambiguous | np.isnan(x.value) | (alpha.ambiguous & ~(x.low > 0))
     return rounded(y, moved, unknown | nan_undecided(y, x, alpha), x.dtype, 1.0)
 

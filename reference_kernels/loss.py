@@ -37,15 +37,14 @@ def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     if attrs["reduction"] == "sum":
         return total
     u = accumulator(x.dtype).u
-    with np.errstate(all="ignore"):
-        size = np.sum(w.value)
-        off = np.sum(np.where(w.ambiguous, 0.0, w.error))
-        off = off + gamma(at.size, u) * (np.sum(np.abs(w.value)) + off)
-        mean = total.value / size
-        moved = (np.where(total.ambiguous, 0.0, total.error) + np.abs(mean) * off) / (np.abs(size) - off)
-        # All ignored: 0 / 0.
-        moved = np.where(ignored.all(), 0.0, moved)
-        open_ = ~ignored.all() & (np.abs(size) <= off)
+    size = np.sum(w.value)
+    off = np.sum(np.where(w.ambiguous, 0.0, w.error))
+    off = off + gamma(at.size, u) * (np.sum(np.abs(w.value)) + off)
+    mean = total.value / size
+    moved = (np.where(total.ambiguous, 0.0, total.error) + np.abs(mean) * off) / (np.abs(size) - off)
+    # All ignored: 0 / 0.
+    moved = np.where(ignored.all(), 0.0, moved)
+    open_ = ~ignored.all() & (np.abs(size) <= off)
     return rounded(mean, moved, total.ambiguous | w.ambiguous.any() | open_, x.dtype, 3.0)
 
 

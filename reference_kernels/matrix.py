@@ -23,8 +23,7 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
     """
     dtype = dtype or a.dtype
     a, b = contraction_operand(a), contraction_operand(b)
-    with np.errstate(all="ignore"):
-        value = f(a.value, b.value)
+    value = f(a.value, b.value)
     ambiguous = _touched(f, a.ambiguous, b.ambiguous, value.shape)
     if not a.is_float:
         # Partial sums must not overflow either.
@@ -35,16 +34,15 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
             return replace(result, error=f(ea, vb + eb) + f(va, eb))
         return result
     (va, ea), (vb, eb) = _finite(a), _finite(b)
-    with np.errstate(all="ignore"):
-        propagated = f(ea, vb + eb) if ea.any() else np.zeros(value.shape)
-        if eb.any():
-            propagated = propagated + f(va, eb)
-        if not np.isfinite(value).all():
-            # Infinity times an interval that may hold zero.
-            open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
-            ambiguous = ambiguous | open_
-        sums = accumulator(dtype, a.dtype)
-        return accumulated(value, f(va, vb), propagated, terms, ambiguous, dtype, sums=sums)
+    propagated = f(ea, vb + eb) if ea.any() else np.zeros(value.shape)
+    if eb.any():
+        propagated = propagated + f(va, eb)
+    if not np.isfinite(value).all():
+        # Infinity times an interval that may hold zero.
+        open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
+        ambiguous = ambiguous | open_
+    sums = accumulator(dtype, a.dtype)
+    return accumulated(value, f(va, vb), propagated, terms, ambiguous, dtype, sums=sums)
 
 
 def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:

@@ -55,29 +55,27 @@ class Exponentials:
         along: dict[str, Any] = {"axis": axis, "keepdims": True}
         error = np.where(np.isfinite(x.error), x.error, 0.0)
         self.ambiguous = np.any(x.ambiguous, **along)
-        with np.errstate(all="ignore"):
-            self.maximum = np.max(x.value, **along)
-            self.shifted = x.value - self.maximum
-            self.values = np.exp(self.shifted)
-            self.total = np.sum(self.values, **along)
-            self.weights = self.values / self.total
-            distance = np.abs(self.shifted) + error + np.max(error, **along)
-            # exp(-inf) is 0 whatever the rounding.
-            t = np.where(np.isinf(distance), 0.0, error + u * distance + (EXP_ULPS + 1) * u)
-            #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
-            self.each = t
-            sums = accumulator(x.dtype)
-            summing = gamma(n, sums.u) + n * sums.lost
-            self.up = np.log1p(np.sum(self.weights * np.expm1(t), **along)) + summing
-            self.down = -np.log1p(np.sum(self.weights * np.expm1(-t), **along)) + summing
+        self.maximum = np.max(x.value, **along)
+        self.shifted = x.value - self.maximum
+        self.values = np.exp(self.shifted)
+        self.total = np.sum(self.values, **along)
+        self.weights = self.values / self.total
+        distance = np.abs(self.shifted) + error + np.max(error, **along)
+        # exp(-inf) is 0 whatever the rounding.
+        t = np.where(np.isinf(distance), 0.0, error + u * distance + (EXP_ULPS + 1) * u)
+        #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
+        self.each = t
+        sums = accumulator(x.dtype)
+        summing = gamma(n, sums.u) + n * sums.lost
+        self.up = np.log1p(np.sum(self.weights * np.expm1(t), **along)) + summing
+        self.down = -np.log1p(np.sum(self.weights * np.expm1(-t), **along)) + summing
 
 
 def softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     e = Exponentials(x, attrs["axis"])
-    with np.errstate(all="ignore"):
-        factor = np.maximum(np.expm1(e.each + e.down), -np.expm1(-e.each - e.up))
-        propagated = np.where(e.weights > 0, e.weights * factor, 0.0) + SMALLEST_NORMAL[x.dtype]
+    factor = np.maximum(np.expm1(e.each + e.down), -np.expm1(-e.each - e.up))
+    propagated = np.where(e.weights > 0, e.weights * factor, 0.0) + SMALLEST_NORMAL[x.dtype]
     return rounded(e.weights, propagated, e.ambiguous, x.dtype, 3.0)
 
 
@@ -86,14 +84,13 @@ def log_softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     u = UNIT_ROUNDOFF[x.dtype]
     e = Exponentials(x, attrs["axis"])
-    with np.errstate(all="ignore"):
-        log_total = np.log(e.total)
-        y = e.shifted - log_total
-        error = np.where(np.isfinite(x.error), x.error, 0.0)
-        propagated = error + np.maximum(e.up, e.down)
-        propagated = propagated + u * (np.abs(e.shifted) + np.abs(e.maximum))
-        propagated = propagated + (EXP_ULPS + 1) * u * (log_total + propagated)
-        propagated = np.where(np.isinf(y), 0.0, propagated)
+    log_total = np.log(e.total)
+    y = e.shifted - log_total
+    error = np.where(np.isfinite(x.error), x.error, 0.0)
+    propagated = error + np.maximum(e.up, e.down)
+    propagated = propagated + u * (np.abs(e.shifted) + np.abs(e.maximum))
+    propagated = propagated + (EXP_ULPS + 1) * u * (log_total + propagated)
+    propagated = np.where(np.isinf(y), 0.0, propagated)
     return rounded(y, propagated, e.ambiguous, x.dtype, 1.0)
 
 

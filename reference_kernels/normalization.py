@@ -139,17 +139,16 @@ def _standardized(
 ) -> Bounded:
     """x normalised over `axes`; scale and shift broadcast, and count where attrs say so."""
     ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True)
-    with np.errstate(all="ignore"):
-        mean, variance = _moments(x, axes)
-        root, open_ = _root(variance, attrs["epsilon"], x.dtype)
-        return _scaled(
-            x,
-            mean,
-            root,
-            scale if attrs["scale"] else None,
-            shift if attrs["center"] else None,
-            ambiguous | open_,
-        )
+    mean, variance = _moments(x, axes)
+    root, open_ = _root(variance, attrs["epsilon"], x.dtype)
+    return _scaled(
+        x,
+        mean,
+        root,
+        scale if attrs["scale"] else None,
+        shift if attrs["center"] else None,
+        ambiguous | open_,
+    )
 
 
 def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
@@ -160,31 +159,29 @@ def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
     if attrs.get("training"):
         axes = tuple(a for a in range(rank) if a != channel)
         return _standardized(x, axes, attrs, scale, shift), *_renewed(x, axes, others[2:])
-    with np.errstate(all="ignore"):
-        root, open_ = _root(_known(variance), attrs["epsilon"], x.dtype)
-        y = _scaled(
-            x,
-            _known(mean),
-            root,
-            scale if attrs["scale"] else None,
-            shift if attrs["center"] else None,
-            x.ambiguous | mean.ambiguous | variance.ambiguous | open_,
-        )
+    root, open_ = _root(_known(variance), attrs["epsilon"], x.dtype)
+    y = _scaled(
+        x,
+        _known(mean),
+        root,
+        scale if attrs["scale"] else None,
+        shift if attrs["center"] else None,
+        x.ambiguous | mean.ambiguous | variance.ambiguous | open_,
+    )
     return y, others[2], others[3]
 
 
 def _renewed(x: Bounded, axes: tuple[int, ...], old: Sequence[Bounded]) -> Iterator[Bounded]:
     """The moving mean and variance: (1 - m) of the old and m of the batch's, m being 0.1. Error: gamma(5) of
     both terms for m, 1 - m, the products and the sum, and what is propagated."""
-    with np.errstate(all="ignore"):
-        ambiguous = np.any(x.ambiguous, axis=axes)
-        for before, statistic in zip(old, _moments(x, axes), strict=True):
-            new, error = (v.reshape(before.shape) for v in statistic)
-            value = (1 - _MOMENTUM) * before.value + _MOMENTUM * new
-            magnitude = (1 - _MOMENTUM) * np.abs(before.value) + _MOMENTUM * (np.abs(new) + error)
-            moved = (1 - _MOMENTUM) * before.error + _MOMENTUM * error
-            unsure = ambiguous | before.ambiguous
-            yield accumulated(value, magnitude, moved, 5, unsure, x.dtype, sums=arithmetic(x.dtype))
+    ambiguous = np.any(x.ambiguous, axis=axes)
+    for before, statistic in zip(old, _moments(x, axes), strict=True):
+        new, error = (v.reshape(before.shape) for v in statistic)
+        value = (1 - _MOMENTUM) * before.value + _MOMENTUM * new
+        magnitude = (1 - _MOMENTUM) * np.abs(before.value) + _MOMENTUM * (np.abs(new) + error)
+        moved = (1 - _MOMENTUM) * before.error + _MOMENTUM * error
+        unsure = ambiguous | before.ambiguous
+        yield accumulated(value, magnitude, moved, 5, unsure, x.dtype, sums=arithmetic(x.dtype))
 
 
 def layer_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -241,28 +238,26 @@ def rms_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     rank = len(x.shape)
     axes = tuple(a % rank for a in attrs["axes"])
     n = np.prod([x.shape[a] for a in axes], dtype=np.int64)
-    with np.errstate(all="ignore"):
-        total, error = _squares(x, axes)
-        root, open_ = _root((total / n, error / n), attrs["epsilon"], x.dtype)
-        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
-        return _scaled(x, _ZERO, root, _shaped(weight, axes, rank), None, ambiguous, 6)
+    total, error = _squares(x, axes)
+    root, open_ = _root((total / n, error / n), attrs["epsilon"], x.dtype)
+    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_
+    return _scaled(x, _ZERO, root, _shaped(weight, axes, rank), None, ambiguous, 6)
 
 
 def l2_normalize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """x / sqrt(max(sum(x^2), eps))."""
     (x,) = inputs
     axes, eps = axes_of(attrs, len(x.shape)), attrs["eps"]
-    with np.errstate(all="ignore"):
-        total, error = _squares(x, axes)
-        limited = np.maximum(total, eps)
-        low, high = np.maximum(total - error, eps), np.maximum(total + error, eps)
-        spread = np.maximum(high - limited, limited - low)
-        # Eps may be the larger one, rounded to the dtype.
-        spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
-        root, open_ = _root((limited, np.where(np.isinf(total), 0.0, spread)), 0.0, x.dtype)
-        # The larger of NaN and eps is either.
-        ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_ | np.isnan(total)
-        return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
+    total, error = _squares(x, axes)
+    limited = np.maximum(total, eps)
+    low, high = np.maximum(total - error, eps), np.maximum(total + error, eps)
+    spread = np.maximum(high - limited, limited - low)
+    # Eps may be the larger one, rounded to the dtype.
+    spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
+    root, open_ = _root((limited, np.where(np.isinf(total), 0.0, spread)), 0.0, x.dtype)
+    # The larger of NaN and eps is either.
+    ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_ | np.isnan(total)
+    return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
 
 
 def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -280,26 +275,25 @@ def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
     u = UNIT_ROUNDOFF[x.dtype]
     factor = attrs["alpha"] / size
-    with np.errstate(all="ignore"):
-        value, error = _known(x)
-        magnitude = windows(np.abs(value))
-        around = windows(error)
-        base = bias + factor * np.sum(magnitude**2, axis=-1)
-        moved = factor * np.sum((2 * magnitude + around) * around, axis=-1)
-        sums = accumulator(x.dtype)
-        off = moved + gamma(size + 6, sums.u) * (base + moved) + size * sums.lost
-        squares = np.sum((magnitude + around) ** 2, axis=-1)
-        off = np.where(overflowing(squares * (1 + gamma(size, sums.u)), sums, x.dtype), np.inf, off)
-        power = base**-beta
-        off = np.where(np.isinf(base), 0.0, off)
-        spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
-        # The subtraction is itself rounded, in float64.
-        log = np.abs(np.log(base)) + off / base
-        spread = spread + ((4 + 4 * beta * log) * u + 2**-50) * (power + spread)
-        spread = np.where(np.isinf(base), 0.0, spread)
-        overflow = np.isfinite(squares) & (squares > LARGEST[x.dtype])
-        ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0) | overflow
-        return _scaled(x, _ZERO, (power, spread), None, None, ambiguous, 4)
+    value, error = _known(x)
+    magnitude = windows(np.abs(value))
+    around = windows(error)
+    base = bias + factor * np.sum(magnitude**2, axis=-1)
+    moved = factor * np.sum((2 * magnitude + around) * around, axis=-1)
+    sums = accumulator(x.dtype)
+    off = moved + gamma(size + 6, sums.u) * (base + moved) + size * sums.lost
+    squares = np.sum((magnitude + around) ** 2, axis=-1)
+    off = np.where(overflowing(squares * (1 + gamma(size, sums.u)), sums, x.dtype), np.inf, off)
+    power = base**-beta
+    off = np.where(np.isinf(base), 0.0, off)
+    spread = np.maximum((base - off) ** -beta - power, power - (base + off) ** -beta)
+    # The subtraction is itself rounded, in float64.
+    log = np.abs(np.log(base)) + off / base
+    spread = spread + ((4 + 4 * beta * log) * u + 2**-50) * (power + spread)
+    spread = np.where(np.isinf(base), 0.0, spread)
+    overflow = np.isfinite(squares) & (squares > LARGEST[x.dtype])
+    ambiguous = np.any(windows(x.ambiguous), axis=-1) | (base - off <= 0) | overflow
+    return _scaled(x, _ZERO, (power, spread), None, None, ambiguous, 4)
 
 
 def dropout(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:

@@ -47,9 +47,8 @@ def average(view: Bounded, count: np.ndarray) -> Bounded:
     total = summed(view, tuple(range(n + 1, 2 * n)), False)
     if not view.is_float:
         return quotient(total, count.astype(np.int64))
-    with np.errstate(all="ignore"):
-        error = np.where(total.ambiguous, 0.0, total.error) / count
-        return rounded(total.value / count, error, total.ambiguous, view.dtype, 3.0)
+    error = np.where(total.ambiguous, 0.0, total.error) / count
+    return rounded(total.value / count, error, total.ambiguous, view.dtype, 3.0)
 
 
 def max_pool(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

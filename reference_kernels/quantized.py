@@ -46,14 +46,13 @@ class Steps:
     def __init__(
         self, value: np.ndarray, delta: np.ndarray, ambiguous: np.ndarray, rounding: str = "None"
     ) -> None:
-        with np.errstate(all="ignore"):
-            self.real, self.delta = value, np.where(np.isinf(value), 0.0, delta)
-            upward = np.floor(value + 0.5)
-            away = np.copysign(np.floor(np.abs(value) + 0.5), value)
-            self.value = away if rounding == "TONEAREST" else upward
-            named = (self.delta == 0) & (rounding != "None")
-            self.low = np.where(named, self.value, np.ceil(value - self.delta - 0.5))
-            self.high = np.where(named, self.value, np.floor(value + self.delta + 0.5))
+        self.real, self.delta = value, np.where(np.isinf(value), 0.0, delta)
+        upward = np.floor(value + 0.5)
+        away = np.copysign(np.floor(np.abs(value) + 0.5), value)
+        self.value = away if rounding == "TONEAREST" else upward
+        named = (self.delta == 0) & (rounding != "None")
+        self.low = np.where(named, self.value, np.ceil(value - self.delta - 0.5))
+        self.high = np.where(named, self.value, np.floor(value + self.delta + 0.5))
         self.ambiguous = np.broadcast_to(ambiguous | np.isnan(value), value.shape)
 
     def quantized(self, zero_point: np.ndarray | int, dtype: str) -> Bounded:
@@ -76,15 +75,14 @@ def scaled(q: Bounded, scale: np.ndarray, over: np.ndarray, rounding: str = "Non
     delta: `ulps` roundings of float32 (the multiplier, the integer, the product, the 0.5 added to
     round); 0 where the quotient and all that follows are exact in float32.
     """
-    with np.errstate(all="ignore"):
-        ratio = scale / over
-        short = ratio.astype(np.float32).astype(np.float64)
-        real = q.value * ratio
-        exact = (short * over == scale) & (scale.astype(np.float32) == scale) & (np.abs(q.value) < 2**24)
-        for part in (real, real + 0.5, real - 0.5):
-            exact = exact & (part.astype(np.float32) == part)
-        delta = np.where(exact, 0.0, ulps * _U * (np.abs(real) + 1))
-        delta = delta + np.where(q.error > 0, np.abs(ratio) * q.error, 0.0)
+    ratio = scale / over
+    short = ratio.astype(np.float32).astype(np.float64)
+    real = q.value * ratio
+    exact = (short * over == scale) & (scale.astype(np.float32) == scale) & (np.abs(q.value) < 2**24)
+    for part in (real, real + 0.5, real - 0.5):
+        exact = exact & (part.astype(np.float32) == part)
+    delta = np.where(exact, 0.0, ulps * _U * (np.abs(real) + 1))
+    delta = delta + np.where(q.error > 0, np.abs(ratio) * q.error, 0.0)
     return Steps(real, delta, q.ambiguous, rounding)
 
 
@@ -93,9 +91,8 @@ def quantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     x, scale, zero_point = inputs
     rank = len(x.shape)
     s = along(scale, attrs["axis"], rank)
-    with np.errstate(all="ignore"):
-        real = x.value / s
-        delta = x.error / s + 3 * UNIT_ROUNDOFF[x.dtype] * (np.abs(real) + x.error / s)
+    real = x.value / s
+    delta = x.error / s + 3 * UNIT_ROUNDOFF[x.dtype] * (np.abs(real) + x.error / s)
     # Half away from zero in Relay, to even in Relax: open.
     steps = Steps(real, delta, x.ambiguous)
     return steps.quantized(along(zero_point, attrs["axis"], rank), attrs["out_dtype"])
@@ -107,13 +104,12 @@ def dequantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     rank, dtype = len(q.shape), attrs["out_dtype"]
     whole = shifted(q, along(zero_point, attrs["axis"], rank))
     s = along(scale, attrs["axis"], rank)
-    with np.errstate(all="ignore"):
-        value = whole.value * s
-        inexact = np.where(np.abs(whole.value) > 2**24, 3.0, 2.0) * _U * np.abs(value)
-        if dtype == "float32":
-            propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0), 3.0
-        else:
-            propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0) + inexact, 1.0
+    value = whole.value * s
+    inexact = np.where(np.abs(whole.value) > 2**24, 3.0, 2.0) * _U * np.abs(value)
+    if dtype == "float32":
+        propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0), 3.0
+    else:
+        propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0) + inexact, 1.0
     # Beyond float16 TVM saturates, a cast makes infinity.
     beyond = np.abs(value) + propagated > LARGEST[dtype] * (1 - UNIT_ROUNDOFF[dtype])
     return rounded(value, np.where(whole.ambiguous, 0.0, propagated), whole.ambiguous | beyond, dtype, ulps)
@@ -134,10 +130,9 @@ def requantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     if attrs["rounding"] == "TONEAREST":
         # Away from zero: TVM adds the zero point after it rounds integers, before it rounds floats.
         # Where that changes the sign, a middle is open.
-        with np.errstate(all="ignore"):
-            turned = (steps.real < 0) != (steps.real + out_zero_point.value < 0)
-            steps.low = np.where(turned, np.ceil(steps.real - steps.delta - 0.5), steps.low)
-            steps.high = np.where(turned, np.floor(steps.real + steps.delta + 0.5), steps.high)
+        turned = (steps.real < 0) != (steps.real + out_zero_point.value < 0)
+        steps.low = np.where(turned, np.ceil(steps.real - steps.delta - 0.5), steps.low)
+        steps.high = np.where(turned, np.floor(steps.real + steps.delta + 0.5), steps.high)
     return steps.quantized(out_zero_point.value, attrs["out_dtype"])
 
 

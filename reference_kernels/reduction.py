@@ -46,14 +46,13 @@ def summed(
         total = integer(unwrapped(reduce, x.value), largest.ambiguous, x.dtype)
         return quotient(total, np.array(int(divisor)))
     magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
-    with np.errstate(all="ignore"):
-        total = accumulated(
-            reduce(x.value), reduce(magnitude), reduce(x.error), terms, ambiguous, x.dtype
-        )
-        if divisor == 1.0:
-            return total
-        error = np.where(total.ambiguous, 0.0, total.error) / divisor
-        return rounded(total.value / divisor, error, total.ambiguous, x.dtype, ulps)
+    total = accumulated(
+        reduce(x.value), reduce(magnitude), reduce(x.error), terms, ambiguous, x.dtype
+    )
+    if divisor == 1.0:
+        return total
+    error = np.where(total.ambiguous, 0.0, total.error) / divisor
+    return rounded(total.value / divisor, error, total.ambiguous, x.dtype, ulps)
 
 
 def quotient(total: Bounded, count: np.ndarray) -> Bounded:
@@ -89,9 +88,8 @@ def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> 
     unknown = np.any(x.ambiguous | np.isnan(x.value), axis=axes, keepdims=keepdims)
     if not x.is_float:
         return integer(y, unknown, x.dtype)
-    with np.errstate(all="ignore"):
-        up = f(x.high, axis=axes, keepdims=keepdims) - y
-        down = y - f(x.low, axis=axes, keepdims=keepdims)
+    up = f(x.high, axis=axes, keepdims=keepdims) - y
+    down = y - f(x.low, axis=axes, keepdims=keepdims)
     # Of infinities only those known exactly are left: they move nothing.
     spread = np.where(np.isinf(y), 0.0, np.maximum(up, down))
     return rounded(y, spread, unknown, x.dtype, 0.0)
@@ -127,19 +125,18 @@ def multiplied(
         overflow = ~(largest < float(np.iinfo(dtype).max) + 1)
         return integer(reduce(x.value), ambiguous | overflow, dtype)
     u, tiny = UNIT_ROUNDOFF[dtype], SMALLEST_NORMAL[dtype]
-    with np.errstate(all="ignore"):
-        magnitude, error = np.abs(x.value), np.where(x.ambiguous, 0.0, x.error)
-        largest, most = reduce(magnitude + error), reduce(np.maximum(1.0, magnitude + error))
-        moved = largest - reduce(magnitude)
-        # The subtraction above is itself rounded, in float64.
-        moved = np.where(some(error > 0), moved + n * 2**-51 * largest, 0)
-        bound = moved + gamma(n, u) * largest + n * tiny * most
-        infinite = some(np.isinf(x.value))
-        bound = np.where(infinite & (moved == 0), 0.0, bound)
-        overflow = most * (1 + gamma(n, u)) > LARGEST[dtype]
-        # Infinity times an interval around zero is NaN for some of it.
-        ambiguous = ambiguous | (overflow & ~infinite) | (infinite & (moved != 0))
-        return rounded(reduce(x.value.astype(np.float64)), bound, ambiguous, dtype, 0.0)
+    magnitude, error = np.abs(x.value), np.where(x.ambiguous, 0.0, x.error)
+    largest, most = reduce(magnitude + error), reduce(np.maximum(1.0, magnitude + error))
+    moved = largest - reduce(magnitude)
+    # The subtraction above is itself rounded, in float64.
+    moved = np.where(some(error > 0), moved + n * 2**-51 * largest, 0)
+    bound = moved + gamma(n, u) * largest + n * tiny * most
+    infinite = some(np.isinf(x.value))
+    bound = np.where(infinite & (moved == 0), 0.0, bound)
+    overflow = most * (1 + gamma(n, u)) > LARGEST[dtype]
+    # Infinity times an interval around zero is NaN for some of it.
+    ambiguous = ambiguous | (overflow & ~infinite) | (infinite & (moved != 0))
+    return rounded(reduce(x.value.astype(np.float64)), bound, ambiguous, dtype, 0.0)
 
 
 def prod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

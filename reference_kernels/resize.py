@@ -216,18 +216,17 @@ def interpolated(x: Bounded, ws: Sequence[Weights], axes: tuple[int, ...], metho
     jump = np.where(x.ambiguous & ~odd, np.abs(value) + 1, 0.0)
     plain = [np.abs(w.value) for w in ws]
     wide = [p + w.error for p, w in zip(plain, ws)]
-    with np.errstate(all="ignore"):
-        y = _along([w.value for w in ws], value, axes)
-        magnitude = _along(wide, np.abs(value) + error + jump, axes)
-        still = _along(plain, np.abs(value) + jump, axes)
-        # The difference is rounded in float64.
-        moved = magnitude - still
-        moved = np.where(moved > 0, moved + 2.0**-48 * magnitude, 0.0)
-        taps = 4 if method == "cubic" else 2
-        spread = moved + gamma((taps + 2) * len(ws), u) * magnitude
-        spread = spread + SMALLEST_NORMAL[x.dtype] * taps ** len(ws)
-        lost = _along([(w.value != 0) * 1.0 for w in ws], x.ambiguous * 1.0, axes) > 0
-        lost |= _along([w.reach * 1.0 for w in ws], odd * 1.0, axes) > 0
+    y = _along([w.value for w in ws], value, axes)
+    magnitude = _along(wide, np.abs(value) + error + jump, axes)
+    still = _along(plain, np.abs(value) + jump, axes)
+    # The difference is rounded in float64.
+    moved = magnitude - still
+    moved = np.where(moved > 0, moved + 2.0**-48 * magnitude, 0.0)
+    taps = 4 if method == "cubic" else 2
+    spread = moved + gamma((taps + 2) * len(ws), u) * magnitude
+    spread = spread + SMALLEST_NORMAL[x.dtype] * taps ** len(ws)
+    lost = _along([(w.value != 0) * 1.0 for w in ws], x.ambiguous * 1.0, axes) > 0
+    lost |= _along([w.reach * 1.0 for w in ws], odd * 1.0, axes) > 0
     return rounded(y, spread, lost, x.dtype)
 
 

@@ -80,35 +80,34 @@ def grid_sample(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     axes = [_taps(grid, k - 1 - i, n, attrs) for i, n in enumerate(x.shape[2:])]
     batch = np.arange(x.shape[0]).reshape(-1, *(1,) * k)
     y = still = wide = lost = 0.0
-    with np.errstate(all="ignore"):
-        for which in itertools.product(*(range(len(t.at)) for t in axes)):
-            index = (batch, slice(None), *(t.at[i] for t, i in zip(axes, which)))
-            inside = np.logical_and.reduce([t.inside[i] for t, i in zip(axes, which)])[:, None]
-            weight = np.prod([t.weight[i] for t, i in zip(axes, which)], axis=0)[:, None]
-            most = np.prod([np.abs(t.weight[i]) + t.error[i] for t, i in zip(axes, which)], axis=0)[:, None]
-            pixel, error, ambiguous = (
-                np.where(inside, np.moveaxis(v[index], -1, 1), False) for v in (x.value, x.error, x.ambiguous)
-            )
-            odd = ~np.isfinite(pixel) | (~np.isfinite(error) & (ambiguous == 0))
-            pixel, error = np.where(odd, 0.0, pixel), np.where(odd | (ambiguous != 0), 0.0, error)
-            # A pixel not known, met with a weight that is zero but for rounding: another of its size.
-            jump = np.where(ambiguous != 0, np.abs(pixel) + 1, 0.0)
-            if attrs["method"] != "nearest":
-                lost = lost + odd + (ambiguous != 0) * (weight != 0)
-                still = still + np.abs(weight) * (np.abs(pixel) + jump)
-                wide = wide + most * (np.abs(pixel) + error + jump)
-                y = y + weight * pixel
-            else:
-                moved = x.map(lambda v, index=index: np.moveaxis(v[index], -1, 1))
-        unsure = np.logical_or.reduce([t.ambiguous for t in axes])[:, None]
-        if attrs["method"] == "nearest":
-            flags = (moved.ambiguous & inside) | unsure
-            return Bounded(
-                np.where(inside, moved.value, 0.0), np.where(inside, moved.error, 0.0), flags, x.dtype
-            )
-        taps = sum(len(t.at) for t in axes)
-        moved_by = np.where(wide > still, wide - still + 2.0**-48 * wide, 0.0)
-        spread = moved_by + gamma(taps + 2 * k, u) * wide + tiny * taps**k
+    for which in itertools.product(*(range(len(t.at)) for t in axes)):
+        index = (batch, slice(None), *(t.at[i] for t, i in zip(axes, which)))
+        inside = np.logical_and.reduce([t.inside[i] for t, i in zip(axes, which)])[:, None]
+        weight = np.prod([t.weight[i] for t, i in zip(axes, which)], axis=0)[:, None]
+        most = np.prod([np.abs(t.weight[i]) + t.error[i] for t, i in zip(axes, which)], axis=0)[:, None]
+        pixel, error, ambiguous = (
+            np.where(inside, np.moveaxis(v[index], -1, 1), False) for v in (x.value, x.error, x.ambiguous)
+        )
+        odd = ~np.isfinite(pixel) | (~np.isfinite(error) & (ambiguous == 0))
+        pixel, error = np.where(odd, 0.0, pixel), np.where(odd | (ambiguous != 0), 0.0, error)
+        # A pixel not known, met with a weight that is zero but for rounding: another of its size.
+        jump = np.where(ambiguous != 0, np.abs(pixel) + 1, 0.0)
+        if attrs["method"] != "nearest":
+            lost = lost + odd + (ambiguous != 0) * (weight != 0)
+            still = still + np.abs(weight) * (np.abs(pixel) + jump)
+            wide = wide + most * (np.abs(pixel) + error + jump)
+            y = y + weight * pixel
+        else:
+            moved = x.map(lambda v, index=index: np.moveaxis(v[index], -1, 1))
+    unsure = np.logical_or.reduce([t.ambiguous for t in axes])[:, None]
+    if attrs["method"] == "nearest":
+        flags = (moved.ambiguous & inside) | unsure
+        return Bounded(
+            np.where(inside, moved.value, 0.0), np.where(inside, moved.error, 0.0), flags, x.dtype
+        )
+    taps = sum(len(t.at) for t in axes)
+    moved_by = np.where(wide > still, wide - still + 2.0**-48 * wide, 0.0)
+    spread = moved_by + gamma(taps + 2 * k, u) * wide + tiny * taps**k
     return rounded(np.asarray(y), spread, (lost > 0) | unsure, x.dtype)
 
 
@@ -125,16 +124,15 @@ def affine_grid(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     def product(v: np.ndarray, p: np.ndarray) -> np.ndarray:
         return np.tensordot(v, p, (2, 0))
 
-    with np.errstate(all="ignore"):
-        error = np.where(x.ambiguous, 0.0, x.error)
-        size = np.abs(x.value)
-        magnitude = product(size + error, np.abs(place) + uncertain)
-        spread = product(error, np.abs(place) + uncertain) + product(size, place * 0 + uncertain)
-        spread = spread + gamma(4, u) * magnitude + 4 * SMALLEST_NORMAL[x.dtype]
-        lost = product(x.ambiguous * 1.0, (place != 0) * 1.0) > 0
-        y = product(x.value, place)
-        # 0 times infinity, and infinities that cancel, depend on what is rounded of a coordinate.
-        lost |= product(~np.isfinite(x.value) * 1.0, np.ones(place.shape)) > 0
+    error = np.where(x.ambiguous, 0.0, x.error)
+    size = np.abs(x.value)
+    magnitude = product(size + error, np.abs(place) + uncertain)
+    spread = product(error, np.abs(place) + uncertain) + product(size, place * 0 + uncertain)
+    spread = spread + gamma(4, u) * magnitude + 4 * SMALLEST_NORMAL[x.dtype]
+    lost = product(x.ambiguous * 1.0, (place != 0) * 1.0) > 0
+    y = product(x.value, place)
+    # 0 times infinity, and infinities that cancel, depend on what is rounded of a coordinate.
+    lost |= product(~np.isfinite(x.value) * 1.0, np.ones(place.shape)) > 0
     return rounded(y, spread, lost, x.dtype)
 
 

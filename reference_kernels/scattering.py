@@ -40,22 +40,21 @@ def placed(x: Bounded, at: np.ndarray, updates: Bounded, how: str, unknown: Any 
         return reduce
 
     some = combining(np.logical_or)
-    with np.errstate(all="ignore"):
-        if how == "mul":
-            y = multiplied(both, combining(np.multiply), some, count + 1, x.dtype)
-        elif how == "add":
-            y = _added(both, combining(np.add), some(both.ambiguous), count + 1)
-        elif how in ("min", "max"):
-            y = _chosen(both, combining(np.minimum if how == "min" else np.maximum), some)
-        else:
-            source = np.zeros(n, np.int64)
-            source[at] = np.arange(at.size)
-            y = new.map(lambda v: v[source]) if at.size else old
-            if how == "mean":
-                total = _added(both, combining(np.add), some(both.ambiguous), np.full(n, 2))
-                error = np.where(total.ambiguous, 0.0, total.error) / 2
-                y = rounded(total.value / 2, error, total.ambiguous, x.dtype, 0.0)
-            y = Bounded(y.value, y.error, y.ambiguous | (count > 1), x.dtype)
+    if how == "mul":
+        y = multiplied(both, combining(np.multiply), some, count + 1, x.dtype)
+    elif how == "add":
+        y = _added(both, combining(np.add), some(both.ambiguous), count + 1)
+    elif how in ("min", "max"):
+        y = _chosen(both, combining(np.minimum if how == "min" else np.maximum), some)
+    else:
+        source = np.zeros(n, np.int64)
+        source[at] = np.arange(at.size)
+        y = new.map(lambda v: v[source]) if at.size else old
+        if how == "mean":
+            total = _added(both, combining(np.add), some(both.ambiguous), np.full(n, 2))
+            error = np.where(total.ambiguous, 0.0, total.error) / 2
+            y = rounded(total.value / 2, error, total.ambiguous, x.dtype, 0.0)
+        y = Bounded(y.value, y.error, y.ambiguous | (count > 1), x.dtype)
     ambiguous = np.where(touched, y.ambiguous, old.ambiguous) | np.any(unknown)
     error = np.where(touched, y.error, old.error)
     y = Bounded(np.where(touched, y.value, old.value), error, ambiguous, x.dtype)

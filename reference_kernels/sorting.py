@@ -33,11 +33,10 @@ def _ordered(x: Bounded, ascending: bool) -> Bounded:
         return Bounded(low, np.zeros(low.shape), low != high, x.dtype)
     lost = np.any(x.ambiguous | np.isnan(x.value), axis=-1, keepdims=True)
     error = np.where(x.ambiguous, 0.0, x.error)
-    with np.errstate(all="ignore"):
-        y = np.sort(x.value, axis=-1)[..., order]
-        up = np.sort(x.value + error, axis=-1)[..., order] - y
-        down = y - np.sort(x.value - error, axis=-1)[..., order]
-        spread = np.where(np.isfinite(y), np.maximum(up, down), 0.0)
+    y = np.sort(x.value, axis=-1)[..., order]
+    up = np.sort(x.value + error, axis=-1)[..., order] - y
+    down = y - np.sort(x.value - error, axis=-1)[..., order]
+    spread = np.where(np.isfinite(y), np.maximum(up, down), 0.0)
     return rounded(y, spread, np.broadcast_to(lost, y.shape), x.dtype, 0.0)
 
 
@@ -53,9 +52,8 @@ def _order(x: Bounded, ascending: bool, dtype: str) -> Bounded:
     if x.is_float:
         error = np.where(x.ambiguous | np.isnan(x.value), np.inf, x.error)
         exact = error == 0
-        with np.errstate(all="ignore"):
-            low = np.where(exact, value, np.where(np.isinf(error), -np.inf, value - error))
-            high = np.where(exact, value, np.where(np.isinf(error), np.inf, value + error))
+        low = np.where(exact, value, np.where(np.isinf(error), -np.inf, value - error))
+        high = np.where(exact, value, np.where(np.isinf(error), np.inf, value + error))
     else:
         low = np.where(x.ambiguous, np.iinfo(np.int64).min, value)
         high = np.where(x.ambiguous, np.iinfo(np.int64).max, value)

@@ -100,17 +100,16 @@ def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.n
 
     sums = accumulator(x.dtype)
     relative, tiny = gamma(n + 5, sums.u), sums.lost
-    with np.errstate(all="ignore"):
-        e = np.where(x.ambiguous, 0.0, x.error)
-        deviation = np.abs(x.value - mean(x.value, True))
-        value = mean(deviation**2)
-        size = np.abs(x.value) + e
-        off = relative * mean(size) + n * tiny
-        two_passes = 2 * mean(deviation + e) * off + off**2 + relative * mean((deviation + e) ** 2)
-        one_pass = relative * (mean(size**2) + 2 * mean(size) ** 2)
-        error = np.maximum(two_passes, one_pass) + 2 * mean(deviation * e) + mean(e**2) + n * tiny
-        overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > sums.largest)
-        scale = n / divisor
+    e = np.where(x.ambiguous, 0.0, x.error)
+    deviation = np.abs(x.value - mean(x.value, True))
+    value = mean(deviation**2)
+    size = np.abs(x.value) + e
+    off = relative * mean(size) + n * tiny
+    two_passes = 2 * mean(deviation + e) * off + off**2 + relative * mean((deviation + e) ** 2)
+    one_pass = relative * (mean(size**2) + 2 * mean(size) ** 2)
+    error = np.maximum(two_passes, one_pass) + 2 * mean(deviation * e) + mean(e**2) + n * tiny
+    overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > sums.largest)
+    scale = n / divisor
     # Of infinite elements either formula makes NaN.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | overflow
     return value * scale, error * scale, np.asarray(unknown)
@@ -123,9 +122,8 @@ def variance(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def std(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     value, error, unknown = _variance(inputs, attrs)
-    with np.errstate(all="ignore"):
-        y = np.sqrt(value)
-        low, high = np.sqrt(np.maximum(value - error, 0.0)), np.sqrt(value + error)
+    y = np.sqrt(value)
+    low, high = np.sqrt(np.maximum(value - error, 0.0)), np.sqrt(value + error)
     return rounded(y, np.maximum(y - low, high - y), unknown, inputs[0].dtype)
 
 
@@ -146,20 +144,19 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         top = np.max(v, axis=axes, keepdims=keep)
         return top + np.log(total), total, exponent
 
-    with np.errstate(all="ignore"):
-        e = np.where(x.ambiguous, 0.0, x.error)
-        y, total, exponent = logarithm(x.value)
-        moved = np.maximum(logarithm(x.value + e)[0] - y, y - logarithm(x.value - e)[0])
-        # Where x is exact, so is its shift.
-        moved = np.where(np.any(e > 0, axis=axes, keepdims=keep), moved, 0.0)
-        # The largest of several computed elements may be another: its exponent is within 2 e.
-        width = 2 * np.max(e, axis=axes, keepdims=keep)
-        error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
-        # What a declared accumulator rounds more. Terms that underflow are lost.
-        sums = accumulator(x.dtype)
-        error = error + 1.01 * (gamma(n, sums.u) - gamma(n, u))
-        error = error + n * sums.lost
-        infinite = np.isinf(np.max(x.value, axis=axes, keepdims=keep))
+    e = np.where(x.ambiguous, 0.0, x.error)
+    y, total, exponent = logarithm(x.value)
+    moved = np.maximum(logarithm(x.value + e)[0] - y, y - logarithm(x.value - e)[0])
+    # Where x is exact, so is its shift.
+    moved = np.where(np.any(e > 0, axis=axes, keepdims=keep), moved, 0.0)
+    # The largest of several computed elements may be another: its exponent is within 2 e.
+    width = 2 * np.max(e, axis=axes, keepdims=keep)
+    error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
+    # What a declared accumulator rounds more. Terms that underflow are lost.
+    sums = accumulator(x.dtype)
+    error = error + 1.01 * (gamma(n, sums.u) - gamma(n, u))
+    error = error + n * sums.lost
+    infinite = np.isinf(np.max(x.value, axis=axes, keepdims=keep))
     # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
     return rounded(y, np.where(infinite, 0.0, error), unknown, x.dtype)
@@ -193,13 +190,12 @@ def cumsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         # Partial sums must not overflow either.
         largest = integer(unwrapped(lambda v: scan(np.abs(v)), x.value), ambiguous, dtype)
         return integer(unwrapped(scan, x.value), largest.ambiguous, dtype)
-    with np.errstate(all="ignore"):
-        value = x.value.astype(np.float64)
-        magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
-        propagated = scan(np.where(x.ambiguous, 0.0, x.error))
-        terms = _terms(x, attrs)
-        sums = accumulator(dtype, x.dtype)
-        return accumulated(scan(value), scan(magnitude), propagated, terms, ambiguous, dtype, sums=sums)
+    value = x.value.astype(np.float64)
+    magnitude = np.where(np.isfinite(value), np.abs(value), 0.0)
+    propagated = scan(np.where(x.ambiguous, 0.0, x.error))
+    terms = _terms(x, attrs)
+    sums = accumulator(dtype, x.dtype)
+    return accumulated(scan(value), scan(magnitude), propagated, terms, ambiguous, dtype, sums=sums)
 
 
 def cumprod(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
