@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -251,12 +252,18 @@ def less_accurate(y: Bounded, ulps: float) -> Bounded:
     return rounded(y.value, y.error, y.ambiguous, y.dtype, 2 * ulps) if y.is_float else y
 
 
+@lru_cache
+def _ends(dtype: str) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
 def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Bounded:
     """An exact integer result. Overflow of int32 and int64 is undefined in TVM's LLVM code: ambiguous.
     value: int64, or Python's integers as `unwrapped` makes them."""
-    info = np.iinfo(dtype)
+    least, most = _ends(dtype)
     value = np.asarray(value)
-    overflow = np.asarray((value < info.min) | (value > info.max), bool)
+    overflow = np.asarray((value < least) | (value > most), bool)
     if value.dtype == object:
         value = np.where(overflow, 0, value)
     value = np.asarray(value, np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -65,6 +66,8 @@ def windows(
 
 def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0) -> np.ndarray:
     """x with s - 1 times `fill` between neighbours along each of its last axes."""
+    if all(s == 1 for s in strides):
+        return x
     lead = x.ndim - len(strides)
     sizes = [(d - 1) * s + 1 for d, s in zip(x.shape[lead:], strides)]
     out = np.full((*x.shape[:lead], *sizes), fill, x.dtype)
@@ -88,18 +91,20 @@ def correlated(
     terms: of the image, in one result. dtype: of the sum, where it is not that of x.
     """
     outer, inner, *kernel = w.shape
-    taps = inner * int(np.prod(kernel))
+    taps = inner * math.prod(kernel)
+    # The channels of a group behind the places of its windows.
+    axes = (0, 1, *range(3, 3 + len(kernel)), 2, *range(3 + len(kernel), 3 + 2 * len(kernel)))
 
     def contraction(p: np.ndarray, q: np.ndarray, fill: float = 0) -> np.ndarray:
         view = windows(stretched(p, stretch, fill), kernel, strides, padding, dilation, fill)
         n = view.shape[0]
         out = view.shape[2 : 2 + len(kernel)]
         # [N, groups, *out, taps] times [groups, taps, O / groups]
-        view = np.moveaxis(view.reshape(n, groups, inner, *out, *kernel), 2, 2 + len(kernel))
-        found = view.reshape(n, groups, int(np.prod(out)), taps) @ np.swapaxes(
-            q.reshape(groups, outer // groups, taps), 1, 2
+        view = view.reshape(n, groups, inner, *out, *kernel).transpose(axes)
+        found = view.reshape(n, groups, math.prod(out), taps) @ (
+            q.reshape(groups, outer // groups, taps).swapaxes(1, 2)
         )
-        return np.swapaxes(found, 2, 3).reshape(n, outer, *out)
+        return found.swapaxes(2, 3).reshape(n, outer, *out)
 
     y = contracted(contraction, x, w, terms, dtype)
     return unless_skipped(y, lambda v: contraction(np.zeros(x.shape), v, 1.0), w)
@@ -122,7 +127,7 @@ def conv(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         # Depthwise: O counts the channels, I the results of each.
         w = w.map(lambda v: v.reshape(-1, 1, *v.shape[2:]))
     steps = (attrs["strides"], attrs["padding"], attrs["dilation"], (1,) * (len(w.shape) - 2))
-    terms = int(np.prod(w.shape[1:]))
+    terms = math.prod(w.shape[1:])
     y = correlated(x, w, attrs["groups"], terms, *steps, attrs.get("out_dtype"))
     return laid_out(y, attrs["data_layout"])
 
