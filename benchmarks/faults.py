@@ -47,7 +47,8 @@ class Result:
 
     check, outcome, stage: of the shrunk graph. checks: all that found something in the graph that failed
     first. examples, seconds, cpu: up to it; seconds from the first test on, cpu from the start of the
-    session. operators: of the shrunk graph. total: seconds of the sessions, shrinking included.
+    session. operators: of the shrunk graph. each_needed: whether it does not fail so without any one of
+    them. total: seconds of the sessions, shrinking included.
     reproduced: how reproduce.py ended."""
 
     name: str
@@ -67,6 +68,7 @@ class Result:
     seconds: float = 0.0
     cpu: float = 0.0
     operators: int = 0
+    each_needed: bool | None = None
     total: float = 0.0
     run: str = ""
     reproduced: str = ""
@@ -85,7 +87,7 @@ class Result:
             return ["not found"] if self.expected else ["not found, as expected"]
         remarks = [f"not by {self.expected}"] if self.wrong_check else []
         if self.operators > SMALL:
-            remarks.append(f"{self.operators} operators left")
+            remarks.append(f"{self.operators} operators left" + (", each needed" if self.each_needed else ""))
         if self.reproduced and not self.reproduced.startswith("fails"):
             remarks.append(f"reproduce.py {self.reproduced}")
         return remarks
@@ -154,6 +156,7 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
         )
         result.checks = tuple(dict.fromkeys(f.check for f in watch.found.findings))
         result.phase = watch.test.split("::")[-1].split("[")[0].removeprefix("test_")
+        result.each_needed = failure["each_needed"]
         result.operators = len(json.loads(Path(failure["graph"]).read_text())["nodes"])
         if options.reproduce:
             result.reproduced = reproduce(Path(failure["graph"]).parent, options.python)
@@ -189,6 +192,8 @@ def summary(results: list[Result], ir: str, level: str) -> str:
         ("CPU seconds for each found", f"{sum(r.cpu for r in wanted) / max(1, len(found)):.1f}", ""),
         (f"shrunk to {SMALL} operators or fewer",
          percent(sum(r.operators <= SMALL for r in found), len(found)), f"{100 * SMALL_SHARE:g}%"),
+        ("or to operators each needed",
+         percent(sum(r.operators <= SMALL or bool(r.each_needed) for r in found), len(found)), ""),
         ("not seen by the check expected", str(sum(r.wrong_check for r in found)), "0"),
         ("found in phases", ", ".join(f"{n} {p}" for p, n in Counter(r.phase for r in found).items()), ""),
         ("no check is made for", f"{len(others)}, of which found: {sum(r.found for r in others)}", ""),

@@ -52,6 +52,9 @@ class Failure:
     cases: list[str] = field(default_factory=list)
     #: Checks that the graph it was found in fails besides, and the shrunk graph does not show.
     besides: list[str] = field(default_factory=list)
+    #: Whether the graph does not fail so without any one of its operators; False if there was no time to try
+    #: that, None where it was not shrunk.
+    each_needed: bool | None = None
     #: Folder of its bundle, from where report.json is.
     bundle: str = ""
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).

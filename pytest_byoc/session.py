@@ -14,7 +14,6 @@ from .decision import causes
 from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, search
-from .generation.reduce import reduce
 from .graph import Graph
 from .levels import STANDARD
 from .operators import OPERATORS
@@ -24,6 +23,7 @@ from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
 from .report.text import FailureText
 from .settings import MEMORY, TIMEOUT, Settings, cache_folder
+from .shrinking import Shrinking
 from .suite import Suite
 
 #: Of patterns that no graph is taken for, in words.
@@ -271,54 +271,27 @@ class TargetSession:
         origin = found_in if entry is not None and entry.automatic else ""
         original = verdict = self._not_excused(verdict, case, origin)
         saved = [entry.path] if entry is not None and entry.automatic else []
-        identity = verdict.identity
-
-        peers = self.examiner.peers
-
-        def known(node: Graph) -> bool:
-            id = failure_id(identity, node.operators)
-            return id in self.record.failures or peers.answer(("failure", id)) is not None
-
-        told = len(verdict.graph.nodes) == 1 and known(verdict.graph)
-        if shrink and not told and len(verdict.graph.nodes) > self.shrink_above:
+        shrinking = Shrinking(self.examiner, self.record, self.ir, original)
+        finished: bool | None = None
+        if shrink and len(verdict.graph.nodes) > self.shrink_above and not shrinking.is_told():
             # Shrinking takes time, and may be what a session dies of.
-            first = failure_id(identity, verdict.graph.operators) + corpus.UNSHRUNK
+            first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
             with suppress(OSError):
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
-            checks = selection.again(verdict.findings[0].check)
-
-            def fails(graph: Graph) -> bool:
-                return self.examiner.examine(graph, checks).fails_like(original)
-
-            shrunk = self.examiner.examine(reduce(verdict.graph, fails, self.ir, known=known), checks)
-            # What fails by chance may not fail again.
-            verdict = shrunk if shrunk.failed else verdict
+            verdict, finished = shrinking.run()
         failure, new = self.record.fail(verdict, case, original.graph)
         where = f"{case}, found in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
-            failure.besides = _besides(original, verdict)
+            failure.besides, failure.each_needed = _besides(original, verdict), finished
             failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
-            failure.case = peers.first(("failure", failure.id), case)
+            failure.case = self.examiner.peers.first(("failure", failure.id), case)
         if new and failure.case == case:
-            text = self._text().new(verdict, original, failure.besides, where, failure.command, folder)
-            try:
-                bundle.write(
-                    folder, verdict, text,
-                    declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
-                    ir=self.ir,
-                    executors=self.examiner.executors,
-                    opt_level=self.examiner.opt_level,
-                    timeout=self.settings.timeout,
-                    versions=self.examiner.versions,
-                    command=failure.command,
-                    found_in=found_in or case,
-                )
-            except OSError as e:
-                text += self._unsaved(failure, e)
+            text = self._text().new(verdict, original, failure, where)
+            text += self._write_bundle(failure, folder, verdict, text, found_in or case)
         else:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
@@ -328,6 +301,26 @@ class TargetSession:
             if path.parent != folder:
                 corpus.remove(path)
         raise ConformanceFailure(text, verdict)
+
+    def _write_bundle(
+        self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str
+    ) -> str:
+        """Saves a failure; what is to be added to its text."""
+        try:
+            bundle.write(
+                folder, verdict, text,
+                declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
+                ir=self.ir,
+                executors=self.examiner.executors,
+                opt_level=self.examiner.opt_level,
+                timeout=self.settings.timeout,
+                versions=self.examiner.versions,
+                command=failure.command,
+                found_in=found_in,
+            )
+        except OSError as e:
+            return self._unsaved(failure, e)
+        return ""
 
     def _text(self) -> FailureText:
         return FailureText(self.record.target, self.ir, self.declaration.python)

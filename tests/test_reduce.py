@@ -42,8 +42,8 @@ def holding(*operators: str, nodes: int = 9) -> Graph:
 
 def test_what_one_operator_fails_by_shrinks_to_its_simplest_case() -> None:
     fails = Tried("exp")
-    small = reduce(holding("exp"), fails, IR)
-    assert small.operators == ("exp",)
+    small, finished = reduce(holding("exp"), fails, IR)
+    assert finished and small.operators == ("exp",)
     assert sum(s.type.size for s in small.sources()) <= 1
     assert fails.graphs[0].operators != holding("exp").operators and len(fails.graphs[0].nodes) == 1
 
@@ -63,34 +63,35 @@ def test_a_systematic_case_is_exchanged_for_a_plainer_one() -> None:
         tried.append(graph)
         return "dilation" in off(graph)
 
-    small = reduce(case, fails, IR)
+    small = reduce(case, fails, IR).graph
     assert len(off(case)) > 2 and off(small) == {"dilation"} and small in found
     assert len(tried) < 20
     # One that has a single thing off has no plainer one but the simplest of all.
     tried.clear()
-    assert reduce(small, fails, IR).nodes == small.nodes and len(tried) < 12
+    assert reduce(small, fails, IR).graph.nodes == small.nodes and len(tried) < 12
 
 
 def test_what_two_operators_fail_by_keeps_both() -> None:
-    small = reduce(holding("exp", "nn.softmax"), Tried("exp", "nn.softmax"), IR)
-    assert sorted(n.op for n in small.nodes) == ["exp", "nn.softmax"]
+    small, finished = reduce(holding("exp", "nn.softmax"), Tried("exp", "nn.softmax"), IR)
+    assert finished and sorted(n.op for n in small.nodes) == ["exp", "nn.softmax"]
 
 
 def test_what_fails_only_as_it_is_stays_as_it_is() -> None:
     graph = holding("exp")
-    assert reduce(graph, lambda g: False, IR) == graph
+    assert reduce(graph, lambda g: False, IR) == (graph, True)
 
 
 def test_no_graph_is_tried_twice_and_no_more_than_allowed() -> None:
     for allowed in (5, 80):
         fails = Tried("exp", "nn.softmax", "add")
-        reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
+        found = reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
+        assert found.finished == (allowed == 80)
         assert len(fails.graphs) == len(set(fails.graphs)) <= allowed
 
 
 def test_a_node_whose_failure_is_known_is_not_made_simpler() -> None:
     graph, fails = holding("exp"), Tried("exp")
-    small = reduce(graph, fails, IR, known=lambda g: g.operators == ("exp",))
+    small = reduce(graph, fails, IR, known=lambda g: g.operators == ("exp",)).graph
     assert small == fails.graphs[-1] and small.operators == ("exp",)
     assert len(fails.graphs) <= len(graph.nodes)
     assert reduce(graph, Tried("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(

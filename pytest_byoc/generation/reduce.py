@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..graph import Graph, Node, Source
 from .systematic import cases
@@ -19,10 +20,18 @@ PLAINER = 12
 Fails = Callable[[Graph], bool]
 
 
+class Reduced(NamedTuple):
+    """finished: whether all that is tried was, within what was allowed: without any one of its operators the
+    graph does not fail so."""
+
+    graph: Graph
+    finished: bool
+
+
 def reduce(
     graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0,
     known: Callable[[Graph], bool] = lambda graph: False,
-) -> Graph:
+) -> Reduced:
     """The smallest failing graph found within a number of examinations and a time.
 
     `graph` itself must fail. What is tried, and in which order, depends on the graph alone. known: whether
@@ -31,9 +40,14 @@ def reduce(
     deadline = time.monotonic() + seconds
     given = graph
     tried = {graph}
+    finished = True
 
     def attempt(candidate: Graph) -> bool:
-        if candidate in tried or len(tried) > examinations or time.monotonic() > deadline:
+        nonlocal finished
+        if candidate in tried:
+            return False
+        if len(tried) > examinations or time.monotonic() > deadline:
+            finished = False
             return False
         tried.add(candidate)
         return fails(candidate)
@@ -41,7 +55,7 @@ def reduce(
     smaller = next((g for g in _single_nodes(graph) if attempt(g)), None)
     if smaller is not None:
         if known(smaller):
-            return smaller
+            return Reduced(smaller, finished)
         graph = smaller
     progress = True
     while progress:
@@ -58,8 +72,8 @@ def reduce(
             simpler = _plainer(graph, found)
         else:
             simpler = [case for case in found if _weight(case) < _weight(graph)]
-        return next((case for case in simpler if attempt(case)), graph)
-    return graph
+        graph = next((case for case in simpler if attempt(case)), graph)
+    return Reduced(graph, finished)
 
 
 def _plainer(graph: Graph, found: Sequence[Graph]) -> list[Graph]:

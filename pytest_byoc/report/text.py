@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..graph import show
 from ..outcome import Verdict
 from ..recorder import Failure
-from .words import IR_TITLES, counted, printed_lines, vendor_frame
+from .words import IR_TITLES, counted, needed, printed_lines, vendor_frame
 
 
 @dataclass(frozen=True)
@@ -21,17 +20,13 @@ class FailureText:
     ir: str
     python: str
 
-    def new(
-        self, verdict: Verdict, original: Verdict, besides: Sequence[str], case: str, command: str,
-        folder: Path,
-    ) -> str:
-        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk, when
-        it failed other checks besides."""
+    def new(self, verdict: Verdict, original: Verdict, failure: Failure, case: str) -> str:
+        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk."""
         finding = verdict.findings[0]
         lines = self._heading(verdict)
         lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
-        if besides:
-            lines.append(f"the graph of the case fails other checks too: {', '.join(besides)}")
+        if failure.besides:
+            lines.append(f"the graph of the case fails other checks too: {', '.join(failure.besides)}")
         frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
         if frame:
             lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
@@ -41,13 +36,14 @@ class FailureText:
         shrunk = f", shrunk from {before}" if before != n else ""
         if not shrunk and verdict.graph != original.graph:
             shrunk = ", simpler than the one of the case"
-        lines += ["", f"graph ({counted(n, 'operator')}{shrunk}):"]
+        lines += ["", f"graph ({counted(n, 'operator')}{shrunk}{needed(failure.each_needed, n)}):"]
         lines += ["  " + line for line in show(verdict.graph).splitlines()]
         taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
         lines += [f"note: {note}" for note in verdict.notes]
+        folder = Path(failure.graph).parent
         alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {command}"]
+        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {failure.command}"]
         lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
 

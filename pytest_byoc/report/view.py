@@ -11,7 +11,7 @@ from ..checks import CHECKS
 from ..graph import DTYPES
 from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
 from ..recorder import COUNTS, is_claimed
-from .words import IR_TITLES
+from .words import IR_TITLES, needed
 
 #: Items of a folded list, failures that stand open: report.json has all of them.
 _LISTED, _OPEN = 200, 8
@@ -302,7 +302,7 @@ def _failure(f: Mapping[str, Any], position: int) -> dict[str, Any]:
         "kind": details.get("kind", ""),
         "drawn": f["shown"] if f["shown"].get("nodes") else None,
         "regions": any(isinstance(n.get("region"), int) for n in f["shown"].get("nodes", [])),
-        "size": _number(operators, "operator") if operators else "",
+        "size": _number(operators, "operator") + needed(f.get("each_needed"), operators) if operators else "",
         "where": _where(details),
         "numbers": list(_numbers(details)),
         "outside": details.get("outside"), "elements": details.get("elements"),

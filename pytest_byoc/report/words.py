@@ -35,3 +35,10 @@ def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 def counted(number: int, what: str) -> str:
     """1 graph, 2 graphs."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def needed(each: bool | None, operators: int) -> str:
+    """What shrinking says of a graph of so many operators, to be put behind their number."""
+    if each is None or (each and operators < 2):
+        return ""
+    return "; each is needed" if each else "; not all smaller ones were tried"
