@@ -128,6 +128,11 @@ class Companions:
         """Has the artifacts loaded where the target's libraries are missing, for `missing-library`."""
         evidence.bare = self._apart("bare", "missing-library", job, artifacts, evidence, limit)
 
+    def bare_loader(self, evidence: Evidence) -> Worker | None:
+        """A loader that is given none of the target's libraries, for what is not the target's; None where the
+        usual one has none either, or where there can be no other."""
+        return self._worker("bare", "missing-library", evidence)
+
     def watch(
         self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:

@@ -11,6 +11,8 @@ from reference_kernels import Bounded
 
 #: Inputs are of the order of 1: an error bound below this says something of a result of zero too.
 NEGLIGIBLE = 0.01
+#: Bounds that a result may be away by and still be told to be inexact, not another value.
+NEAR = 32.0
 
 
 @dataclass
@@ -60,6 +62,13 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
             inside |= np.abs(actual.astype(np.float64) - value) <= error
     known = judged(expected)
     return Comparison(known, known & ~inside)
+
+
+def is_inexact(actual: np.ndarray, expected: Bounded, outside: np.ndarray) -> bool:
+    """Whether no element is outside by more than NEAR bounds: another rounding, and no other value."""
+    with np.errstate(all="ignore"):
+        distance = np.abs(actual.astype(np.float64) - expected.value)[outside]
+        return bool(expected.is_float and np.all(distance <= NEAR * allowed_error(expected)[outside]))
 
 
 def share_judged(expected: Sequence[Bounded]) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from reference_kernels import Bounded
 
 from .checks.base import Finding
-from .comparison import agree, compare, share_judged, within
+from .comparison import agree, compare, is_inexact, share_judged, within
 from .fragmentation import smallest
 from .graph import Graph
 from .job_report import JobReport
@@ -204,6 +204,8 @@ class Evidence:
             # Who does not care for NaN and infinities fails in another way than who computes wrongly.
             numbers = kind != "wrong-value" or (outside & np.isfinite(bounded.value)).any()
             said = kind if numbers else "not-finite"
+            if said == "wrong-value" and is_inexact(actual, bounded, outside):
+                said = "inexact"
             yield self._wrong(check, said, i, actual, bounded, outside, reference, how)
 
     def _wrong(

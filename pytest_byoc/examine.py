@@ -375,8 +375,8 @@ class Examiner:
             self._longest = max([self._longest, *report.end["seconds"].values()])
 
     def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> JobReport:
-        """What the loader makes of LLVM's own artifact, under the executors that the target's fails under:
-        parts of TVM are not in its runtime library."""
+        """What a loader makes of LLVM's own artifact, under the executors the target's fails under: parts
+        of TVM are not in its runtime library. It has none of the target's, which may do anything to it."""
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
         if not failed and not evidence.loader.died:
             findings = (f for check in CHECKS if check.tvm_too for f in check.judge(evidence))
@@ -394,7 +394,8 @@ class Examiner:
                     handed.setdefault(check, {}).update(by_executor)
         if not artifacts:
             return JobReport()
-        loader = self._workers["loader"]
+        assert self._companions is not None
+        loader = self._companions.bare_loader(evidence) or self._workers["loader"]
         checks = selection.loaded(job["checks"], host_runs_some=True)
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
         loader.submit(asked, self._limit())

@@ -32,7 +32,7 @@ from .generation.systematic import default_case
 from .graph import Graph, Node, Source, TensorType
 from .job_report import JobReport
 from .operators import OPERATORS
-from .outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from .outcome import INCONCLUSIVE, NUMBERS, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from .report.words import printed_lines
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
@@ -218,7 +218,7 @@ def excused(verdict: Verdict) -> Verdict:
     """Of a target that declares lower precision: what it may be off by cannot be calculated from ONNX's
     outputs, and their tolerance knows nothing of it. A wrong value is no pass, but is not held against it."""
     kinds = {f.kind for f in verdict.findings}
-    if "wrong-value" not in kinds or not kinds <= {"wrong-value", "second-run"}:
+    if not kinds & NUMBERS or not kinds <= {*NUMBERS, "second-run"}:
         return verdict
     note = "outside ONNX's tolerance, which knows nothing of the precision the target declares"
     return replace(verdict, outcome=INCONCLUSIVE, findings=(), notes=(*verdict.notes, note))

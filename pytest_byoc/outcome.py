@@ -46,6 +46,8 @@ OUTCOMES = (
 )
 #: Those that fail the target.
 FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
+#: Kinds of findings that are about one number in another's place.
+NUMBERS = frozenset(("wrong-value", "inexact"))
 #: Of several graphs the first of these that one ended in is the outcome of all: failures, then a pass,
 #: then what is neither.
 _WORST = (
@@ -107,13 +109,14 @@ class Verdict:
 
     def fails_like(self, other: Verdict) -> bool:
         """Whether both fail in the same way: their identities are the same, or both crash in one stage of one
-        check, of whatever signal: that hangs on what lies beside what was written to."""
+        check, of whatever signal (that hangs on what lies beside what was written to), or both find numbers
+        that are wrong, by however much."""
         if not (self.failed and other.failed):
             return False
-        crashes = self.outcome == CRASH == other.outcome
         mine, theirs = (v.findings[0] for v in (self, other))
+        alike = self.outcome == CRASH == other.outcome or {mine.kind, theirs.kind} <= NUMBERS
         return self.identity == other.identity or (
-            crashes and (mine.check, mine.stage) == (theirs.check, theirs.stage)
+            alike and (mine.check, mine.stage) == (theirs.check, theirs.stage)
         )
 
 

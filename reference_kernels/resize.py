@@ -57,9 +57,10 @@ def coordinates(n: int, m: int, mode: str, start: float = 0.0, end: float = 0.0)
         return Coordinates(np.zeros(1), np.zeros(1))
     else:
         c = (x + 0.5) * n / m - 0.5
-        # A product not rounded before the subtraction shows what was rounded of n / m.
-        divisor = m // gcd(n, m)
-        exact = np.full(m, divisor & (divisor - 1) == 0)
+        # A product not rounded before the subtraction shows what was rounded of n / m, a quotient what was
+        # of m / n, by which ONNX divides.
+        common = gcd(n, m)
+        exact = np.full(m, all(d & (d - 1) == 0 for d in (m // common, n // common)))
     return Coordinates(c, np.where(exact, 0.0, 4 * _U * (np.abs(c) + 1)))
 
 
@@ -174,6 +175,9 @@ def weights(
             size = size + np.abs(_excluded(made, at, n)) * (off + 4 * u)
             size = np.where(inside & (made != 0), size / np.abs(total), 0.0)
         error = moved + _spread(size, at, n)
+    # A coordinate beyond the edge may be moved to it, and its second pixel be the one inside.
+    inner = np.floor(np.clip(c, 0, n - 1)).astype(int)[:, None] + np.arange(2)
+    at = np.concatenate([at, inner], axis=1)
     reach = _spread(np.ones(at.shape), at, n) > 0
     return Weights(value, error, reach, np.zeros(m, bool))
 

@@ -227,7 +227,7 @@ def test_a_bundle_is_written_even_where_onnx_and_the_ir_have_no_words(tmp_path: 
     v = Verdict(graph, WRONG_RESULT, evidence=v.evidence)
     assert write(tmp_path, v) == ["graph.json", "failure.txt", "data.npz"]
     text = (tmp_path / "failure.txt").read_text()
-    assert "There is no graph.onnx: There is no ONNX operator for no.such here." in text
+    assert "There is no graph.onnx: pytest-byoc does not write no.such as ONNX." in text
     assert "There is no reproduce.py: operator no.such has no lowering to relay" in text
     assert not (tmp_path / "graph.onnx").exists()
 

@@ -19,6 +19,7 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph, Source, TensorType
 from pytest_byoc.job_report import JobReport
+from pytest_byoc.outcome import Verdict
 from pytest_byoc.worker.runs import TargetRun
 from reference_kernels import Bounded
 from reference_kernels.bounded import exact
@@ -96,9 +97,23 @@ def test_who_computes_wrongly_fails_otherwise_than_who_does_not_care_for_nan() -
     evidence = Evidence(graph, [], {}, [[expected]], JobReport(), JobReport())
     for found, kind in (
         ([0, np.inf, 1], "not-finite"), ([np.nan, 5, 1], "not-finite"), ([0, 0, 2], "wrong-value"),
+        ([np.nan, np.inf, 1.001], "wrong-value"),
     ):
         (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(found, "float32")], "here")
         assert finding.kind == kind
+
+
+def test_another_rounding_fails_otherwise_than_another_value_but_shrinks_alike() -> None:
+    bounded = Bounded(np.ones(3), np.full(3, 1e-6), np.zeros(3, bool), "float32")
+    graph = Graph((Source("x0", TensorType((3,), "float32")),), (), (), ("x0",))
+    evidence = Evidence(graph, [], {}, [[bounded]], JobReport(), JobReport())
+    verdicts = []
+    for found, kind in (([1, 1.00001, 1], "inexact"), ([1, 1.0001, 1.00001], "wrong-value")):
+        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(found, "float32")], "here")
+        assert finding.kind == kind
+        verdicts.append(Verdict(graph, "wrong-result", (finding,)))
+    inexact, wrong = verdicts
+    assert inexact.identity != wrong.identity and inexact.fails_like(wrong)
 
 
 def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:

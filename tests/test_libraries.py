@@ -66,6 +66,23 @@ def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) ->
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.Pytester, ir: str) -> None:
+    """LLVM's own artifact is run where the target's runtime is not."""
+    ends = "\nimport atexit, os\natexit.register(os.abort)\n"
+    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + ends)
+    pytester.makepyprojecttoml(
+        f"""
+        [tool.pytest-byoc.targets.mine]
+        partition = "{TARGET}:WithoutRuntime"
+        runtime-libraries = "functions.py"
+        """
+    )
+    result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report["failures"]
+    assert (failure["check"], failure["outcome"], failure["stage"]) == ("exit", "crash", "exit")
+
+
 @pytest.mark.parametrize(
     "name, words", [("absent.py", "there is no file .*absent.py"), ("broken.py", "no device")]
 )

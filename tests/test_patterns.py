@@ -28,6 +28,7 @@ from pytest_byoc.generation.patterns import (
 )
 from pytest_byoc.generation.patterns.draws import Draws
 from pytest_byoc.generation.patterns.instance import varied
+from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph, Node, TensorType
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluate
@@ -146,6 +147,19 @@ def test_near_misses_are_valid_and_different() -> None:
         for node in near.nodes:
             types = OPERATORS[node.op].infer([near.type_of(i) for i in node.inputs], node.attrs)
             assert types == node.types
+
+
+@pytest.mark.parametrize("ir", ["relay", "relax"])
+@pytest.mark.parametrize("op", ["gather_nd", "take"])
+def test_near_misses_have_indices_that_are_inside(op: str, ir: str) -> None:
+    """A target may refuse all others, and nothing else is judged there."""
+    graph = default_case(op, "float32", ir).graph
+    found = dict(near_misses(graph, ir))
+    assert any(label.startswith(f"{op}.") for label in found)
+    for label, near in found.items():
+        values = {**data.inputs(near, 0), **data.constants(near)}
+        (expected,) = evaluate(near, values)
+        assert not expected.ambiguous.any(), label
 
 
 def test_every_kind_of_near_miss() -> None:

@@ -50,6 +50,26 @@ def test_resize_is_that_of_onnx(size: tuple[int, int], method: str, mode: str) -
         assert np.mean(y.ambiguous) < 0.5
 
 
+def test_a_coordinate_may_be_divided_by_the_reciprocal_of_the_scale() -> None:
+    """ONNX divides by the new size over the old one, which float32 may not hold where it holds the other."""
+    x = np.random.default_rng(1).uniform(-2, 2, (1, 1, 1, 7)).astype("float32")
+    y = _kernel(x, size=(1, 8))
+    at = (np.arange(8, dtype="float32") + np.float32(0.5)) / np.float32(8 / 7) - np.float32(0.5)
+    low = np.floor(at).astype(int)
+    left, right = (x[0, 0, 0, np.clip(i, 0, 6)].astype(float) for i in (low, low + 1))
+    made = left * (1 - (at - low).astype(float)) + right * (at - low).astype(float)
+    off = np.abs(made - y.value[0, 0, 0])
+    assert off.max() > 2e-7 and (off <= y.error[0, 0, 0]).all() and y.error.max() < 1e-5
+
+
+def test_beyond_the_edge_the_pixel_inside_may_be_multiplied_by_zero() -> None:
+    """The place is moved to the edge by some, and its two pixels by others."""
+    x = np.array([[[[1.0, np.inf, 1.0, 1.0]]]], "float32")
+    y = _kernel(x, size=(1, 8))
+    # At -0.25, 0.25, 0.75, 1.25, 1.75, 2.25 …
+    assert y.ambiguous[0, 0, 0].tolist() == [True] * 5 + [False] * 3
+
+
 def test_a_region_beyond_the_image_is_filled() -> None:
     x = np.arange(12.0).reshape(1, 1, 3, 4)
     y = _kernel(

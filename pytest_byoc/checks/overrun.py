@@ -63,11 +63,14 @@ def _watched() -> bool:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     died, end = evidence.watched.died, evidence.watched.end
     if died is not None and end is not None:
+        what = (
+            "does not end in the stage %s." % end["stage"] if died == "hung"
+            else "ends in the stage %s (%s): something was written behind (or before) an output or a piece "
+            "of the target's own." % (end["stage"], died)
+        )
         yield Finding(
             "overrun", outcome_of(died), str(end["stage"]), died,
-            "where malloc looks at the ends of what it hands out the process ends in the stage %s (%s): "
-            "something was written behind (or before) an output or a piece of the target's own."
-            % (end["stage"], died),
+            "where malloc looks at the ends of what it hands out the process " + what,
             {"printed": end["printed"]},
         )
     yield from of_raised(

@@ -20,8 +20,9 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def array(source: Source, which: int = 0) -> np.ndarray:
-    """The elements of a source in its dtype; `which` numbers the set of inputs.
+def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
+    """The elements of a source in its dtype; `which` numbers the set of inputs, `turn` the sources of seed 0
+    in a graph, which are not to be alike either.
 
     Sets differ, but for the first and the last element. Seed 0 gives small round numbers, all others
     the whole mantissa, uniform between low and high; integers lie between low and high too, both
@@ -35,7 +36,7 @@ def array(source: Source, which: int = 0) -> np.ndarray:
     size, low, high = source.type.size, source.low, source.high
     if source.seed == 0:
         # Steps of 7 in a cycle of 17: neighbours differ, and rows of most lengths do too.
-        position = (np.arange(size) * 7 + 3 * (which + 1)) % 17 / 16
+        position = (np.arange(size) * 7 + 3 * (which + 1) + 5 * turn) % 17 / 16
         unit = 0.25 if floating else 1.0
         flat = np.clip(np.round((low + position * (high - low)) / unit) * unit, low, high)
     else:
@@ -44,14 +45,21 @@ def array(source: Source, which: int = 0) -> np.ndarray:
         if not floating:
             flat = np.round(flat)
     if which and size >= _ALIKE:
-        flat[[0, -1]] = array(source).flat[[0, -1]].astype(flat.dtype)
+        flat[[0, -1]] = array(source, turn=turn).flat[[0, -1]].astype(flat.dtype)
     return flat.astype(dtype).reshape(shape)
 
 
 def constants(graph: Graph) -> dict[str, np.ndarray]:
-    return {s.name: array(s) for s in graph.constants}
+    turns = _turns(graph)
+    return {s.name: array(s, turn=turns.get(s.name, 0)) for s in graph.constants}
 
 
 def inputs(graph: Graph, which: int) -> dict[str, np.ndarray]:
     """One set of inputs: set 0 is A, set 1 is B."""
-    return {s.name: array(s, which) for s in graph.inputs}
+    turns = _turns(graph)
+    return {s.name: array(s, which, turns.get(s.name, 0)) for s in graph.inputs}
+
+
+def _turns(graph: Graph) -> dict[str, int]:
+    """Numbers of the sources of seed 0, by their names."""
+    return {name: turn for turn, name in enumerate(s.name for s in graph.sources() if s.seed == 0)}

@@ -358,7 +358,7 @@ def to_model(graph: Graph, constants: Mapping[str, np.ndarray]) -> Any:
         writer.constant(np.asarray(constants[s.name]), s.name)
     for node in graph.nodes:
         if node.op not in MAPPING:
-            raise NotExpressible("There is no ONNX operator for %s here." % node.op)
+            raise NotExpressible("pytest-byoc does not write %s as ONNX." % node.op)
         try:
             MAPPING[node.op](_Context(writer, node))
         except KeyError as e:

@@ -15,6 +15,7 @@ from ...operators.measured import dtypes as runnable
 from ...operators.record import (
     CONSTANT,
     FLOATS,
+    FRESH,
     Operand,
     Operator,
     TypeRuleError,
@@ -166,36 +167,51 @@ def _with_attr(graph: Graph, position: int, name: str, value: Any) -> Graph | No
     """The graph with an attribute changed, and with it what cannot stay as it is: attributes whose
     domain depends on it, weights of another shape."""
     node = graph.nodes[position]
+    made = _operands(graph, replace(node, attrs={**node.attrs, name: value}))
+    if made is None:
+        return None
+    operands, attrs = made
+    if not _same(attrs[name], value) or len(operands) != len(node.inputs):
+        return None
+    return _resized(graph, position, replace(node, attrs=attrs), operands)
+
+
+def _operands(graph: Graph, node: Node) -> tuple[Sequence[Operand], dict[str, Any]] | None:
+    """What the operator takes with the attributes of a node, and these, changed where one is not to be had
+    beside the others; None where it takes nothing of that type."""
     op = OPERATORS[node.op]
     x = graph.type_of(node.inputs[_lead(op, graph, node)])
     attrs: dict[str, Any] = {}
     try:
         for parameter in op.parameters:
             domain = [v for vs in parameter.values(x, attrs).values() for v in vs]
-            now = value if parameter.name == name else node.attrs.get(parameter.name)
+            now = node.attrs.get(parameter.name)
             attrs[parameter.name] = now if any(_same(now, v) for v in domain) else domain[0]
-        operands = op.operands(x, attrs)
+        return op.operands(x, attrs), op.attrs(attrs)
     except (KeyError, IndexError, TypeRuleError):
         return None
-    attrs = op.attrs(attrs)
-    if not _same(attrs[name], value) or len(operands) != len(node.inputs):
-        return None
-    return _resized(graph, position, replace(node, attrs=attrs), operands)
 
 
 def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand]) -> Graph | None:
-    """The graph with the sources a node reads made to have its operands' types."""
-    types = {}
-    for name, operand in zip(node.inputs, operands):
-        if graph.type_of(name) != operand.type:
-            types[name] = operand.type
+    """The graph with the sources a node reads made to be its operands: of their types, and, as indices must
+    be, of their elements."""
+    if len(operands) != len(node.inputs):
+        return None
+    wanted = {
+        name: operand for name, operand in zip(node.inputs, operands)
+        if graph.type_of(name) != operand.type or operand.role == FRESH
+    }
     sources = {s.name for s in graph.sources()}
-    if not set(types) <= sources or len(operands) != len(node.inputs):
+    if any(name not in sources and graph.type_of(name) != operand.type for name, operand in wanted.items()):
         return None
 
     def resize(s: Source) -> Source:
+        operand = wanted.get(s.name)
+        if operand is None:
+            return s
+        low, high = operand.range() if operand.role == FRESH else (s.low, s.high)
         # Elements that were given do not fit another shape.
-        return replace(s, type=types[s.name], data=None) if s.name in types else s
+        return replace(s, type=operand.type, low=low, high=high, data=operand.data)
 
     try:
         resized = Graph(
@@ -274,8 +290,12 @@ def _other_ranks(graph: Graph) -> list[tuple[int, ...]]:
 
 def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
     """The graph with the first input, and what has its shape, of another rank; None where an operator does
-    not take that."""
+    not take that, or has indices, which are made for one shape."""
     old = graph.inputs[0].type.shape
+    for node in graph.nodes:
+        made = _operands(graph, node)
+        if made is not None and any(o.role == FRESH for o in made[0]):
+            return None
 
     def change(s: Source) -> Source:
         return replace(s, type=TensorType(shape, s.type.dtype), data=None) if s.type.shape == old else s

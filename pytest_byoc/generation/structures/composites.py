@@ -302,6 +302,18 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
+@numeric_structure
+def square_weight_transposed(b: Builder, v: Vocabulary) -> Graph:
+    """Whose shape does not show that it is, once by a constant and once by an input (class 10)."""
+    need(v, "transpose")
+    product = v.of(("matmul", "nn.dense"))[0]
+    square = TensorType((4, 4), "float32")
+    x = b.input(TensorType((3, 4), "float32"))
+    more = {"units": 4} if product == "nn.dense" else {}
+    made = (b.simple("transpose", w, axes=(1, 0)) for w in (b.constant(square), b.input(square)))
+    return b.graph(*(b.simple(product, x, w, **more) for w in made))
+
+
 @structure
 def transposed_with_itself(b: Builder, v: Vocabulary) -> Graph:
     """Both operands of a product are one transposed matrix, which is square (classes 10, 34)."""

@@ -19,6 +19,7 @@ _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (3, 2), "dilation": (1, 2)},
     {"kernel_size": (3, 3), "groups": 2},
     {"kernel_size": (3, 3), "groups": 4, "padding": (1, 1, 1, 1)},
+    {"kernel_size": (3, 3), "groups": 4, "channels": 8},
 )
 _POOLINGS: tuple[Attrs, ...] = (
     {"pool_size": (2, 3), "strides": (1, 2)},
@@ -33,7 +34,7 @@ _POOLINGS: tuple[Attrs, ...] = (
 def plain_convolutions(b: Builder, v: Vocabulary) -> Graph:
     """Strides, paddings, dilation and groups, each by itself (classes 14, 40, 41)."""
     need(v, "nn.conv2d")
-    return b.graph(*(b.simple("nn.conv2d", b.input(_IMAGE), channels=4, **c) for c in _CONVOLUTIONS))
+    return b.graph(*(b.simple("nn.conv2d", b.input(_IMAGE), **{"channels": 4, **c}) for c in _CONVOLUTIONS))
 
 
 @structure

@@ -185,6 +185,25 @@ def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def joined_with_itself(b: Builder, v: Vocabulary) -> Graph:
+    """A value joined with itself and with another one, in each place (classes 2, 34)."""
+    need(v, "concatenate")
+    x, y = b.input(TensorType((2, 3), "float32")), b.input(TensorType((2, 3), "float32"), 0.5, 2.0)
+    return b.graph(*(b.node("concatenate", p, {"axis": 1})[0] for p in ((x, x, y), (x, y, x), (y, x, x))))
+
+
+@numeric_structure
+def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
+    """Slices that go backwards from behind the last element, as exporters write them (class 43)."""
+    need(v, "strided_slice")
+    x = b.input(TensorType((5, 6), "float32"))
+    ways = (((7, 9), (-8, -9), (-1, -2)), ((5, 2**31 - 1), (1, 2), (-2, -1)))
+    names = ("begin", "end", "strides")
+    made = (b.node("strided_slice", (x,), {"axes": (0, 1), **dict(zip(names, way))}) for way in ways)
+    return b.graph(*(y for (y,) in made))
+
+
+@numeric_structure
 def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
     """Of what a split gives some is never used (classes 2, 55)."""
     need(v, "split")
