@@ -91,6 +91,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "contraction-dtype": _TEXT,
     "flush-subnormals": ("true or false", (bool,)),
     "function-ulps": ("a table", (dict,)),
+    "function-errors": ("a table", (dict,)),
 }
 
 

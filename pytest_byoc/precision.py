@@ -31,7 +31,8 @@ def declared(options: Mapping[str, Any]) -> Dict[str, Any]:
         "accumulate_dtype": _accumulate(options.get("accumulate_dtype") or {}),
         "contraction_dtype": _contraction(options.get("contraction_dtype")),
         "flush_subnormals": _flush(options.get("flush_subnormals", False)),
-        "function_ulps": _ulps(options.get("function_ulps") or {}),
+        "function_ulps": _of_functions("function_ulps", "of ulps", options),
+        "function_errors": _of_functions("function_errors", "like 1e-4", options),
     }
 
 
@@ -66,18 +67,20 @@ def _flush(given: Any) -> bool:
     return given
 
 
-def _ulps(given: Any) -> Dict[str, float]:
+def _of_functions(key: str, what: str, options: Mapping[str, Any]) -> Dict[str, float]:
+    """A table of numbers by operator. what: which numbers, for a message."""
+    given = options.get(key) or {}
     if not isinstance(given, Mapping):
-        raise PrecisionError("function_ulps must be a table of numbers by operator, found %r" % (given,))
-    for name, ulps in given.items():
+        raise PrecisionError("%s must be a table of numbers by operator, found %r" % (key, given))
+    for name, number in given.items():
         if name not in FUNCTIONS:
             raise PrecisionError(
-                "function_ulps: the accuracy of %r cannot be declared, only that of %s (in TOML a name with "
-                "a dot is quoted)" % (name, _listed(FUNCTIONS))
+                "%s: the accuracy of %r cannot be declared, only that of %s (in TOML a name with a dot is "
+                "quoted)" % (key, name, _listed(FUNCTIONS))
             )
-        if isinstance(ulps, bool) or not isinstance(ulps, (int, float)) or not 0 <= ulps < float("inf"):
-            raise PrecisionError("function_ulps: %s must be a number of ulps, found %r" % (name, ulps))
-    return {name: float(ulps) for name, ulps in given.items()}
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < float("inf"):
+            raise PrecisionError("%s: %s must be a number %s, found %r" % (key, name, what, number))
+    return {name: float(number) for name, number in given.items()}
 
 
 def in_words(precision: Mapping[str, Any]) -> str:
@@ -92,4 +95,6 @@ def in_words(precision: Mapping[str, Any]) -> str:
         said.append("flushes subnormals to zero")
     for name, ulps in sorted(precision["function_ulps"].items()):
         said.append("computes %s to %g ulp more" % (name, ulps))
+    for name, error in sorted(precision["function_errors"].items()):
+        said.append("computes %s to %g more, whatever its size" % (name, error))
     return "; ".join(said)

@@ -57,6 +57,8 @@ class Target:
     #: By operator (exp, tanh, nn.softmax …), units in the last place by which its result may be off
     #: beyond what is granted anyway.
     function_ulps: Mapping[str, float] = {}
+    #: By operator, an absolute error of its result beyond that, as tables and polynomials have.
+    function_errors: Mapping[str, float] = {}
     #: What the codegen is made for although it computes nothing: regions that are "empty" (no operator
     #: is called), return an input as it is ("identity"), or one value twice ("duplicate").
     trivial_regions: Sequence[str] = ()

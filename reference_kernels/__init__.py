@@ -132,6 +132,8 @@ def apply(
     results = found if isinstance(found, tuple) else (found,)
     if op in precision.function_ulps:
         results = tuple(less_accurate(y, precision.function_ulps[op]) for y in results)
+    if op in precision.function_errors:
+        results = tuple(less_accurate(y, 0.0, precision.function_errors[op]) for y in results)
     if precision.flush_subnormals:
         results = tuple(flushed(y) for y in results)
     return results

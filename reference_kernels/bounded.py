@@ -247,9 +247,13 @@ def flushed(x: Bounded) -> Bounded:
     return Bounded(x.value, x.error + np.where(near, tiny, 0.0), x.ambiguous, x.dtype)
 
 
-def less_accurate(y: Bounded, ulps: float) -> Bounded:
-    """A function's result that may be off by so many more units in the last place, 2 u each."""
-    return rounded(y.value, y.error, y.ambiguous, y.dtype, 2 * ulps) if y.is_float else y
+def less_accurate(y: Bounded, ulps: float, error: float = 0.0) -> Bounded:
+    """A function's result that may be off by so many more units in the last place, 2 u each, and by so much,
+    where it is finite."""
+    if not y.is_float:
+        return y
+    more = np.where(np.isfinite(y.value), error, 0.0)
+    return rounded(y.value, y.error + more, y.ambiguous, y.dtype, 2 * ulps)
 
 
 @lru_cache

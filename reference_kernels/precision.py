@@ -18,13 +18,15 @@ class Precision:
     the products summed are rounded. contraction_dtype: "tfloat32", "bfloat16" or "float16", to which
     float32 operands of contractions are rounded (to nearest). flush_subnormals: subnormal operands and
     results may become zero. function_ulps: by operator, the ulps of its dtype a function's result may
-    be off, beyond what its kernel grants.
+    be off, beyond what its kernel grants. function_errors: by operator, what it may be off besides, whatever
+    its size.
     """
 
     accumulate_dtype: Mapping[str, str] = field(default_factory=dict)
     contraction_dtype: str | None = None
     flush_subnormals: bool = False
     function_ulps: Mapping[str, float] = field(default_factory=dict)
+    function_errors: Mapping[str, float] = field(default_factory=dict)
 
 
 #: Nothing declared.

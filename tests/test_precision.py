@@ -348,6 +348,14 @@ def test_functions_of_declared_accuracy() -> None:
     np.testing.assert_array_equal(other.error, apply("tanh", x, {})[0].error)
 
 
+def test_functions_of_declared_absolute_error() -> None:
+    x = [exact(np.array([-20.0, 0.5, np.inf, np.nan], "float32"))]
+    (full,), (less,) = apply("exp", x, {}), apply("exp", x, {}, Precision(function_errors={"exp": 1e-3}))
+    np.testing.assert_allclose((less.error - full.error)[:2], 1e-3, rtol=1e-4)
+    np.testing.assert_array_equal(less.error[2:], full.error[2:])
+    assert not less.ambiguous.any()
+
+
 # --- graphs ---------------------------------------------------------------------------------------
 
 
@@ -418,6 +426,8 @@ def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
         ({"function_ulps": {"exp": "low"}}, "exp must be a number of ulps, found 'low'"),
         ({"function_ulps": {"exp": float("nan")}}, "exp must be a number of ulps, found nan"),
         ({"function_ulps": 3}, "function_ulps must be a table of numbers by operator, found 3"),
+        ({"function_errors": {"relu": 1e-3}}, "function_errors: the accuracy of 'relu' cannot be declared"),
+        ({"function_errors": {"exp": -1}}, "function_errors: exp must be a number like 1e-4, found -1"),
     ],
 )
 def test_declarations_that_mean_nothing(options: dict[str, Any], message: str) -> None:
@@ -433,9 +443,10 @@ def test_nothing_declared_is_full_precision() -> None:
 def test_declarations_in_words() -> None:
     options = {
         "accumulate_dtype": {"float16": "float16"}, "contraction_dtype": "tfloat32",
-        "flush_subnormals": True, "function_ulps": {"nn.softmax": 8},
+        "flush_subnormals": True, "function_ulps": {"nn.softmax": 8}, "function_errors": {"exp": 1e-3},
     }
     assert in_words(declared(options)) == (
         "accumulates float16 in float16; rounds float32 operands of contractions to tfloat32; "
-        "flushes subnormals to zero; computes nn.softmax to 8 ulp more"
+        "flushes subnormals to zero; computes nn.softmax to 8 ulp more; "
+        "computes exp to 0.001 more, whatever its size"
     )
