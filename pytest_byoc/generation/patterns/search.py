@@ -230,7 +230,9 @@ class _Search:
             if self._raising == self._structured:
                 return f"its check raises {self._raised}"
             raised = f"; it raised {self._raised}" if self._raised else ""
-            return f"its check refuses all {self._structured} graphs of its structure that were tried{raised}"
+            inputs = sorted({s.type.dtype for m in self._pool for s in m.graph.inputs})
+            tried = f"of its structure that were tried (inputs of {', '.join(inputs)})"
+            return f"its check refuses all {self._structured} graphs {tried}{raised}"
         never = self._never_structured()
         if never:
             return never
