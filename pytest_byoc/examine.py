@@ -48,6 +48,11 @@ _WATCHING = {
     "LD_PRELOAD": " ".join(filter(None, [overrun.LIBRARY, os.environ.get("LD_PRELOAD")])),
     "MALLOC_CHECK_": "3",
 }
+#: What is told of libraries that a forked process cannot have from its parent.
+_THREADS = (
+    "the target's libraries loaded once for all graphs: they start threads when they are loaded, which no "
+    "forked process has, so that each loads them for itself"
+)
 #: Verdicts that are given again without a look: the last ones, so that long sessions need no more memory.
 KEPT = 2000
 
@@ -123,18 +128,24 @@ class Examiner:
         self.opt_level = said["opt_level"]
         self.precision = Precision(**said["precision"])
         self._workers = {"target": target, "reference": reference}
+        with_libraries = common
         if said["runtime_libraries"]:
             loader.stop()
             loader = self._loader(common, said["runtime_libraries"])
+            if loader.ready()["threads"]:
+                loader.stop()
+                with_libraries = {**common, "late": True}
+                loader = self._loader(with_libraries, said["runtime_libraries"])
+                self.not_checked.append(_THREADS)
         self._workers["loader"] = loader
         self._companions = Companions(
             lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
             (lambda: self._loader(common, [])) if said["runtime_libraries"] else None,
-            lambda: self._loader(common, said["runtime_libraries"], **_WATCHING),
+            lambda: self._loader(with_libraries, said["runtime_libraries"], **_WATCHING),
             self.opt_level, self.precision,
         )
         self._try_partition()
-        absent = frozenset(loader.ready()["absent"])
+        absent = frozenset((loader.description or loader.ready())["absent"])
         self.host_lacks = frozenset(n for n, op in OPERATORS.items() if absent.intersection(op.calls))
         if not loader.description["runtime_only"]:
             self.not_checked.append(

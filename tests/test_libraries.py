@@ -66,6 +66,26 @@ def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) ->
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest.Pytester, ir: str) -> None:
+    """A forked process has no thread of its parent's: to wait for one would last for ever."""
+    waits = (
+        "\nimport atexit, queue, threading\nasked, told = queue.Queue(), queue.Queue()\n"
+        "threading.Thread(target=lambda: told.put(asked.get()), daemon=True).start()\n"
+        "atexit.register(lambda: (asked.put(1), told.get()))\n"
+    )
+    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + waits)
+    pytester.makepyprojecttoml(
+        f"""
+        [tool.pytest-byoc.targets.mine]
+        partition = "{TARGET}:WithoutRuntime"
+        runtime-libraries = "functions.py"
+        """
+    )
+    result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")
+    assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
+    result.stdout.fnmatch_lines(["*they start threads when they are loaded*"])
+
+
 def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.Pytester, ir: str) -> None:
     """LLVM's own artifact is run where the target's runtime is not."""
     ends = "\nimport atexit, os\natexit.register(os.abort)\n"

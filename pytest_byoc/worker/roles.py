@@ -10,7 +10,7 @@ from ..checks import CHECKS
 from ..graph import Graph
 from ..irs import IRS
 from . import fenv, matching, onnx_nodes, patterns
-from .libraries import import_python, is_path, load_shared
+from .libraries import import_python, is_path, load_shared, running_threads
 from .poison import poison_allocations
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
@@ -45,7 +45,8 @@ def prepare(config: Mapping[str, Any]) -> Role:
         return TargetRole(config, wanted)
     if config["role"] == "reference":
         return ReferenceRole(_choose_ir(wanted))
-    return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []))
+    late = config.get("late", False)
+    return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []), late)
 
 
 def _lowering(ir: Any, job: Mapping[str, Any]) -> Any:
@@ -238,19 +239,27 @@ class LoaderRole(Role):
     """Loads exported artifacts. The vendor's Python is not imported here, but for what is declared to be part
     of the runtime, nor TVM's compiler if the installation has a runtime library of its own."""
 
-    def __init__(self, ir: Any, functions: Sequence[str], libraries: Sequence[str]) -> None:
+    def __init__(self, ir: Any, functions: Sequence[str], libraries: Sequence[str], late: bool) -> None:
         """functions: names of which is told which are not there. libraries: the target's; the
-        shared ones among them are loaded."""
+        shared ones among them are loaded. late: they are not, but in each child, by itself."""
         import tvm
 
         self._ir = ir
+        self._libraries = libraries if late else ()
         ir.import_runtime()
         fenv.remember()
-        import_python(libraries)
+        if not late:
+            import_python(libraries)
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
-        self.description = {"runtime_only": bool(_runtime_only()), "absent": absent}
+        self.description = {
+            "runtime_only": bool(_runtime_only()), "absent": absent, "threads": running_threads(),
+        }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        if self._libraries:
+            reporter.stage("load")
+            load_shared(self._libraries, with_tvm=True)
+            import_python(self._libraries)
         if "time" in job:
             self._time(job, reporter)
             return

@@ -271,7 +271,7 @@ def serve(fd: int) -> None:
         sys.path[:0] = config.get("sys_path", [])
         from .libraries import load_shared
 
-        waiting = load_shared(config.get("libraries", []))
+        waiting = load_shared(() if config.get("late") else config.get("libraries", []))
         if waiting:
             importlib.import_module("tvm")
             load_shared(waiting, with_tvm=True)
