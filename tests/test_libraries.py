@@ -27,6 +27,18 @@ def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple
     return result, report_of(pytester)
 
 
+def declare(pytester: pytest.Pytester, more: str = "") -> None:
+    """Makes a target called mine whose runtime is a file that does more when it is imported."""
+    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + more)
+    pytester.makepyprojecttoml(
+        f"""
+        [tool.pytest-byoc.targets.mine]
+        partition = "{TARGET}:WithoutRuntime"
+        runtime-libraries = "functions.py"
+        """
+    )
+
+
 def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:
     """All checks are made on this graph; without the file the artifact gives an error, as it has to."""
     result, report = run(pytester, ir, f"{TARGET}:target", "test_thoroughly and host_between")
@@ -54,14 +66,7 @@ def test_a_runtime_that_is_not_declared_is_missing(pytester: pytest.Pytester, ir
 
 def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) -> None:
     """By its path from the project's root, without a folder too."""
-    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text())
-    pytester.makepyprojecttoml(
-        f"""
-        [tool.pytest-byoc.targets.mine]
-        partition = "{TARGET}:WithoutRuntime"
-        runtime-libraries = "functions.py"
-        """
-    )
+    declare(pytester)
     result, report = run(pytester, ir, "mine", "test_operator and nan and float32")
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
@@ -73,14 +78,7 @@ def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest
         "threading.Thread(target=lambda: told.put(asked.get()), daemon=True).start()\n"
         "atexit.register(lambda: (asked.put(1), told.get()))\n"
     )
-    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + waits)
-    pytester.makepyprojecttoml(
-        f"""
-        [tool.pytest-byoc.targets.mine]
-        partition = "{TARGET}:WithoutRuntime"
-        runtime-libraries = "functions.py"
-        """
-    )
+    declare(pytester, waits)
     result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
     result.stdout.fnmatch_lines(["*they start threads when they are loaded*"])
@@ -88,15 +86,7 @@ def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest
 
 def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.Pytester, ir: str) -> None:
     """LLVM's own artifact is run where the target's runtime is not."""
-    ends = "\nimport atexit, os\natexit.register(os.abort)\n"
-    pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + ends)
-    pytester.makepyprojecttoml(
-        f"""
-        [tool.pytest-byoc.targets.mine]
-        partition = "{TARGET}:WithoutRuntime"
-        runtime-libraries = "functions.py"
-        """
-    )
+    declare(pytester, "\nimport atexit, os\natexit.register(os.abort)\n")
     result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report["failures"]
