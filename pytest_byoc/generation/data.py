@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ml_dtypes
 import numpy as np
 
@@ -50,16 +52,14 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
 
 
 def constants(graph: Graph) -> dict[str, np.ndarray]:
-    turns = _turns(graph)
-    return {s.name: array(s, turn=turns.get(s.name, 0)) for s in graph.constants}
+    return _arrays(graph, graph.constants)
 
 
 def inputs(graph: Graph, which: int) -> dict[str, np.ndarray]:
     """One set of inputs: set 0 is A, set 1 is B."""
-    turns = _turns(graph)
-    return {s.name: array(s, which, turns.get(s.name, 0)) for s in graph.inputs}
+    return _arrays(graph, graph.inputs, which)
 
 
-def _turns(graph: Graph) -> dict[str, int]:
-    """Numbers of the sources of seed 0, by their names."""
-    return {name: turn for turn, name in enumerate(s.name for s in graph.sources() if s.seed == 0)}
+def _arrays(graph: Graph, sources: Sequence[Source], which: int = 0) -> dict[str, np.ndarray]:
+    plain = [s.name for s in graph.sources() if s.seed == 0]
+    return {s.name: array(s, which, 0 if s.seed else plain.index(s.name)) for s in sources}

@@ -171,7 +171,7 @@ def _with_attr(graph: Graph, position: int, name: str, value: Any) -> Graph | No
     if made is None:
         return None
     operands, attrs = made
-    if not _same(attrs[name], value) or len(operands) != len(node.inputs):
+    if not _same(attrs[name], value):
         return None
     return _resized(graph, position, replace(node, attrs=attrs), operands)
 

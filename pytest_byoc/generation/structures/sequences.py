@@ -198,9 +198,11 @@ def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
     need(v, "strided_slice")
     x = b.input(TensorType((5, 6), "float32"))
     ways = (((7, 9), (-8, -9), (-1, -2)), ((5, 2**31 - 1), (1, 2), (-2, -1)))
-    names = ("begin", "end", "strides")
-    made = (b.node("strided_slice", (x,), {"axes": (0, 1), **dict(zip(names, way))}) for way in ways)
-    return b.graph(*(y for (y,) in made))
+    outputs: list[str] = []
+    for begin, end, strides in ways:
+        attrs = {"axes": (0, 1), "begin": begin, "end": end, "strides": strides}
+        outputs += b.node("strided_slice", (x,), attrs)
+    return b.graph(*outputs)
 
 
 @numeric_structure

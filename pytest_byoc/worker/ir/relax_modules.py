@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Collection, Dict, List, Mapping, Sequence, Set, Tuple
 
-from .relax_nodes import with_non_op_nodes
+from .relax_nodes import with_non_op_nodes as with_non_op_nodes
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
-
-__all__ = ["with_non_op_nodes"]
 
 
 def reached(module: Any) -> Set[str]:

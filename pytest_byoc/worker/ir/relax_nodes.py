@@ -18,14 +18,15 @@ def with_non_op_nodes(
     graph's module; facts: of the partitioned one; inputs: two sets."""
     from tvm import relax
 
-    # TVM's FuseOpsByPattern raises for a function that holds an if or a match_cast.
+    module = lower()
     regions = [{call.split(" -> ")[0] for call in region["calls"]} for region in facts["regions"]]
-    whole = _with_whole_tuples(lower(), regions)
+    whole = _with_whole_tuples(module, regions)
     if whole is not None:
         return Form("with a tuple passed on whole", whole, [inputs[0]])
+    # Neither an if nor a match_cast: TVM's FuseOpsByPattern raises for a function that holds one.
     if not facts["host_calls"]:
         return None
-    lowered = relax.transform.LegalizeOps(skip_ops=sorted(set().union(*regions)))(lower())
+    lowered = relax.transform.LegalizeOps(skip_ops=sorted(set().union(*regions)))(module)
     return Form("with what is left to TVM lowered to call_tir", lowered, [inputs[0]])
 
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
-from .relay_nodes import with_non_op_nodes
+from .relay_nodes import with_non_op_nodes as with_non_op_nodes
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
-
-__all__ = ["with_non_op_nodes"]
 
 
 def reached(module: Any) -> Set[str]:

@@ -57,7 +57,8 @@ def _of_whole_tuples(main: Any, inputs: Mapping[str, np.ndarray]) -> Optional[Tu
     body = Whole().visit(main.body)
     if not tuples:
         return None
-    left = [p for p in params if p in relay.analysis.free_vars(body)]
+    free = relay.analysis.free_vars(body)
+    left = [p for p in params if p in free]
     arguments: Dict[str, Any] = {p.name_hint: inputs[p.name_hint] for p in left}
     arguments.update((v.name_hint, [inputs[f.name_hint] for f in e.fields]) for e, v in tuples.items())
     return relay.Function([*left, *tuples.values()], body), arguments
