@@ -13,6 +13,7 @@ from .generation.systematic import default_case
 from .graph import Graph
 from .job_report import JobReport
 from .peers import Peers
+from .recent import Recent
 from .worker.client import Worker
 
 #: Operators of which a target will take one.
@@ -20,6 +21,9 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: Graphs partitioned in one process, shared among the processes of the session. A fork costs more than a
 #: partition does.
 _AT_ONCE = 50
+#: Claims that are known without asking again: more than all systematic cases have, which are asked about
+#: together and examined later.
+KEPT = 20_000
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Claims:
     def __init__(self, worker: Worker, peers: Peers | None = None) -> None:
         self._worker = worker
         self._peers = peers or Peers()
-        self._known: dict[bytes, Claim | None] = {}
+        self._known = Recent[bytes, Claim | None](KEPT)
         self._at_once = 0
 
     def of(self, graph: Graph) -> Claim | None:
@@ -71,9 +75,11 @@ class Claims:
         """The claim on each, as of `of`; those not known yet are partitioned many in one process."""
         keyed = [(g.digest, g) for g in graphs]
         new = {k: g for k, g in keyed if k not in self._known}
+        found = {k: self._known[k] for k, _ in keyed if k not in new}
         for (key, graph), message in zip(new.items(), self._each(list(new.values()), "claims", "regions")):
-            self._known[key] = None if message is None else Claim.told(graph, message["value"])
-        return [self._known[k] for k, _ in keyed]
+            found[key] = None if message is None else Claim.told(graph, message["value"])
+            self._known[key] = found[key]
+        return [found[k] for k, _ in keyed]
 
     def learn(self, graphs: Sequence[Graph], report: JobReport) -> None:
         """Keeps what a report says of graphs that were partitioned apart, by their position."""

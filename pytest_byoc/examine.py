@@ -34,6 +34,7 @@ from .outcome import (
     Verdict,
 )
 from .peers import Peers
+from .recent import Recent
 from .settings import Settings
 from .union import only
 from .worker.client import Worker, WorkerError
@@ -53,7 +54,7 @@ _THREADS = (
     "the target's libraries loaded once for all graphs: they start threads when they are loaded, which no "
     "forked process has, so that each loads them for itself"
 )
-#: Verdicts that are given again without a look: the last ones, so that long sessions need no more memory.
+#: Verdicts that are given again without a look.
 KEPT = 2000
 
 
@@ -88,7 +89,7 @@ class Examiner:
         #: All there ever were: a session that is refused leaves none behind.
         self._started: list[Worker] = []
         self._companions: Companions | None = None
-        self._verdicts: dict[tuple[bytes, tuple[str, ...], bool], Verdict] = {}
+        self._verdicts = Recent[tuple[bytes, tuple[str, ...], bool], Verdict](KEPT)
         self._folder = Path()
         self._count = 0
         self._hung = False
@@ -223,8 +224,6 @@ class Examiner:
         # What was seen of a failure is needed again; the rest would only fill the memory.
         kept = verdict if verdict.failed else replace(verdict, evidence=None)
         self._verdicts[graph.digest, tuple(checks), quick] = kept
-        if len(self._verdicts) > KEPT:
-            del self._verdicts[next(iter(self._verdicts))]
 
     @property
     def exact(self) -> bool:

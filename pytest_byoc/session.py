@@ -20,6 +20,7 @@ from .levels import STANDARD
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
+from .recent import Recent
 from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
 from .report.text import FailureText
@@ -27,6 +28,8 @@ from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
 
+#: Graphs of a case that are not counted twice.
+COUNTED = 20_000
 #: Of patterns that no graph is taken for, in words.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 
@@ -58,7 +61,7 @@ class TargetSession:
         self._failed_onnx: dict[str, Path] | None = None
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
-        self._counted: set[tuple[str, bytes]] = set()
+        self._counted = Recent[tuple[str, bytes], None](COUNTED)
         #: Verdicts on modules that fail though no graph in them does, by the first graph.
         self._side_by_side: dict[Graph, Verdict] = {}
         #: Called with each verdict; the plugin listens.
@@ -99,7 +102,7 @@ class TargetSession:
             graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
         if (case, graph.digest) not in self._counted:
-            self._counted.add((case, graph.digest))
+            self._counted[case, graph.digest] = None
             self.record.add(verdict, case)
         self.listener(verdict)
         return verdict

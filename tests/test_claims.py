@@ -134,3 +134,13 @@ def test_targets_and_kinds_of_questions_are_told_apart(tmp_path: Path) -> None:
     assert Peers.of(told, 1).answer(["a", "claims", {}]) is None
     assert Peers.of(told, 0).answer(["a", "alone", {}]) is None
     assert Peers.of({}, 0).answer(["a", "claims", {}]) is None
+
+
+def test_the_oldest_claims_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_byoc.claims.KEPT", 3)
+    worker = Crashing("add")
+    claims = Claims(worker)  # type: ignore[arg-type]
+    first = claims.survey(GRAPHS)
+    known = [claims.known(g) is not None for g in GRAPHS]
+    assert known == [False, False, True, True, True]
+    assert claims.survey(GRAPHS) == first, "and no survey lacks what it has asked for itself"

@@ -117,7 +117,7 @@ def test_what_a_region_computes_several_times_is_counted_so_often(session: Targe
 
 
 def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "KEPT", 3)
+    monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
     def anew(graph: Graph, checks: tuple[str, ...], quick: bool) -> examine.Verdict:

@@ -53,14 +53,19 @@ class Pool:
             for dtype in runnable(record, ir):
                 self._running.setdefault(dtype, []).append(record)
         self._takers: dict[TensorType, Choices] = {}
+        self._choices: dict[tuple[str, ...], Choices] = {}
 
     def takers(self, x: TensorType) -> Choices:
         """Those that take a value of that type first."""
         if x not in self._takers:
             if len(self._takers) > _REMEMBERED:
                 self._takers.clear()
-            running = self._running.get(x.dtype, ())
-            self._takers[x] = Choices([r for r in running if r.accepts(x)], self.ir)
+            taking = [r for r in self._running.get(x.dtype, ()) if r.accepts(x)]
+            # Many types are taken by the same operators.
+            names = tuple(r.name for r in taking)
+            if names not in self._choices:
+                self._choices[names] = Choices(taking, self.ir)
+            self._takers[x] = self._choices[names]
         return self._takers[x]
 
 

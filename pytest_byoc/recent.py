@@ -1,0 +1,21 @@
+"""What is remembered without need: the last of it, so that sessions of days need no more memory."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(dict[K, V]):
+    """A dict of the last `most` keys that were new to it."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self.most:
+            del self[next(iter(self))]
