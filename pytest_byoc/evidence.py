@@ -32,7 +32,8 @@ def type_bytes(text: str) -> int:
 
 @dataclass
 class Evidence:
-    """inputs: the sets of inputs, A then B. expected: for each set, the graph's outputs."""
+    """inputs: the sets of inputs: A, B, and any between them (`data.input_sets`). expected: for each set,
+    the graph's outputs."""
 
     graph: Graph
     inputs: list[dict[str, np.ndarray]]

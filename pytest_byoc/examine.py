@@ -15,7 +15,7 @@ from typing import Any
 from reference_kernels import FULL, Bounded, Precision
 
 from . import oracle
-from .checks import CHECKS, overrun, selection
+from .checks import CHECKS, each_input, overrun, selection
 from .claims import Claims
 from .companions import Companions
 from .decision import decide
@@ -284,7 +284,7 @@ class Examiner:
     ) -> Verdict:
         """executor: the only one; None: all of them. merged: as in `examine_anew`; what the target makes of
         its regions may be compiled as one source. llvm: whether the reference is asked."""
-        inputs = [data.inputs(graph, 0), data.inputs(graph, 1)]
+        inputs = data.input_sets(graph, between=each_input.CHECK.id in checks)
         constants = data.constants(graph)
         job = {"inputs": inputs, "constants": constants, "checks": list(checks), "merged": merged}
 

@@ -36,6 +36,7 @@ FIRST_SEEN_BY = {
     "numerics": ("constants_cached", "test_structure", "equal_regions"),
     "fenv": ("denormals_off", "test_operator", "nn.relu"),
     "rerun": ("conv2d_packed_by_address", "test_operator", "conv2d and weight_input"),
+    "each-input": ("result_kept_for_first_input", "test_operator", "subtract"),
     "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
     "regions": ("regions_trivial", "test_structure", "input_returned"),
     "bystanders": ("others_dropped", "test_thoroughly", "diamond"),

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.generation import data
 from pytest_byoc.generation.batches import at_batch, batch_size
+from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.pairs import pairs, threes
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.single import Made, class_names
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph
+from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.operators import OPERATORS
 
 IRS = ("relay", "relax", None)
@@ -146,3 +148,17 @@ def test_any_three_parameters_of_a_window_meet(operator: str, times: float) -> N
     labelled = ([(op.parameters[i].name, c) for c in class_names(op, i, "float32")] for i in window)
     assert {frozenset(wanted) for wanted in product(*labelled)} <= met([*two, *three])
     assert not list(threes(OPERATORS["add"], "float32", []))
+
+
+def test_between_two_sets_of_inputs_one_after_another_is_the_other_one() -> None:
+    for number, changed in ((1, []), (2, [1]), (3, [1, 2]), (9, [3, 5, 7])):
+        b = Builder(seed=1)
+        names = [b.input(TensorType((2, 3), "float32")) for _ in range(number)]
+        graph = b.graph(*(b.apply("nn.relu", name, {})[0] for name in names))
+        first, second, *between = data.input_sets(graph, between=True)
+        assert [sum(s[n] is second[n] for n in names) for s in between] == changed
+        for found in between:
+            taken = [found[n] is second[n] for n in names]
+            assert taken == sorted(taken, reverse=True) and list(found) == names
+            assert all(found[n] is (second if t else first)[n] for n, t in zip(names, taken))
+        assert len(data.input_sets(graph)) == 2

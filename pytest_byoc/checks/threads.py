@@ -42,7 +42,7 @@ def _at_once(run: LoaderRun, executor: str) -> None:
     library = run.load(executor)
     executables = [library.fresh() for _ in range(THREADS)]
     # Each is made ready, and says what is right, before the others run.
-    alone = [[e.run(inputs)[0] for inputs in run.inputs] for e in executables]
+    alone = [[e.run(inputs)[0] for inputs in run.inputs[:2]] for e in executables]
     wrong = _race(run, executables, alone, RUNS)
     for _ in range(COPIES):
         if wrong and run.deterministic:
@@ -65,7 +65,7 @@ def _race(run: LoaderRun, executables: List[Any], alone: List[Any], runs: int) -
     def work(number: int) -> None:
         try:
             for n in range(runs):
-                which = (n + number) % len(run.inputs)
+                which = (n + number) % len(alone[number])
                 # They begin together, not one after the other's preparations: what is made at the first
                 # run may take no longer than these.
                 outputs = executables[number].run(run.inputs[which], begin.wait if n == 0 else None)[0]

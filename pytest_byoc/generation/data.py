@@ -12,6 +12,8 @@ from ..operators.record import FLOATS
 
 #: Distance between the seeds of the first and second set of inputs.
 _OTHER = 1_000_003
+#: Sets between the two, at most.
+STEPS = 3
 #: Tensors of so many elements begin and end alike in all sets of inputs: by a few elements a target cannot
 #: tell whether it has seen one before.
 _ALIKE = 8
@@ -58,6 +60,15 @@ def constants(graph: Graph) -> dict[str, np.ndarray]:
 def inputs(graph: Graph, which: int) -> dict[str, np.ndarray]:
     """One set of inputs: set 0 is A, set 1 is B."""
     return _arrays(graph, graph.inputs, which)
+
+
+def input_sets(graph: Graph, between: bool = False) -> list[dict[str, np.ndarray]]:
+    """Sets A and B; and, if asked for, those between them: of 2 inputs with B's first, of more with B's first
+    ones, more in each set, in STEPS sets at most."""
+    a, b = inputs(graph, 0), inputs(graph, 1)
+    names, steps = list(a), min(len(a) - 1, STEPS) if between else 0
+    changed = [names[: -(-len(names) * step // (steps + 1))] for step in range(1, steps + 1)]
+    return [a, b, *({n: (b if n in some else a)[n] for n in names} for some in changed)]
 
 
 def _arrays(graph: Graph, sources: Sequence[Source], which: int = 0) -> dict[str, np.ndarray]:

@@ -34,13 +34,16 @@ TEMPLATES = Path(__file__).with_name("templates")
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: Settings of a target that stand beside its code and are repeated in reproduce.py.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options")
+#: Names of the sets of inputs: A and B, and those between them.
+_SETS = "ABCDE"
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
 _LINES, _WIDTH = 8, 100
 #: In reproduce.py's heading, where it matters.
 _BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
 #: Checks that reproduce.py makes; of the others it says which command repeats them.
 REPRODUCED = (
-    *("process", "offload", "inputs-unmodified", "outputs-written", "numerics", "rerun", "roundtrip", "exit"),
+    *("process", "offload", "inputs-unmodified", "outputs-written", "numerics", "rerun", "each-input"),
+    *("roundtrip", "exit"),
 )
 
 
@@ -125,7 +128,8 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
-    """Every array of an example, by name. SET is A or B (two sets of inputs), N the position of an
+    """Every array of an example, by name. SET is A or B (two sets of inputs), or one
+    of C to E (between them: some inputs are B's), N the position of an
     output in the graph, EXECUTOR one of the target's.
 
     SET.INPUT                  an input
@@ -143,7 +147,7 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     Arrays of bfloat16 hold its bits, as uint16.
     """
     found: dict[str, Any] = {"constant." + name: a for name, a in evidence.constants.items()}
-    for which, label in enumerate("AB"[: len(evidence.inputs)]):
+    for which, label in enumerate(_SETS[: len(evidence.inputs)]):
         found.update({f"{label}.{name}": a for name, a in evidence.inputs[which].items()})
         reference = evidence.reference_outputs(which) or []
         for i, bounded in enumerate(evidence.expected[which]):
@@ -161,7 +165,7 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
         for executor, outputs in report.facts(fact):
             found.update({f"{prefix}.{executor}.{label}.{i}": a for i, a in enumerate(outputs)})
     for executor, value in evidence.target.facts("outputs"):
-        label = "AB"[value["set"]]
+        label = _SETS[value["set"]]
         found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
     # NumPy makes scalars of arrays of rank 0.
     made = {k: _storable(np.asarray(a)) for k, a in found.items()}
