@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -64,6 +65,8 @@ class Suite:
             self._claimed = {}
             for operator, dtype in sorted(taken, key=lambda kind: kinds[kind][taken[kind]]):
                 self._claimed.setdefault(operator, []).append(dtype)
+            # As when the session opened: what has been made since stays too.
+            gc.freeze()
         return self._claimed
 
     def _cases(self, *operators: str) -> list[Case]:
