@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +21,7 @@ from .graph import Graph
 from .job_report import JobReport
 
 
+@lru_cache(maxsize=4096)
 def type_bytes(text: str) -> int:
     """Bytes of a tensor whose type is written like TensorType, "float32[2,3]"; 0 for any other text."""
     dtype, bracket, shape = text.partition("[")
