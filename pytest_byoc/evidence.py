@@ -81,7 +81,7 @@ class Evidence:
         """The least number of regions that would do. Where it can't be told which of equal nodes are
         offloaded, the number there is."""
         taken, found = self.offloaded(), len(self.regions)
-        return smallest(self.graph, taken, found) if taken == self.may_be_offloaded() else found
+        return smallest(self.graph, self.placement(), found) if taken == self.may_be_offloaded() else found
 
     @property
     def host_runs_some(self) -> bool:

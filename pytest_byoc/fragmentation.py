@@ -8,13 +8,18 @@ from graphlib import CycleError, TopologicalSorter
 from .graph import Graph
 
 
-def smallest(graph: Graph, taken: Sequence[bool], found: int) -> int:
+def smallest(graph: Graph, placement: Sequence[int | None], found: int) -> int:
     """The least number of regions that hold the nodes taken, at most `found`, the number there is.
 
+    placement: of each node, the region that is known to hold it, or None. A region that is known to hold none
+    holds a part of what a node was lowered into: which parts are whose is not known, nor what would do.
     A region is connected by the values its nodes pass to each other, as TVM's passes merge them, and no
     region depends on itself by way of others or of the host's nodes. Whatever is returned can be had; it is
     not the least where merging two by two ends with more than the least that is thinkable.
     """
+    taken = [region is not None for region in placement]
+    if len(set(placement) - {None}) < found:
+        return found
     made = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
     reads = [sorted({made[n] for n in node.inputs if n in made}) for node in graph.nodes]
     passed = [(i, j) for j, t in enumerate(taken) if t for i in reads[j] if taken[i]]

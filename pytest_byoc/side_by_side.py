@@ -127,6 +127,6 @@ def parts(
         else:
             yield Verdict(
                 graph, PASS, (), claim.offloaded, claim.regions, (), None, claim.placement,
-                claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.offloaded, claim.regions),
+                claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
                 verdict.merges,
             )

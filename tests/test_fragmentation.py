@@ -38,9 +38,15 @@ def graph(**reads: str) -> Graph:
     ],
 )
 def test_smallest(made: Graph, host: str, needed: int) -> None:
-    taken = [node.outputs[0] not in host for node in made.nodes]
-    assert smallest(made, taken, sum(taken) + 1) == needed
-    assert smallest(made, taken, needed) == needed
+    alone = [i if node.outputs[0] not in host else None for i, node in enumerate(made.nodes)]
+    assert smallest(made, alone, len(made.nodes) - len(host)) == needed
+    assert smallest(made, alone, needed) == needed
+
+
+def test_parts_of_what_a_node_was_lowered_into_are_no_more_than_would_do() -> None:
+    made = graph(a="x", b="a")
+    assert smallest(made, [0, 1], 2) == 1
+    assert smallest(made, [0, 1], 3) == 3
 
 
 def test_as_many_as_a_chain_needs() -> None:
@@ -48,5 +54,5 @@ def test_as_many_as_a_chain_needs() -> None:
     names = [chr(97 + i) for i in range(23)]
     reads: dict[str, Sequence[str]] = {n: ("x",) if i == 0 else (names[i - 1],) for i, n in enumerate(names)}
     made = graph(**{n: "".join(r) for n, r in reads.items()})
-    taken = [i % 2 == 0 for i in range(23)]
-    assert smallest(made, taken, 23) == smallest(made, taken, 12) == 12
+    placement = [i if i % 2 == 0 else None for i in range(23)]
+    assert smallest(made, placement, 12) == 12
