@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import random
 import resource
 import signal
 import subprocess
@@ -334,6 +335,8 @@ def _change_handler() -> None:
         (_change_limit, "the limit RLIMIT_NOFILE ("),
         (lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}), "the signals that are block"),
         (_change_handler, "the handler of SIGFPE"),
+        (lambda: random.seed(0), "the seed of Python's random numbers"),
+        (lambda: np.random.seed(0), "the seed of NumPy's random numbers"),
     ],
 )
 def test_what_a_process_has_one_of_is_told_if_it_changes(
@@ -345,6 +348,9 @@ def test_what_a_process_has_one_of_is_told_if_it_changes(
     if not child:
         try:
             before = surroundings.state()
+            # Drawing is nobody's business.
+            for _ in range(2000):
+                random.random(), np.random.rand()
             assert surroundings.changes(before) == []
             change()
             told.write_text("\n".join(surroundings.changes(before)))

@@ -45,9 +45,10 @@ def _changed(report: JobReport) -> Iterator[str]:
 CHECK = Check(
     id="surroundings",
     rule="A build and a run leave the process as it was: the cores it may run on, its working directory, "
-    "umask, locale, limits, standard streams, blocked signals and their handlers.",
+    "umask, locale, limits, standard streams, blocked signals and their handlers, and the seeds of Python's "
+    "and NumPy's random numbers (numbers may be drawn).",
     why="Threads pinned, folders changed for a tool that is called, handlers and locales that a library sets "
-    "for itself (bug class 45).",
+    "for itself, seeds for its own tuning (bug class 45).",
     observe=observe,
     reload=reload,
     judge=judge,

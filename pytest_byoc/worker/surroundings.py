@@ -1,18 +1,24 @@
-"""What belongs to the process, and not to who runs a graph in it: cores, folders, handlers, limits."""
+"""What belongs to the process, and not to who runs a graph in it: cores, folders, handlers, limits, seeds."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import random
 import resource
 import signal
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
 
 #: More than a `struct sigaction` has. The handler is its first member; the C library does not write all of
 #: the others.
 _ACTION_BYTES = 256
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 _LC_ALL = 6
+#: Words of a Mersenne Twister, which Python's and NumPy's random numbers come from; and how many times so
+#: many numbers may be drawn.
+_WORDS, _BLOCKS = 624, 64
 
 _libc = ctypes.CDLL(None)
 _libc.setlocale.restype = ctypes.c_char_p
@@ -47,6 +53,26 @@ def _streams() -> Dict[str, Any]:
     return found
 
 
+def _generators() -> Dict[str, Tuple[int, ...]]:
+    """Where the random numbers stand that all of a process share."""
+    of_numpy: Any = np.random.get_state()
+    return {
+        "the seed of Python's random numbers": random.getstate()[1][:_WORDS],
+        "the seed of NumPy's random numbers": tuple(map(int, of_numpy[1])),
+    }
+
+
+def _drawn(before: Tuple[int, ...], now: Tuple[int, ...]) -> bool:
+    """Whether numbers have been drawn at most: whoever seeds has everybody draw the same ones."""
+    twister = random.Random()
+    twister.setstate((3, (*before, _WORDS), None))
+    for _ in range(_BLOCKS):
+        if twister.getstate()[1][:_WORDS] == now:
+            return True
+        twister.getrandbits(32 * _WORDS)
+    return False
+
+
 def state() -> Dict[str, Any]:
     """What is to stay as it is, by what it is called in messages."""
     found: Dict[str, Any] = {
@@ -65,15 +91,17 @@ def state() -> Dict[str, Any]:
         except (OSError, ValueError):  # not this kernel's
             continue
     found.update(_streams())
+    found.update(_generators())
     return found
 
 
 def changes(before: Dict[str, Any]) -> List[str]:
     """What is otherwise than it was, in words."""
     now, told = state(), []
+    seeds = [what for what in _generators() if _drawn(before[what], now[what])]
     for what in {**before, **now}:
         old, new = before.get(what), now.get(what)
-        if old != new:
-            readable = not isinstance(old or new, bytes)
+        if old != new and what not in seeds:
+            readable = not isinstance(old or new, (bytes, tuple))
             told.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
     return told
