@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ _ANEW = ("offload", "numerics", "reproducible")
 #: Of checks whose graph or build is not the one that the reference is made of: what they record.
 _FACTS = {
     "aot": ("aot",), "unbound": ("unbound",), "non-op-nodes": ("non_op_nodes",), "batches": ("batch_large",),
-    "dynamic": ("dynamic",), "together": ("together_other", "together_behind"),
+    "dynamic": ("dynamic",), "together": ("together_other", "together_behind", "together_superseded"),
 }
 #: Checks that need the graph for a larger batch.
 _LARGER = frozenset(("batches", "dynamic"))
@@ -139,6 +140,23 @@ class Companions:
         """Has the artifacts run where malloc watches, for `overrun`, if TVM itself runs nothing of them."""
         if evidence.loader.died is None and not evidence.host_runs_some:
             evidence.watched = self._apart("watched", "overrun", job, artifacts, evidence, limit)
+
+    def supersede(
+        self, loader: Worker, artifacts: Mapping[str, str], evidence: Evidence, limit: float
+    ) -> None:
+        """Writes the twin's artifacts where the graph's own were, and has them loaded, for `together`: nobody
+        needs the graph's any more."""
+        twin = evidence.twin
+        if twin is None or evidence.loader.died or any(evidence.loader.raised()):
+            return
+        for executor, path in twin.target.facts("artifact"):
+            shutil.copyfile(path, artifacts[executor])
+        loader.submit({"inputs": twin.inputs, "checks": ["roundtrip"], "artifacts": artifacts}, limit)
+        twin.loader = loader.collect()
+        evidence.loader.messages += [
+            {"fact": "together_superseded", "executor": executor, "value": arrays}
+            for executor, arrays in twin.loader.facts("reloaded")
+        ]
 
     def _apart(
         self, name: str, check: str, job: Mapping[str, Any], artifacts: Mapping[str, str],

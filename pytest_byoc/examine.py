@@ -361,6 +361,7 @@ class Examiner:
             self._learn(evidence.loader)
             companions.watch(job, artifacts, evidence, self._limit())
             companions.time(reference, loader, job, evidence, folder / "timed.so")
+            companions.supersede(loader, artifacts, evidence, self._limit())
         if not evidence.nothing_offloaded:
             companions.settle(reference, job, evidence)
         if llvm:

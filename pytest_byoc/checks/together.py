@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from ..evidence import Evidence
     from ..worker.runs import LoaderRun, TargetRun
 
+_OTHER = "the same graph with other constants, or for another batch"
+_SUPERSEDING = ", exported to the path from which the first has been loaded before"
+
 
 def observe(run: TargetRun) -> None:
     """Compiles the graph with other constants in the process that has compiled it with its own."""
@@ -54,15 +57,11 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     if evidence.twin is None:
         return
-    yield from of_raised(
-        "together", evidence.twin.target, "the same graph with other constants, or for another batch:"
-    )
-    died, end = evidence.twin.target.died, evidence.twin.target.end
-    if died is not None and end is not None:
-        yield Finding(
-            "together", outcome_of(died), str(end["stage"]), died,
-            "the same graph with other constants, or for another batch: the process died (%s)." % died,
-        )
+    for how, report in ((_OTHER, evidence.twin.target), (_OTHER + _SUPERSEDING, evidence.twin.loader)):
+        yield from of_raised("together", report, how + ":")
+        if report.died is not None and report.end is not None:
+            text = "%s: the process died (%s)." % (how, report.died)
+            yield Finding("together", outcome_of(report.died), str(report.end["stage"]), report.died, text)
     for executor, arrays in evidence.loader.facts("together_other"):
         yield from evidence.twin.compare(
             "together", "other-model", 0, arrays,
@@ -75,6 +74,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             "with other constants, compiled in one process behind the graph with its own (%s executor)"
             % executor,
         )
+    for executor, arrays in evidence.loader.facts("together_superseded"):
+        yield from evidence.twin.compare(
+            "together", "superseded-model", 0, arrays,
+            "%s%s (%s executor)" % (_OTHER, _SUPERSEDING, executor),
+        )
     yield from evidence.repeats(
         "together", "run", "differs", evidence.loader.facts("together_first"),
         "a run in turn with another model's artifact (%s executor)",
@@ -85,9 +89,10 @@ CHECK = Check(
     id="together",
     rule="The artifact and that of the same graph with other constants (without any: for another batch), "
     "compiled by another process, loaded in one and run in turn: each inside its bound, the first as "
-    "before bit by bit. With other constants it is compiled by the same process too.",
-    why="Symbols and registrations that clash between models, what is kept without the values of constants "
-    "(bug classes 7, 26, 44).",
+    "before bit by bit. With other constants it is compiled by the same process too. Written where the first "
+    "was, which has been loaded from there, it is loaded by another process: inside its bound.",
+    why="Symbols and registrations that clash between models, what is kept without the values of constants, "
+    "in memory or in files (bug classes 7, 26, 44).",
     observe=observe,
     reload=reload,
     judge=judge,
