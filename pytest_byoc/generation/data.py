@@ -14,9 +14,11 @@ from ..operators.record import FLOATS
 _OTHER = 1_000_003
 #: Sets between the two, at most.
 STEPS = 3
-#: Tensors of so many elements begin and end alike in all sets of inputs: by a few elements a target cannot
-#: tell whether it has seen one before.
-_ALIKE = 8
+#: Tensors begin and end alike in all sets of inputs, by so many elements, but by this part of them at most:
+#: by a few elements a target cannot tell whether it has seen one before.
+_ALIKE, _PART = 16, 0.25
+#: Those of fewer differ throughout.
+_FEW = 8
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -28,7 +30,7 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
     """The elements of a source in its dtype; `which` numbers the set of inputs, `turn` the sources of seed 0
     in a graph, which are not to be alike either.
 
-    Sets differ, but for the first and the last element. Seed 0 gives small round numbers, all others
+    Sets differ, but for the first and the last elements. Seed 0 gives small round numbers, all others
     the whole mantissa, uniform between low and high; integers lie between low and high too, both
     included. Given elements may be the strings "nan", "inf" and "-inf", which JSON has no numbers for.
     """
@@ -48,8 +50,10 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
         flat = low + rng.random(size) * (high - low)
         if not floating:
             flat = np.round(flat)
-    if which and size >= _ALIKE:
-        flat[[0, -1]] = array(source, turn=turn).flat[[0, -1]].astype(flat.dtype)
+    if which and size >= _FEW:
+        alike = min(_ALIKE, int(size * _PART))
+        first = array(source, turn=turn).reshape(-1).astype(flat.dtype)
+        flat[:alike], flat[-alike:] = first[:alike], first[-alike:]
     return flat.astype(dtype).reshape(shape)
 
 

@@ -92,6 +92,20 @@ def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def nearly_equal_constants(b: Builder, v: Vocabulary) -> Graph:
+    """Constants a comparison with a tolerance takes for one: they differ by some millionths of what they
+    are, or by less than a hundred millionth (class 26)."""
+    outputs = []
+    for size, step in ((1.0, 2e-6), (0.0, 1e-9)):
+        y = b.input(_T, -0.5 * (size or step), 0.5 * (size or step))
+        for k in (1, 2):
+            constant = b.constant(_T, data=[size + k * step * (1 + i % 3) for i in range(_T.size)])
+            y = b.node(v.binary, (y, constant), {})[0]
+        outputs.append(y)
+    return b.graph(*outputs)
+
+
+@numeric_structure
 def nearly_uniform_constant(b: Builder, v: Vocabulary) -> Graph:
     """A constant whose values are so near to each other that a comparison with a tolerance takes them for one
     (classes 26, 53)."""

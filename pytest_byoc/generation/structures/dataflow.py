@@ -7,7 +7,7 @@ from itertools import product
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import Vocabulary, fields, need, numeric_structure, structure
+from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure, structure
 
 _T = TensorType((2, 3, 5), "float32")
 
@@ -300,6 +300,8 @@ def large(b: Builder, v: Vocabulary) -> Graph:
     """Some 70,000 elements: buffers that don't fit where small ones do (class 18)."""
     type_ = TensorType((3, 157, 149), "float32")
     y = b.simple(v.unary[0], b.input(type_))
+    if not v.claimed.intersection(BINARY):
+        return b.graph(b.simple(v.unary[1], y))
     return b.graph(b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0])
 
 
