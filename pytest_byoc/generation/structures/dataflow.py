@@ -366,6 +366,17 @@ def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
+def pieces_of_two(b: Builder, v: Vocabulary) -> Graph:
+    """Of two computed values as large, each of which only its pieces are needed of: the first's while the
+    second is made (class 18)."""
+    need(v, "split")
+    first, second = (
+        fields(b, b.simple(op, b.input(TensorType((4, 5), "float32"), 0.5, 2.0)), 2, 0) for op in v.unary
+    )
+    return b.graph(*(b.node(v.binary, pair, {})[0] for pair in zip(first, second)))
+
+
+@structure
 def split_returned(b: Builder, v: Vocabulary) -> Graph:
     """All fields of a tuple returned, last first (classes 2, 33)."""
     need(v, "split")
