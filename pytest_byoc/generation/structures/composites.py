@@ -244,6 +244,29 @@ def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
     return _adds(b, ((5,), (3, 5), (1, 3, 5), (2, 1, 5), (2, 3, 1)), product)
 
 
+#: Products whose result is as long along all axes: their parameters, and the axes but the channels'.
+_SQUARE: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
+    ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4}, (0, 2, 3)),
+    ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4, "data_layout": "NHWC"}, (0, 1, 2)),
+    ("nn.batch_matmul", {"columns": 4}, (0, 1)),
+)
+
+
+@numeric_structure
+def square_adds(b: Builder, v: Vocabulary) -> Graph:
+    """Adding a constant that lies along another axis than the channels', of which its length does not tell it
+    (class 16)."""
+    need(v, "add")
+    names, outputs = v.of([name for name, _, _ in _SQUARE]), []
+    for name, form, axes in (square for square in _SQUARE if square[0] in names):
+        rank = len(axes) + 1
+        for axis in axes:
+            y = b.simple(name, b.input(TensorType((4,) * rank, "float32")), **form)
+            constant = b.constant(TensorType((1,) * axis + (4,) + (1,) * (rank - axis - 1), "float32"))
+            outputs.append(b.node("add", (y, constant), {})[0])
+    return b.graph(*outputs)
+
+
 def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], str]) -> Graph:
     """For each shape a product to which a constant of it is added."""
     outputs = []
