@@ -121,6 +121,19 @@ def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def reduced_against_itself(b: Builder, v: Vocabulary) -> Graph:
+    """What looks like a normalization along an axis, and is none: without keepdims rows are divided by what
+    is of columns, which a square does not show (classes 10, 16)."""
+    outputs: list[str] = []
+    for reduction, operator in product(v.of(REDUCTIONS)[:3], v.of(("divide", "subtract", "multiply"))[:2]):
+        x = b.input(TensorType((4, 4), "float32"), 0.5, 2.0)
+        for axis, kept in ((0, True), (1, False)):
+            y = b.simple(reduction, x, axis=(axis,), keepdims=kept)
+            outputs.append(b.node(operator, (x, y), {})[0])
+    return b.graph(*outputs)
+
+
+@numeric_structure
 def undone(b: Builder, v: Vocabulary) -> Graph:
     """What seems to undo what is before it, or to change nothing, and does so for some numbers alone, as the
     root of a square (class 10)."""
