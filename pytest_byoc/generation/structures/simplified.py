@@ -63,6 +63,19 @@ def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def integer_factors(b: Builder, v: Vocabulary) -> Graph:
+    """Products with integers that a shift may stand for, or a sign, and divisions of negative ones by them
+    (classes 10, 31)."""
+    outputs: list[str] = []
+    one = TensorType((), "int32")
+    for name in v.of(("multiply", "divide", "floor_divide")):
+        x = b.input(TensorType((3, 5), "int32"), -20, 20)
+        for factor in (0, 1, -1, 2, -4, 3) if name == "multiply" else (1, -1, 2, -4, 3):
+            outputs += b.node(name, (x, b.constant(one, data=[factor])), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
 def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
     """Bounds that overlap, and bounds that exclude each other: of these the last ones hold (class 10)."""
     need(v, "clip")
@@ -117,6 +130,32 @@ def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
         for first, second in combinations_with_replacement(range(3), 2):
             once = b.simple(name, x, axis=(first,), keepdims=first == second)
             outputs.append(b.simple(name, once, axis=(second - (first < second),)))
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def weights_read_both_ways(b: Builder, v: Vocabulary) -> Graph:
+    """One square weight of two products, transposed in one of them (classes 10, 26)."""
+    need(v, "nn.batch_matmul")
+    type_, outputs = TensorType((2, 4, 4), "float32"), []
+    for w in (b.input(type_), b.constant(type_)):
+        y = b.input(type_)
+        for transposed in (True, False):
+            y = b.simple("nn.batch_matmul", y, w, transpose_b=transposed)
+        outputs.append(y)
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def permuted_and_repeated(b: Builder, v: Vocabulary) -> Graph:
+    """What has one element along an axis that is permuted, and is repeated along it then (classes 16, 42)."""
+    need(v, "transpose")
+    outputs: list[str] = []
+    for shape, axes, other in (((3, 1), (1, 0), (4, 3)), ((2, 1, 3), (1, 2, 0), (4, 3, 2))):
+        for first in (True, False):
+            y = b.simple("transpose", b.input(TensorType(shape, "float32"), 0.5, 2.0), axes=axes)
+            pair = y, b.input(TensorType(other, "float32"), 0.5, 2.0)
+            outputs += b.node(v.binary, pair if first else pair[::-1], {})
     return b.graph(*outputs)
 
 
