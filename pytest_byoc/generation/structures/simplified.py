@@ -147,6 +147,19 @@ def weights_read_both_ways(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def summed_products(b: Builder, v: Vocabulary) -> Graph:
+    """Sums of products: dot products, of all or along an axis, and of tensors of which each is repeated, and
+    which have as many elements (classes 10, 16)."""
+    need(v, "multiply", "sum")
+    outputs = []
+    square, column = ((4, 4), (4, 4)), ((3, 1), (1, 3))
+    for shapes, axis in ((square, (0, 1)), (square, (0,)), (square, (1,)), (column, (0, 1))):
+        pair = tuple(b.input(TensorType(shape, "float32")) for shape in shapes)
+        outputs.append(b.simple("sum", b.node("multiply", pair, {})[0], axis=axis))
+    return b.graph(*outputs)
+
+
+@numeric_structure
 def permuted_and_repeated(b: Builder, v: Vocabulary) -> Graph:
     """What has one element along an axis that is permuted, and is repeated along it then (classes 16, 42)."""
     need(v, "transpose")
