@@ -277,18 +277,26 @@ def _node(obj: Mapping[str, Any]) -> Node:
     )
 
 
+#: So many given elements are shown.
+_FEW = 8
+
+
 def _elements(source: Source) -> str:
-    """Where the elements of a source come from, and which of those given JSON has no numbers for."""
+    """Where the elements of a source come from; those given if they are few, else which of them JSON has no
+    numbers for."""
     if source.data is None:
         return "in [%g, %g], seed %d" % (source.low, source.high, source.seed)
-    special: Dict[str, None] = {}
+    found: List[Any] = []
     rest = [source.data]
     while rest:
         value = rest.pop(0)
         if isinstance(value, (list, tuple)):
             rest[:0] = value
-        elif isinstance(value, str):
-            special[value] = None
+        else:
+            found.append(value)
+    if len(found) <= _FEW:
+        return "given: " + ", ".join(map(str, found))
+    special = dict.fromkeys(value for value in found if isinstance(value, str))
     return "given" + (", %s among them" % ", ".join(special) if special else "")
 
 

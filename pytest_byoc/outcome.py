@@ -48,6 +48,8 @@ OUTCOMES = (
 FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
 #: Kinds of findings that are about one number in another's place.
 NUMBERS = frozenset(("wrong-value", "inexact"))
+#: Of findings on a later run, with other inputs.
+LATER = frozenset(("second-run", "some-inputs-as-before"))
 #: Of several graphs the first of these that one ended in is the outcome of all: failures, then a pass,
 #: then what is neither.
 _WORST = (
@@ -110,10 +112,13 @@ class Verdict:
     def fails_like(self, other: Verdict) -> bool:
         """Whether both fail in the same way: their identities are the same, or both crash in one stage of one
         check, of whatever signal (that hangs on what lies beside what was written to), or both find numbers
-        that are wrong, by however much."""
+        that are wrong, by however much. What the other shows in a later run alone, by chance of its inputs,
+        this one may show in the first."""
         if not (self.failed and other.failed):
             return False
         mine, theirs = (v.findings[0] for v in (self, other))
+        if mine.check == "numerics" and mine.kind in NUMBERS and theirs.kind in LATER:
+            return True
         alike = self.outcome == CRASH == other.outcome or {mine.kind, theirs.kind} <= NUMBERS
         return self.identity == other.identity or (
             alike and (mine.check, mine.stage) == (theirs.check, theirs.stage)

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_byoc.corpus import read
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, GraphFormatError, TensorType, show
+from pytest_byoc.graph import Graph, GraphFormatError, Source, TensorType, show
 
 
 @pytest.fixture
@@ -33,6 +33,14 @@ def test_show_names_everything(graph: Graph) -> None:
     text = show(graph)
     for part in ("%x0: float32[2,3]", "%v0: float32[2,3] = nn.relu(%x0)", "outputs: %v2, %x0"):
         assert part in text
+
+
+def test_few_given_elements_are_shown() -> None:
+    few = Source("x", TensorType((2, 2), "float32"), data=[[1.5, "nan"], [0, -2]])
+    many = Source("y", TensorType((9,), "float32"), data=[*range(8), "-inf"])
+    text = show(Graph((few, many), (), (), ("x",)))
+    assert "%x: float32[2,2] given: 1.5, nan, 0, -2\n" in text
+    assert "%y: float32[9] given, -inf among them\n" in text
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
     looks at the number of elements alone takes it for one (class 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    row = b.constant(TensorType((4,), "float32"))
+    # Of negative sums relu would leave nothing to tell one from another.
+    row = b.constant(TensorType((4,), "float32"), 0.5, 4.0)
     return b.graph(b.simple("nn.relu", b.node("add", (y, row), {})[0]))
 
 
