@@ -76,6 +76,13 @@ def integer_factors(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
+def softmax_of_one(b: Builder, v: Vocabulary) -> Graph:
+    """Along an axis of one element it is 1, its logarithm 0, unless that is no number (classes 42, 51)."""
+    x = b.input(TensorType((5, 1), "float32"), data=[0.0, 2.5, "nan", "inf", "-inf"])
+    return b.graph(*(b.simple(name, x, axis=-1) for name in v.of(("nn.softmax", "nn.log_softmax"))))
+
+
+@numeric_structure
 def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
     """Bounds that overlap, and bounds that exclude each other: of these the last ones hold (class 10)."""
     need(v, "clip")
