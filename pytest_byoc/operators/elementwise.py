@@ -154,7 +154,10 @@ OPERATORS: Tuple[Operator, ...] = (
         "IEEE 754: alpha and the product are rounded, 2 * 1/2 ulp",
         relax=call("nn.leakyrelu"),
         parameters=(
-            Parameter("alpha", {"default": (0.05,), "odd": (0.31234567, 0.013), "above_one": (1.75,)}),
+            Parameter(
+                "alpha",
+                {"default": (0.05,), "odd": (0.31234567, 0.013), "above_one": (1.75,), "zero": (0.0,)},
+            ),
         ),
     ),
     Operator(

@@ -20,6 +20,8 @@ _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (3, 3), "groups": 2},
     {"kernel_size": (3, 3), "groups": 4, "padding": (1, 1, 1, 1)},
     {"kernel_size": (3, 3), "groups": 4, "channels": 8},
+    # As large as the image, and beyond it.
+    {"kernel_size": (7, 6), "strides": (7, 6), "padding": (1, 2, 1, 0)},
 )
 _POOLINGS: tuple[Attrs, ...] = (
     {"pool_size": (2, 3), "strides": (1, 2)},
@@ -27,6 +29,7 @@ _POOLINGS: tuple[Attrs, ...] = (
     {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)},
     {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1), "ceil_mode": True},
     {"pool_size": (2, 2), "strides": (2, 2), "ceil_mode": True},
+    {"pool_size": (7, 6), "strides": (7, 6), "padding": (1, 2, 1, 0)},
 )
 
 
