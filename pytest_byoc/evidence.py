@@ -80,8 +80,9 @@ class Evidence:
     def smallest(self) -> int:
         """The least number of regions that would do. Where it can't be told which of equal nodes are
         offloaded, the number there is."""
-        taken, found = self.offloaded(), len(self.regions)
-        return smallest(self.graph, self.placement(), found) if taken == self.may_be_offloaded() else found
+        placement, found = self.placement(), len(self.regions)
+        taken = tuple(region is not None for region in placement)
+        return smallest(self.graph, placement, found) if taken == self.may_be_offloaded() else found
 
     @property
     def host_runs_some(self) -> bool:
