@@ -120,7 +120,7 @@ class Sharing:
 
     def pytest_byoc_session(self, session: TargetSession) -> None:
         """Gives the session's examiner the workers that are kept."""
-        examiner, own = session.examiner, session.examiner.make_worker
+        examiner, own = session.examiner, session.examiner.workers.make_worker
         session.shrink_above = self.shrink_above
 
         def make(config: dict[str, Any]) -> Any:
@@ -128,12 +128,12 @@ class Sharing:
             if config["role"] == "target":
                 self.watch.targets.append(worker)
                 return worker
-            key = dumps([examiner.declaration.python, config], sort_keys=True)
+            key = dumps([examiner.workers.declaration.python, config], sort_keys=True)
             if key not in self.kept:
                 self.kept[key] = Kept(worker)
             return self.kept[key]
 
-        examiner.make_worker = make
+        examiner.workers.make_worker = make
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:

@@ -130,7 +130,7 @@ def session(ir: str, python: str, split: Split) -> tuple[TargetSession, list[Wor
         workers.append(worker)
         return worker
 
-    found.examiner.make_worker = make
+    found.examiner.workers.make_worker = make
     found.open()
     return found, workers
 

@@ -47,11 +47,6 @@ class Companions:
         self._opt_level = opt_level
         self._precision = precision
 
-    def close(self) -> None:
-        for worker in self._workers.values():
-            worker.stop()
-        self._workers = {}
-
     def _worker(self, name: str, check: str, evidence: Evidence) -> Worker | None:
         """The worker, started if need be; None, the check being recorded as not made, where it can't be had:
         a device, say, that one process has to itself."""

@@ -37,6 +37,7 @@ from .report.words import printed_lines
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
 from .worker.protocol import Decoder
+from .workers import Workers
 
 #: ONNX's tolerance for its node tests (onnx.backend.test.loader).
 RTOL, ATOL = 1e-3, 1e-7
@@ -83,27 +84,27 @@ class Survey:
         return {name: test.reason for name, test in self.tests.items() if test.reason is not None}
 
 
-def survey(examiner: Examiner, folder: Path) -> Survey:
-    """What ONNX's node tests are to this examiner's TVM. The first time it takes a while; what was
+def survey(workers: Workers, folder: Path) -> Survey:
+    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes a while; what was
     found is kept in `folder` and read from there afterwards."""
-    version, stamp, records = _describe(examiner)
+    version, stamp, records = _describe(workers)
     if version is None:
-        python = examiner.declaration.python
+        python = workers.declaration.python
         reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx"
         return Survey({}, None, folder, reason)
     known = sorted({operator for operators in records.values() for operator in operators})
-    told_apart_by = [_FORMAT, examiner.declaration.python, examiner.ir, examiner.versions, stamp]
+    told_apart_by = [_FORMAT, workers.declaration.python, workers.ir, workers.versions, stamp]
     key = json.dumps([*told_apart_by, version, known])
     folder = folder / hashlib.sha256(key.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "survey.json"
     with _alone(folder):
         if not index.is_file():
-            found = _import_all(examiner, known, folder)
+            found = _import_all(workers, known, folder)
             part = index.with_suffix(".part")
             part.write_text(json.dumps([asdict(test) for test in found]))
             part.replace(index)
-    selected = {o for name in examiner.settings.operators for o in records.get(name, ())}
+    selected = {o for name in workers.settings.operators for o in records.get(name, ())}
     tests = [_read_test(entry) for entry in json.loads(index.read_text())]
     return Survey({t.name: _select(t, set(known), selected) for t in tests}, version, folder)
 
@@ -134,29 +135,29 @@ def _alone(folder: Path) -> Iterator[None]:
 # --- the reference worker's part -----------------------------------------------------------------
 
 
-def _describe(examiner: Examiner) -> tuple[str | None, float, dict[str, list[str]]]:
+def _describe(workers: Workers) -> tuple[str | None, float, dict[str, list[str]]]:
     """Version of the workers' onnx, their TVM's stamp, the IR operators of each record."""
     graphs = {}
     for name, op in OPERATORS.items():
-        if examiner.ir in op.irs():
-            graph = default_case(name, op.dtypes[0], examiner.ir).graph
+        if workers.ir in op.irs():
+            graph = default_case(name, op.dtypes[0], workers.ir).graph
             graphs[name] = {"graph": graph.to_dict(), "constants": data.constants(graph)}
-    report = examiner.ask_reference({"kind": "onnx-describe", "graphs": graphs})
+    report = workers.ask_reference({"kind": "onnx-describe", "graphs": graphs})
     facts = {key: value for key in ("onnx", "stamp", "records") for _, value in report.facts(key)}
     if len(facts) < 3:
         raise RuntimeError(f"the reference worker cannot lower the records: {_why(report)}")
     return facts["onnx"], facts["stamp"], facts["records"]
 
 
-def _import_all(examiner: Examiner, known: list[str], folder: Path) -> list[NodeTest]:
-    workers = [examiner.another_reference() for _ in range(IMPORTERS)]
-    job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "of": len(workers)}
+def _import_all(workers: Workers, known: list[str], folder: Path) -> list[NodeTest]:
+    importers = [workers.another_reference() for _ in range(IMPORTERS)]
+    job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "of": IMPORTERS}
     try:
-        with ThreadPoolExecutor(len(workers)) as pool:
-            parts = pool.map(lambda i: import_part(workers[i], {**job, "part": i}), range(len(workers)))
+        with ThreadPoolExecutor(IMPORTERS) as pool:
+            parts = pool.map(lambda i: import_part(importers[i], {**job, "part": i}), range(IMPORTERS))
             return sorted((t for part in parts for t in part), key=lambda t: t.name)
     finally:
-        for worker in workers:
+        for worker in importers:
             worker.stop()
 
 
@@ -211,7 +212,7 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
     expected = [tolerated(array) for array in content["outputs"].values()]
     evidence = examiner.gather(graph, job, lambda evidence: [expected, expected])
     verdict = judge(OnnxEvidence(**vars(evidence)))
-    return excused(verdict) if examiner.precision != FULL else verdict
+    return excused(verdict) if examiner.workers.precision != FULL else verdict
 
 
 def excused(verdict: Verdict) -> Verdict:

@@ -69,7 +69,7 @@ class TargetSession:
 
     @property
     def ir(self) -> str:
-        return self.examiner.ir
+        return self.examiner.workers.ir
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had.
@@ -78,11 +78,11 @@ class TargetSession:
         again, took a tenth of the host's time."""
         self.examiner.open()
         gc.freeze()
-        self.record.target = self.examiner.name
-        self.record.ir = self.examiner.ir
-        self.record.versions = self.examiner.versions
-        self.record.precision = in_words(asdict(self.examiner.precision))
-        self.record.not_checked = list(self.examiner.not_checked)
+        self.record.target = self.examiner.workers.name
+        self.record.ir = self.examiner.workers.ir
+        self.record.versions = self.examiner.workers.versions
+        self.record.precision = in_words(asdict(self.examiner.workers.precision))
+        self.record.not_checked = list(self.examiner.workers.not_checked)
 
     def close(self) -> None:
         gc.unfreeze()
@@ -320,10 +320,10 @@ class TargetSession:
                 folder, verdict, text,
                 declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
                 ir=self.ir,
-                executors=self.examiner.executors,
-                opt_level=self.examiner.opt_level,
+                executors=self.examiner.workers.executors,
+                opt_level=self.examiner.workers.opt_level,
                 timeout=self.settings.timeout,
-                versions=self.examiner.versions,
+                versions=self.examiner.workers.versions,
                 command=failure.command,
                 found_in=found_in,
             )
@@ -366,7 +366,7 @@ class TargetSession:
     def onnx_candidates(self) -> list[str]:
         """Names of the ONNX node tests that can be run; the others are recorded with their reason."""
         if self._survey is None:
-            self._survey = onnx_nodes.survey(self.examiner, cache_folder("onnx"))
+            self._survey = onnx_nodes.survey(self.examiner.workers, cache_folder("onnx"))
             if self._survey.not_checked:
                 self.record.not_checked.append(self._survey.not_checked)
             for name, reason in self._survey.left_out.items():

@@ -90,7 +90,7 @@ class Suite:
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its
         runtime library lacks."""
-        lacking = self._session.examiner.host_lacks - set(self.claimed())
+        lacking = self._session.examiner.workers.host_lacks - set(self.claimed())
         found = [o for o in self._session.settings.operators if o not in lacking]
         left = sorted(lacking.intersection(self._session.settings.operators))
         text = f"random graphs with {', '.join(left)}: TVM is left to run them, and its runtime library can't"

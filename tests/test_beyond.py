@@ -86,8 +86,8 @@ def test_llvm_is_asked_about_what_fails(
             return Verdict(graph, by_llvm if llvm else alone)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]
-    examiner.executors = ["graph", "vm"]
+    examiner.workers.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]
+    examiner.workers.executors = ["graph", "vm"]
     try:
         assert examiner.examine(ohwi()).outcome == outcome
         assert seen == asked

@@ -202,7 +202,7 @@ def test_what_fails_quickly_is_examined_in_full(
             return Verdict(graph, first if merged else quickly if executor else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.ir, examiner.executors = "relay", ["graph"]
+    examiner.workers.ir, examiner.workers.executors = "relay", ["graph"]
     examiner.claims = Claims(None)  # type: ignore[arg-type]
     try:
         found = examiner.examine_anew(graph, ("offload",), quick=True, merged=merged is not None)

@@ -131,8 +131,8 @@ class FakeWorker:
         pass
 
 
-class FakeExaminer:
-    """An examiner whose workers have these tests, or no `onnx`."""
+class FakeWorkers:
+    """Workers that have these tests, or no `onnx`."""
 
     ir = "relay"
     versions = {"tvm": "0.0"}
@@ -161,34 +161,34 @@ TESTS = [
 
 
 def test_survey_lists_the_others_with_their_reasons(tmp_path: Path) -> None:
-    examiner: Any = FakeExaminer(tmp_path, "1.16")
-    survey = onnx_nodes.survey(examiner, tmp_path)
+    workers: Any = FakeWorkers(tmp_path, "1.16")
+    survey = onnx_nodes.survey(workers, tmp_path)
     assert survey.candidates == ["test_add", "test_relu"]
     assert survey.left_out == {"test_if": "KeyError: 'If'", "test_lrn": "operator nn.lrn has no record"}
     assert survey.tests["test_add"].bound == 1
 
 
 def test_survey_is_kept(tmp_path: Path) -> None:
-    examiner: Any = FakeExaminer(tmp_path, "1.16")
-    first = onnx_nodes.survey(examiner, tmp_path)
-    imports = examiner.imports
-    assert onnx_nodes.survey(examiner, tmp_path) == first
-    assert examiner.imports == imports
-    examiner.version = "1.17"
-    onnx_nodes.survey(examiner, tmp_path)
-    assert examiner.imports > imports
+    workers: Any = FakeWorkers(tmp_path, "1.16")
+    first = onnx_nodes.survey(workers, tmp_path)
+    imports = workers.imports
+    assert onnx_nodes.survey(workers, tmp_path) == first
+    assert workers.imports == imports
+    workers.version = "1.17"
+    onnx_nodes.survey(workers, tmp_path)
+    assert workers.imports > imports
 
 
 def test_selected_operators_select_tests(tmp_path: Path) -> None:
-    examiner: Any = FakeExaminer(tmp_path, "1.16", ("add",))
-    survey = onnx_nodes.survey(examiner, tmp_path)
+    workers: Any = FakeWorkers(tmp_path, "1.16", ("add",))
+    survey = onnx_nodes.survey(workers, tmp_path)
     assert survey.candidates == ["test_add"]
     assert survey.left_out["test_relu"] == "operator nn.relu is not selected"
 
 
 def test_without_onnx_there_is_a_reason(tmp_path: Path) -> None:
-    examiner: Any = FakeExaminer(tmp_path, None)
-    survey = onnx_nodes.survey(examiner, tmp_path)
+    workers: Any = FakeWorkers(tmp_path, None)
+    survey = onnx_nodes.survey(workers, tmp_path)
     assert not survey.tests
     assert survey.not_checked is not None and "has no package onnx" in survey.not_checked
 
@@ -227,12 +227,12 @@ def examiner(ir: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exam
 @pytest.fixture(scope="module")
 def a_part(examiner: Examiner, tmp_path_factory: pytest.TempPathFactory) -> Survey:
     """A survey of a twentieth of the tests."""
-    version, _, records = onnx_nodes._describe(examiner)
+    version, _, records = onnx_nodes._describe(examiner.workers)
     if version is None:
         pytest.skip(f"{PYTHON} has no onnx")
     folder = tmp_path_factory.mktemp("modules")
     known = sorted({o for operators in records.values() for o in operators})
-    worker = examiner.another_reference()
+    worker = examiner.workers.another_reference()
     job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "part": 3, "of": 20}
     found = onnx_nodes.import_part(worker, job)
     worker.stop()

@@ -107,10 +107,10 @@ def test_a_failure_is_shrunk_once(tmp_path: Path, ir: str) -> None:
     try:
         examined, texts = [], []
         for graph in (*some(2, 1, operators=["exp"], max_nodes=1), default_case("exp", "float64").graph):
-            before = session.examiner._count
+            before = session.examiner._gatherer.count
             with pytest.raises(ConformanceFailure) as raised:
                 session.check(graph)
-            examined.append(session.examiner._count - before)
+            examined.append(session.examiner._gatherer.count - before)
             texts.append(str(raised.value))
         (failure,) = session.record.failures.values()
     finally:

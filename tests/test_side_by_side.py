@@ -138,7 +138,7 @@ def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir:
     assert side_by_side.examine(opened, graphs, checks, quick=True) is None
     for graph in graphs:
         claim = opened.claims.known(graph)
-        assert claim == Claims(opened._workers["target"]).of(graph)
+        assert claim == Claims(opened.workers.target).of(graph)
         taken = graph.nodes[0].op != "floor"
         assert opened.knows(graph, checks, quick=True) == taken
         verdict = opened.examine(graph, checks, quick=True)

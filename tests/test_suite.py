@@ -69,7 +69,7 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
     assert {"sort", "argsort", "topk"} <= calling
     monkeypatch.setattr(session.suite, "claimed", lambda: {"sort": ["float32"]})
     assert session.suite.drawn() == list(_FEW)
-    session.examiner.host_lacks = frozenset(calling)
+    session.examiner.workers.host_lacks = frozenset(calling)
     drawn = session.suite.drawn()
     assert session.suite.drawn() == drawn
     assert drawn == [o for o in _FEW if o not in ("argsort", "topk")]
@@ -80,9 +80,9 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
 def test_each_session_says_what_the_runtime_library_lacks(session: TargetSession) -> None:
     session.open()
     try:
-        description = session.examiner._workers["loader"].description
+        description = session.examiner.workers.loader.description
         lacks = {n for n, op in OPERATORS.items() if set(op.calls) & set(description["absent"])}
-        assert session.examiner.host_lacks == lacks
+        assert session.examiner.workers.host_lacks == lacks
         # With the compiler in memory everything is there.
         assert not lacks or description["runtime_only"]
     finally:
@@ -232,7 +232,7 @@ def test_what_is_waived_hides_nothing_else(
         return Excused("waived", case, check, verdict.outcome, "") if check in waived else None
 
     session.excuse, session.shrink_above = excuse, 1
-    session.examiner.ir = "relay"
+    session.examiner.workers.ir = "relay"
     verdict = failing(*checks)
     assert session.excused(verdict, "case") == (not held)
     assert {e.check for e in session.record.excused.values()} == set(waived)
@@ -247,7 +247,7 @@ def test_what_the_shrunk_graph_does_not_show_is_told(
     session: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session.examiner, "examine", lambda *_: failing("threads"))
-    session.examiner.ir = "relay"
+    session.examiner.workers.ir = "relay"
     with pytest.raises(ConformanceFailure, match="fails other checks too: memory, batches"):
         session.fail(failing("threads", "memory", "batches"), "case")
     (failure,) = session.record.failures.values()

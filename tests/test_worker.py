@@ -126,11 +126,11 @@ def test_crashes_are_cheap(tmp_path: Path, ir: str) -> None:
     e = examiner(tmp_path, f"{HOSTILE}:segfault", ir)
     e.open()
     try:
-        process = e._workers["target"]._process
+        process = e.workers.target._process
         assert process is not None
         for n in range(10):
             assert e.examine(chain(*["nn.relu"] * n, "exp")).outcome == "crash"
-        assert e._workers["target"]._process is process
+        assert e.workers.target._process is process
         assert process.poll() is None
     finally:
         e.close()
@@ -140,7 +140,7 @@ def test_a_killed_worker_is_started_anew(tmp_path: Path, ir: str) -> None:
     e = examiner(tmp_path, "example_c", ir)
     e.open()
     try:
-        for worker in e._workers.values():
+        for worker in (e.workers.target, e.workers.reference, e.workers.loader):
             assert worker._process is not None
             worker._process.kill()
             worker._process.wait()
@@ -155,7 +155,7 @@ def test_a_worker_that_has_grown_is_started_anew(
     e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
     e.open()
     try:
-        loader, target = e._workers["loader"], e._workers["target"]
+        loader, target = e.workers.loader, e.workers.target
         before = loader._process, target._process
         assert e.examine(chain("nn.relu")).outcome == "pass"
         assert (loader._process, target._process) == before
@@ -253,7 +253,7 @@ def test_an_interpreter_without_tvm_says_what_to_install(tmp_path: Path) -> None
 def test_stopping_leaves_no_process(tmp_path: Path, ir: str) -> None:
     e = examiner(tmp_path, "example_c", ir)
     e.open()
-    processes = [w._process for w in e._workers.values()]
+    processes = [w._process for w in (e.workers.target, e.workers.reference, e.workers.loader)]
     e.close()
     assert all(p is not None and p.poll() is not None for p in processes)
 
@@ -296,7 +296,7 @@ def test_what_tvm_fails_at_the_targets_opt_level_is_not_held_against_the_target(
     }
     graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
     e, verdict = examined(tmp_path, ir, graph)
-    assert e.opt_level == 3 and any(verdict.offloaded)
+    assert e.workers.opt_level == 3 and any(verdict.offloaded)
     assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
 
 

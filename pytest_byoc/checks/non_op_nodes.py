@@ -31,8 +31,12 @@ def observe(run: TargetRun) -> None:
     def runs(module: Any) -> List[Any]:
         return run.run_each(module, EXECUTOR, run.target.opt_level, form.inputs)
 
+    def again() -> Any:
+        other = run.with_non_op_nodes()
+        return other and other.module
+
     with run.using(EXECUTOR):
-        made = run.unless_tvm_fails(runs, partitioned, lambda: run.with_non_op_nodes().module, form.what)
+        made = run.unless_tvm_fails(runs, partitioned, again, form.what)
         for which, arrays in enumerate(made or []):
             run.record("non_op_nodes", {"what": form.what, "set": which, "arrays": arrays})
 

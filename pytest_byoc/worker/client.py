@@ -90,6 +90,7 @@ class Worker:
         self._socket = host
         self._decoder = Decoder()
         self._pending = []
+        self.description = {}
         try:
             host.sendall(encode(self._config))
         except OSError:  # it is gone already: `ready` says how
@@ -97,6 +98,8 @@ class Worker:
 
     def ready(self) -> dict[str, Any]:
         """Waits until the worker is prepared; its description. Raises WorkerError."""
+        if self.description:
+            return self.description
         self._deadline = time.monotonic() + START_TIMEOUT
         message = self._receive()
         if message is None:

@@ -7,8 +7,10 @@ import re
 import sys
 from typing import Any, Callable, Dict, List, Set, Tuple
 
+from .ir.interface import IR
 
-def alone(ir: Any, module: Any, entry: Any) -> Dict[str, Any]:
+
+def alone(ir: IR, module: Any, entry: Any) -> Dict[str, Any]:
     """matched: whether the pattern takes something of the module, were it the only one of its table.
     structure: whether something has its structure, whatever its check says. progress: how much of the
     check was executed. words: strings and numbers in what was executed, which it may compare with.

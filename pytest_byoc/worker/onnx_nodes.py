@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from ..graph import Graph
+from .ir.interface import IR
 from .protocol import encode
 from .server import Reporter
 
@@ -40,7 +41,7 @@ class NotImported(Exception):
 class GivenModule:
     """An IR whose `lower` returns a module that was imported before. Stands in for the IR of a run."""
 
-    def __init__(self, ir: Any, text: str) -> None:
+    def __init__(self, ir: IR, text: str) -> None:
         self._ir = ir
         self._text = text
 
@@ -53,7 +54,7 @@ class GivenModule:
         return tvm.ir.load_json(self._text), []
 
 
-def describe(ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
+def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     """Records the version of `onnx` here (None: there is none), a number that changes with TVM, and
     for each record of `graphs` the IR operators that its graph is lowered to."""
     try:
@@ -69,7 +70,7 @@ def describe(ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
     reporter.send({"fact": "records", "executor": None, "value": found})
 
 
-def _stamp(ir: Any) -> float:
+def _stamp(ir: IR) -> float:
     """When this TVM's libraries or its ONNX frontend were last changed: its version may stay."""
     import tvm
 
@@ -79,7 +80,7 @@ def _stamp(ir: Any) -> float:
     return max([os.path.getmtime(p) for p in paths], default=0.0)
 
 
-def import_tests(ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
+def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     """Imports each `of`-th test from the `part`-th on, but those of `skip`; records of each what it is
     made of, or why it can't be run.
 
@@ -200,7 +201,7 @@ def _check_types(model: Any) -> None:
 # --- TVM's importer ----------------------------------------------------------------------------
 
 
-def _import(ir: Any, model: Any, inputs: Sequence[np.ndarray]) -> Tuple[Any, Dict[str, np.ndarray]]:
+def _import(ir: IR, model: Any, inputs: Sequence[np.ndarray]) -> Tuple[Any, Dict[str, np.ndarray]]:
     """The module, and the inputs it takes by the name of its parameters.
 
     The importer wants to know some inputs (axes, a shape …) when it compiles, as it does in a model
@@ -235,7 +236,7 @@ def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
     return changed, {n: a for n, a in feeds.items() if n not in names}
 
 
-def _import_with(ir: Any, model: Any, feeds: Mapping[str, np.ndarray]) -> Tuple[Any, Dict[str, np.ndarray]]:
+def _import_with(ir: IR, model: Any, feeds: Mapping[str, np.ndarray]) -> Tuple[Any, Dict[str, np.ndarray]]:
     shapes = {n: list(a.shape) for n, a in feeds.items()}
     module = _relay(model, shapes) if ir.NAME == "relay" else _relax(model, shapes)
     if ir.NAME == "relay" and _is_dynamic(ir, module):
@@ -264,7 +265,7 @@ def _relax(model: Any, shapes: Mapping[str, List[int]]) -> Any:
     return from_onnx(model, shape_dict=dict(shapes), keep_params_in_input=False)
 
 
-def _is_dynamic(ir: Any, module: Any) -> bool:
+def _is_dynamic(ir: IR, module: Any) -> bool:
     """Whether the type of any value has a dimension that is not a number."""
     found = []
     language = _language(ir)
@@ -293,11 +294,11 @@ def _type_of(e: Any) -> Any:
     return None
 
 
-def _language(ir: Any) -> Any:
+def _language(ir: IR) -> Any:
     return importlib.import_module("tvm." + ir.NAME)
 
 
-def operators(ir: Any, module: Any) -> List[str]:
+def operators(ir: IR, module: Any) -> List[str]:
     """Names of the operators that a module calls, each once, sorted."""
     import tvm
 

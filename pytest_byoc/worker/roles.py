@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence, cast
 
 from ..checks import CHECKS
 from ..graph import Graph
 from ..irs import IRS
 from . import fenv, matching, onnx_nodes, patterns
+from .ir.interface import IR
 from .libraries import import_python, is_path, load_shared, running_threads
 from .poison import poison_allocations
 from .runs import LoaderRun, ReferenceRun, TargetRun
@@ -19,11 +20,11 @@ from .server import Failure, Reporter, describe_exception
 _REPEATS = 7
 
 
-def ir_module(name: str) -> Any:
-    return importlib.import_module("pytest_byoc.worker.ir." + name)
+def ir_module(name: str) -> IR:
+    return cast(IR, importlib.import_module("pytest_byoc.worker.ir." + name))
 
 
-def _choose_ir(wanted: List[str]) -> Any:
+def _choose_ir(wanted: List[str]) -> IR:
     """The first IR of `wanted` that this interpreter's TVM has. Raises Failure."""
     reasons = []
     for name in wanted:
@@ -49,9 +50,9 @@ def prepare(config: Mapping[str, Any]) -> Role:
     return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []), late)
 
 
-def _lowering(ir: Any, job: Mapping[str, Any]) -> Any:
+def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
     """The IR, or a stand-in for it where the job brings its module along."""
-    return onnx_nodes.GivenModule(ir, job["module"]) if "module" in job else ir
+    return cast(IR, onnx_nodes.GivenModule(ir, job["module"])) if "module" in job else ir
 
 
 class Role:
@@ -81,7 +82,7 @@ class ListRole(Role):
 
 
 class ReferenceRole(Role):
-    def __init__(self, ir: Any) -> None:
+    def __init__(self, ir: IR) -> None:
         self._ir = ir
         names, missing = ir.executors()
         ir.import_runtime()
@@ -109,7 +110,7 @@ class ReferenceRole(Role):
             reporter.stage("lower")
             try:
                 module, _ = self._ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
-                types = self._ir.output_types(module)
+                types: Any = self._ir.output_types(module)
             except Exception as e:
                 types = "%s: %s" % (type(e).__name__, e)
             reporter.send({"fact": "types", "executor": None, "value": types})
@@ -239,7 +240,7 @@ class LoaderRole(Role):
     """Loads exported artifacts. The vendor's Python is not imported here, but for what is declared to be part
     of the runtime, nor TVM's compiler if the installation has a runtime library of its own."""
 
-    def __init__(self, ir: Any, functions: Sequence[str], libraries: Sequence[str], late: bool) -> None:
+    def __init__(self, ir: IR, functions: Sequence[str], libraries: Sequence[str], late: bool) -> None:
         """functions: names of which is told which are not there. libraries: the target's; the
         shared ones among them are loaded. late: they are not, but in each child, by itself."""
         import tvm

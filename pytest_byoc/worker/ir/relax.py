@@ -1,4 +1,4 @@
-"""Relax: apache-tvm 0.25 and later. Offers what `relay` offers."""
+"""Relax: apache-tvm 0.25 and later."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from ...graph import Graph
 from ...operators import OPERATORS
 from .. import dlpack
 from ..server import Failure
-from . import relax_modules as modules
+from . import relax_modules
+from .interface import Executable, Modules
 from .shared import Tensors, check_module, has, headers_in, signature
 from .shared import scopes as scopes
 
 NAME = "relax"
+modules: Modules = relax_modules
 #: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
 CONSTANTS_KEPT = 1
 REMEDY = (
@@ -259,8 +261,8 @@ def partition_facts(module: Any) -> Dict[str, Any]:
 
     regions = []
     host_calls = 0
-    reached = modules.reached(module)
-    places = modules.places(module, reached)
+    reached = relax_modules.reached(module)
+    places = relax_modules.places(module, reached)
     # A region with several composites holds them as local functions; a region that FuseOpsByPattern
     # annotated itself may call other functions of the module, which have no Codegen attribute.
     for gv, function in module.functions.items():
@@ -279,7 +281,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 composites.append(str(e.attrs["Composite"]))
 
         relax.analysis.post_order_visit(function, visit)
-        made = modules.operators_called(function)
+        made = relax_modules.operators_called(function)
         calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in made]
         if compiler is None:
             host_calls += len(calls)
@@ -295,7 +297,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,
-                "odd": modules.oddities(function),
+                "odd": relax_modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [_type(t) for t in given + returned],
@@ -308,7 +310,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
 # --- building and running --------------------------------------------------------------------
 
 
-def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
+def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> VMExecutable:
     """Runs the codegen of the regions, if any, and compiles for the host's LLVM target; where it is to be
     quick, without LLVM's optimisations."""
     import tvm
@@ -317,14 +319,14 @@ def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Ex
     with tvm.transform.PassContext(opt_level=opt_level):
         module = relax.transform.RunCodegen()(module)
         target = {"kind": "llvm", "opt-level": 0} if quick else "llvm"
-        return Executable(tvm.compile(module, target=tvm.target.Target(target)))
+        return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 
 def load(path: str, executor: str) -> Executable:
     """What `Executable.export` wrote."""
     import tvm
 
-    return Executable(tvm.runtime.load_module(path))
+    return VMExecutable(tvm.runtime.load_module(path))
 
 
 def load_archive(path: str, executor: str) -> Executable:
@@ -338,6 +340,11 @@ def load_archive(path: str, executor: str) -> Executable:
         return load(path, executor)
 
 
+def load_parts(parts: Mapping[str, str]) -> Executable:
+    """Not asked: no executable of Relax has parts."""
+    raise NotImplementedError
+
+
 def _links_first(module: Any) -> bool:
     return module.kind in ("c", "cc", "cpp", "static_library") or any(_links_first(m) for m in module.imports)
 
@@ -348,15 +355,8 @@ def _tensor(array: np.ndarray) -> Any:
     return tvm.runtime.tensor(array)
 
 
-class Executable:
-    """A compiled module."""
-
-    #: Whether it reads an input where it lies, and does not copy it first.
-    takes_views = True
-    #: Constants are in the library.
-    has_parts = False
-    #: Whether each tensor is allocated by itself, of exactly its size.
-    exact = False
+class VMExecutable(Executable):
+    """Constants are in the library: it has no parts."""
 
     def __init__(self, executable: Any) -> None:
         self._executable = executable
@@ -364,16 +364,13 @@ class Executable:
         self._tensors = Tensors(_tensor)
 
     def fresh(self) -> Executable:
-        """Another executor of the same library."""
-        return Executable(self._executable)
+        return VMExecutable(self._executable)
 
     def hold(
         self, inputs: Mapping[str, np.ndarray],
         place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
         ready: Optional[Callable[[], Any]] = None,
     ) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie. ready:
-        called when nothing is left to do but to run."""
         import tvm
         from tvm.runtime import vm as runtime_vm
 
@@ -393,14 +390,12 @@ class Executable:
     def run(
         self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
     ) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were. ready: as in `hold`."""
         tensors, fields = self.hold(inputs, ready=ready)
         outputs = self.arrays(fields)
         modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
         return outputs, modified
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
         import tvm
 
         if self._vm is None:
@@ -409,17 +404,14 @@ class Executable:
         return float(evaluator(*map(_tensor, inputs.values())).mean)
 
     def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
-        """What TVM's tensors hold."""
         return [t.numpy() for t in tensors]
 
     def needs_export(self) -> bool:
-        """Whether it holds what runs only once it is in a library: C source, or object files."""
         return _links_first(self._executable.mod)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
-        """Whether one of the functions was compiled by TVM itself: a region of Relax is its codegen's."""
+        # A region of Relax is its codegen's.
         return False
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        """Writes a shared library, `options` being passed to `export_library`."""
         self._executable.export_library(path, **options)

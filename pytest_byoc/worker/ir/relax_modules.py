@@ -1,4 +1,4 @@
-"""What checks do to modules of Relax. Offers what `relay_modules` offers."""
+"""What checks do to modules of Relax: undo a partition, put bystanders into a module, look at regions."""
 
 from __future__ import annotations
 

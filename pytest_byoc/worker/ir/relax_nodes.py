@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 
-from .shared import Form
+from .interface import Form
 
 
 def with_non_op_nodes(

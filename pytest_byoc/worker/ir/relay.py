@@ -1,10 +1,4 @@
-"""Relay: TVM 0.9 to 0.19.
-
-An IR file offers: NAME, CONSTANTS_KEPT, modules, versions(), check_available(), executors(),
-import_runtime(), import_compiler(), known_targets(), known_partition(name), pattern_table(name),
-match_alone(), arguments(), lower(), partition_facts(), build(), load(), load_archive(), lacks_aot(), and
-Executable objects with run(), export().
-"""
+"""Relay: TVM 0.9 to 0.19."""
 
 from __future__ import annotations
 
@@ -17,13 +11,15 @@ import numpy as np
 from ...graph import Graph
 from ...operators import OPERATORS
 from ..server import Failure
-from . import relay_modules as modules
-from .relay_executables import AotExecutable, Executable, GraphExecutable, VMExecutable, tensor
+from . import relay_modules
+from .interface import Executable, Modules
+from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, tensor
 from .relay_executables import load_parts as load_parts
 from .shared import attribute, check_module, has, headers_in, signature
 from .shared import scopes as scopes
 
 NAME = "relay"
+modules: Modules = relay_modules
 #: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
 CONSTANTS_KEPT = 0
 REMEDY = (
@@ -291,7 +287,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
     module = relay.transform.InferType()(module)
     regions = []
     host_calls = 0
-    reached = modules.reached(module)
+    reached = relay_modules.reached(module)
     for gv, function in module.functions.items():
         if not isinstance(function, relay.Function):
             continue
@@ -322,7 +318,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "compiler": str(compiler),
                 "composites": composites,
                 "calls": calls,
-                "odd": modules.oddities(function),
+                "odd": relay_modules.oddities(function),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [str(_type(t)) for t in given + returned],

@@ -9,6 +9,7 @@ import numpy as np
 from .. import dlpack
 from ..poison import POISON_BYTE
 from ..protocol import Bfloat16, dtype_name
+from .interface import Executable
 from .shared import Tensors
 
 #: Kinds of modules that become code in a library; of modules TVM itself adds.
@@ -18,41 +19,10 @@ _OF_TVM = ("const_loader", "metadata")
 _OF_TIR = "// tvm target: "
 
 
-class Executable:
-    """A compiled module."""
-
-    #: Whether it reads an input where it lies, and does not copy it first.
-    takes_views = True
-    #: Whether it can be saved as three files too: library, graph and parameters.
-    has_parts = False
-    #: Whether each tensor is allocated by itself, of exactly its size.
-    exact = False
-
-    def fresh(self) -> Executable:
-        """Another executor of the same library."""
-        raise NotImplementedError
-
-    def hold(
-        self, inputs: Mapping[str, np.ndarray],
-        place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
-        ready: Optional[Callable[[], Any]] = None,
-    ) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie. ready:
-        called when nothing is left to do but to run."""
-        raise NotImplementedError
-
-    def run(
-        self, inputs: Mapping[str, np.ndarray], ready: Optional[Callable[[], Any]] = None
-    ) -> Tuple[List[np.ndarray], List[str]]:
-        """Outputs, and the names of inputs that are no longer what they were. ready: as in `hold`."""
-        raise NotImplementedError
-
-    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
-        raise NotImplementedError
+class RelayExecutable(Executable):
+    """What those of all executors do alike."""
 
     def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
-        """What TVM's tensors hold."""
         return [_array(t) for t in tensors]
 
     def root(self) -> Any:
@@ -60,20 +30,14 @@ class Executable:
         raise NotImplementedError
 
     def needs_export(self) -> bool:
-        """Whether it holds what runs only once it is in a library: C source, or object files."""
         return _links_first(self.root())
 
     def held_as_data(self) -> List[str]:
-        """Kinds of the codegen's modules whose functions a library has no symbols of."""
         return held_as_data(self.root())
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
-        """Whether one of the functions was compiled by TVM, as those are that a target lowers to TIR."""
+        # As those are that a target lowers to TIR.
         return _of_tir(self.root(), symbols)
-
-    def export(self, path: str, options: Mapping[str, Any]) -> None:
-        """Writes a shared library, `options` being passed to `export_library`."""
-        raise NotImplementedError
 
 
 def _links_first(module: Any) -> bool:
@@ -121,7 +85,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-class GraphExecutable(Executable):
+class GraphExecutable(RelayExecutable):
     takes_views = False
     has_parts = True
 
@@ -191,7 +155,6 @@ class GraphExecutable(Executable):
         )
 
     def export_parts(self, path: str, options: Mapping[str, Any]) -> Dict[str, str]:
-        """Writes three files whose names begin with `path`; their paths, for `load_parts`."""
         import tvm
 
         parts = {"library": path + ".so", "graph": path + ".json", "params": path + ".params"}
@@ -217,7 +180,7 @@ class AotExecutable(GraphExecutable):
         return AotModule(self._library["default"](tvm.cpu()))
 
 
-class VMExecutable(Executable):
+class VMExecutable(RelayExecutable):
     def __init__(self, executable: Any) -> None:
         self._executable = executable
         self._vm: Any = None

@@ -1,8 +1,4 @@
-"""What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions.
-
-Offers inline_back(), with_bystanders(), bystanders(), with_non_op_nodes(), ready_for_another(), oddities(),
-ill_formed(), through_json() and merged(), as `relax_modules` does.
-"""
+"""What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .shared import OTHER, Form
+from .interface import Form
+from .shared import OTHER
 
 
 def with_non_op_nodes(

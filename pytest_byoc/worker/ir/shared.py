@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set
 
 import numpy as np
 
@@ -12,15 +12,6 @@ from ..server import NotAModule
 
 #: A function that is no target's business, and a region of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
-
-
-class Form(NamedTuple):
-    """A graph written otherwise. what: how, for messages. inputs: what its main takes, a list for a tuple;
-    with the first of them it computes what the graph does with the first set of inputs, and so on."""
-
-    what: str
-    module: Any
-    inputs: Sequence[Mapping[str, Any]]
 
 
 class Tensors:

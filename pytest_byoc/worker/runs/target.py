@@ -1,4 +1,4 @@
-"""What a check's worker half is given: one graph on its way through the stages.
+"""One graph through the vendor's code.
 
 Each artifact (module, partitioned module, executable, outputs) is made once, at the first time a
 check asks for it. A stage that failed is not tried again, and is reported once.
@@ -6,20 +6,17 @@ check asks for it. A stage that failed is not tried again, and is reported once.
 
 from __future__ import annotations
 
-import gc
 import os
-import tempfile
-from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..graph import Graph
-from . import merging, surroundings
-from .compiling import Compiler
-from .server import Reporter, describe_exception
-
-Arrays = Mapping[str, np.ndarray]
+from ...graph import Graph
+from .. import merging
+from ..compiling import Compiler
+from ..ir.interface import IR, Executable, Form
+from ..server import Reporter
+from .base import Arrays, Run
 
 
 class Other(NamedTuple):
@@ -34,113 +31,11 @@ def _other(given: Optional[Mapping[str, Any]]) -> Optional[Other]:
     return Other(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
 
 
-class _Run:
-    def __init__(self, ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
-        self.ir = ir
-        #: Sets of inputs, each {name: array}.
-        self.inputs: List[Arrays] = job["inputs"]
-        self._reporter = reporter
-        self._check = ""
-        self._executor: Optional[str] = None
-        self._reported: List[BaseException] = []
-        self._checks: List[str] = job.get("checks", [])
-        #: What the process was like before anything of the graph was done, where a check asks for it.
-        asked = "surroundings" in self._checks
-        self.surroundings: Dict[str, Any] = surroundings.state() if asked else {}
-
-    def begin(self, check: str) -> None:
-        """Names the check whose turn it is."""
-        self._check = check
-        self._executor = None
-        self._reporter.send({"turn": check})
-
-    def not_checked(self, reason: str) -> None:
-        """Says why the check whose turn it is can't be made: it counts as not checked, not as passed."""
-        self._reporter.send({"not_checked": {"check": self._check, "reason": reason}})
-
-    def stage(self, name: str) -> None:
-        """Says which stage begins; its time limit starts now."""
-        self._reporter.stage(name)
-
-    def record(self, key: str, value: Any) -> None:
-        """Sends a fact to the check's host half, at once: a later crash can't lose it."""
-        self._reporter.send({"fact": key, "executor": self._executor, "value": value})
-
-    def hand(self, value: Any) -> None:
-        """Leaves something, a path say, for the half of the check that the loader makes."""
-        self.record("handed", {"check": self._check, "value": value})
-
-    def failed(self, error: BaseException) -> None:
-        """Reports an exception; the same one only once."""
-        if any(error is e for e in self._reported):
-            return
-        self._reported.append(error)
-        self._reporter.send(
-            {
-                "raised": describe_exception(error),
-                "stage": self._reporter.stage_name,
-                "check": self._check,
-                "executor": self._executor,
-            }
-        )
-
-    @contextmanager
-    def using(self, executor: str) -> Iterator[None]:
-        """Inside, facts and failures belong to `executor`; a failure there leaves the others alone."""
-        self._executor = executor
-        try:
-            yield
-        except Exception as e:
-            self.failed(e)
-        finally:
-            self._executor = None
-
-
-class ReferenceRun(_Run):
-    """lower, build with LLVM, run."""
-
-    def __init__(self, ir: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter) -> None:
-        super().__init__(ir, job, reporter)
-        self.graph = graph
-        self._constants: Arrays = job["constants"]
-        self._opt_level = int(job.get("opt_level", 0))
-        #: Names of inputs whose batch is left open.
-        self._batched: List[str] = job.get("batched", [])
-        #: Path the artifact is to be written to, if at all.
-        self._export: str = job.get("export", "")
-
-    def execute(self, executor: str) -> None:
-        self._executor = executor
-        self.stage("lower")
-        module, _ = self.ir.lower(self.graph, self._constants, self._batched)
-        self.record("output_types", self.ir.output_types(module))
-        self.stage("build")
-        executable = self.ir.build(module, executor, self._opt_level)
-        self.stage("run")
-        for i, inputs in enumerate(self.inputs):
-            self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
-        if self._export:
-            self.stage("export")
-            executable.export(self._export, {})
-            self._hand_over(executable)
-
-    def _hand_over(self, executable: Any) -> None:
-        """What the target worker's checks would leave for the loader's, of LLVM's own artifact."""
-        if "archive" in self._checks:
-            self._check = "archive"
-            # TVM unpacks it into a folder of its name without the ending.
-            executable.export(self._export + "_archive.tar", {})
-            self.hand(self._export + "_archive.tar")
-        if "params" in self._checks and executable.has_parts:
-            self._check = "params"
-            self.hand(executable.export_parts(self._export, {}))
-
-
-class TargetRun(_Run):
+class TargetRun(Run):
     """lower, partition, build, run, export: through the vendor's code."""
 
     def __init__(
-        self, ir: Any, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
+        self, ir: IR, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
     ) -> None:
         super().__init__(ir, job, reporter)
         self.graph = graph
@@ -278,7 +173,7 @@ class TargetRun(_Run):
             "TVM has no such graph with its batch left open",
         )
 
-    def with_non_op_nodes(self) -> Any:
+    def with_non_op_nodes(self) -> Optional[Form]:
         """The graph as a Form with other nodes than calls of operators; None where there is none, the check
         being recorded as not made where TVM refuses it."""
         self.stage("lower")
@@ -289,22 +184,22 @@ class TargetRun(_Run):
             "TVM does not lower this graph so",
         )
 
-    def executable(self, executor: str) -> Any:
+    def executable(self, executor: str) -> Executable:
         """The partitioned module, built for an executor."""
 
-        def make() -> Any:
+        def make() -> Executable:
             partitioned = self.partitioned()
             self.stage("build")
             return self._build(partitioned, executor, self.target.opt_level)
 
         return self._once(("build", executor), make)
 
-    def _runs_from_library(self, executable: Any) -> bool:
+    def _runs_from_library(self, executable: Executable) -> bool:
         """Whether what was built is run only as the library that it is exported to: it has functions that are
         compiled then, or linked by the target's own export options."""
         return bool(executable.needs_export() or self.target.export_options)
 
-    def _build(self, module: Any, executor: str, opt_level: int) -> Any:
+    def _build(self, module: Any, executor: str, opt_level: int) -> Executable:
         return self.ir.build(module, executor, opt_level, self._quick)
 
     def run(self, executor: str, which: int) -> Tuple[List[np.ndarray], List[str]]:
@@ -365,10 +260,10 @@ class TargetRun(_Run):
                 raise
             return None
 
-    def runnable(self, executor: str) -> Any:
+    def runnable(self, executor: str) -> Executable:
         """What is run in this process: the executable itself, or the library it was exported to."""
 
-        def make() -> Any:
+        def make() -> Executable:
             executable = self.executable(executor)
             if not self._runs_from_library(executable):
                 return executable
@@ -376,7 +271,7 @@ class TargetRun(_Run):
 
         return self._once(("runnable", executor), make)
 
-    def _loaded(self, path: str, executor: str) -> Any:
+    def _loaded(self, path: str, executor: str) -> Executable:
         self.stage("load")
         return self.ir.load(path, executor)
 
@@ -400,67 +295,10 @@ class TargetRun(_Run):
 
         return self._once(("export", executor), make)
 
-    def _write(self, executable: Any, name: str) -> str:
+    def _write(self, executable: Executable, name: str) -> str:
         """Path of the file."""
         self.stage("export")
         path = self.in_folder(name)
         self._compiler = self._compiler or Compiler(self._folder, self._merged)
         executable.export(path, self._compiler.options(path, self.target.export_options))
         return path
-
-
-class LoaderRun(_Run):
-    """load, run: in a process that has never seen the vendor's compiler."""
-
-    def __init__(self, ir: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
-        super().__init__(ir, job, reporter)
-        #: Paths of artifacts by executor.
-        self.artifacts: Mapping[str, str] = job["artifacts"]
-        #: Whether the process is to run its exit handlers when all is done.
-        self.leaves_normally = False
-        self._first: Dict[str, List[np.ndarray]] = {}
-        self._handed: Mapping[str, Mapping[str, Any]] = job.get("handed", {})
-        #: Whether the target is held to the same bits each time.
-        self.deterministic: bool = job.get("deterministic", True)
-
-    @property
-    def loadable(self) -> List[str]:
-        """Executors whose artifact has been loaded and run."""
-        return list(self._first)
-
-    def new_folder(self) -> str:
-        """An empty folder, beside the artifacts: the host removes it with them, however this process ends."""
-        beside = os.path.dirname(next(iter(self.artifacts.values())))
-        return tempfile.mkdtemp(prefix=self._check + "-", dir=beside)
-
-    def handed(self, executor: str) -> Any:
-        """What the check's half in the target worker has left for this one (`hand`), or None."""
-        return self._handed.get(self._check, {}).get(executor)
-
-    def first(self, executor: str) -> List[np.ndarray]:
-        """What the artifact returned for the first inputs."""
-        return self._first[executor]
-
-    def load(self, executor: str) -> Any:
-        """The artifact, loaded once more."""
-        return self.ir.load(self.artifacts[executor], executor)
-
-    def run_loaded(self, load: Callable[[], Any]) -> List[np.ndarray]:
-        """Outputs for the first inputs of what a function loads."""
-        self.stage("load")
-        executable = load()
-        self.stage("run")
-        outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
-        return outputs
-
-    def load_and_run(self, executor: str, which: int) -> List[np.ndarray]:
-        """Outputs of the artifact; it is unloaded again, which may be what crashes."""
-        self.stage("load")
-        executable = self.load(executor)
-        self.stage("run")
-        outputs = executable.run(self.inputs[which])[0]
-        self.stage("unload")
-        del executable
-        gc.collect()
-        self._first.setdefault(executor, outputs)
-        return outputs

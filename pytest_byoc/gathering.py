@@ -1,0 +1,202 @@
+"""Puts one graph through the workers, and gathers what they say of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from reference_kernels import Bounded
+
+from .checks import CHECKS, selection
+from .evidence import Evidence
+from .graph import Graph
+from .job_report import JobReport
+from .union import only
+from .workers import Workers
+
+#: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
+HANG_FACTOR = 20.0
+HANG_FLOOR = 3.0
+#: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
+REFERENCE_OPT_LEVEL = 1
+
+#: Makes of what is known by then, which nodes are offloaded among it, the outputs of each run.
+Expected = Callable[[Evidence], list[list[Bounded]]]
+
+
+class Gatherer:
+    """timeout: seconds for a stage of the target's. `close` after use."""
+
+    def __init__(self, workers: Workers, timeout: float) -> None:
+        self._workers = workers
+        self._timeout = timeout
+        self._folder: Path | None = None
+        #: How many jobs there were.
+        self.count = 0
+        self._hung = False
+        self._longest = 0.0
+
+    def close(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+
+    def gather(
+        self,
+        graph: Graph,
+        job: dict[str, Any],
+        expected: Expected,
+        executor: str | None = None,
+        llvm: bool = True,
+    ) -> Evidence:
+        """What target, reference and loader make of a job; `expected` is called while they work, with
+        what is known by then: which nodes are offloaded.
+
+        job: "inputs" (sets of them), "constants", "checks" (ids; by default those made on every graph)
+        and, where it is not the graph that is lowered, "module" (TVM's JSON). executor: the only one; None:
+        all of them. llvm: whether the reference is asked."""
+        workers = self._workers
+        folder = self._new_folder()
+        job = {
+            "checks": list(selection.made(chosen=False)), **job,
+            "kind": "examine", "graph": graph.to_dict(), "folder": str(folder),
+            "executors": workers.executors if executor is None else [executor],
+            "quick": executor is not None,
+        }
+        evidence = self._compile(graph, job, expected, llvm)
+        artifacts = dict(evidence.target.facts("artifact"))
+        if artifacts:
+            self._load(evidence, job, artifacts, folder)
+        if not evidence.nothing_offloaded:
+            workers.companions.settle(workers.reference, job, evidence)
+        if llvm:
+            self._confirm(evidence, job)
+            loader_fails = evidence.loader.died or any(evidence.loader.raised())
+            if loader_fails or any(any(check.judge(evidence)) for check in CHECKS if check.tvm_too):
+                evidence.deployed = self._deploy_reference(evidence, job, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        return evidence
+
+    def _new_folder(self) -> Path:
+        self._folder = self._folder or Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
+        self.count += 1
+        folder = self._folder / str(self.count)
+        folder.mkdir()
+        return folder
+
+    def _compile(
+        self, graph: Graph, job: dict[str, Any], expected: Expected, llvm: bool
+    ) -> Evidence:
+        """What target and reference make of it. Where the target takes only some graphs of a union, the
+        evidence, and `job` from then on, is of those."""
+        workers = self._workers
+        larger = workers.companions.prepare(job, graph)
+        workers.target.submit(job, self._limit())
+        report = workers.target.wait_for("regions")
+        for _, kept in report.facts("kept"):
+            graph = only(graph, kept["positions"])
+            job["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
+            job["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
+        evidence = Evidence(
+            graph, job["inputs"], job["constants"], [], report, JobReport(),
+            deterministic=workers.deterministic, larger=larger,
+        )
+        if evidence.nothing_offloaded:
+            # Nothing to judge: the reference would be built for nothing.
+            workers.target.collect()
+        else:
+            if llvm:
+                usual = {"executor": workers.executors[0], "opt_level": REFERENCE_OPT_LEVEL}
+                workers.reference.submit({**job, **usual})
+            try:
+                evidence.expected = expected(evidence)
+                if larger is not None:
+                    workers.companions.expect(larger, evidence)
+            finally:
+                workers.target.collect()
+                if llvm:
+                    evidence.reference = workers.reference.collect()
+        self._learn(evidence.target)
+        return evidence
+
+    def _load(
+        self, evidence: Evidence, job: dict[str, Any], artifacts: dict[str, str], folder: Path
+    ) -> None:
+        """What the loader makes of what was exported, and what the companions make of it before and after."""
+        workers, companions = self._workers, self._workers.companions
+        handed = evidence.target.handed()
+        if evidence.target.died is None:
+            companions.compile(workers.target, workers.reference, job, evidence, folder, self._limit())
+            handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
+            companions.load_without_libraries(job, artifacts, evidence, self._limit())
+        checks = selection.loaded(job["checks"], evidence.host_runs_some)
+        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit())
+        evidence.loader = workers.loader.collect()
+        self._learn(evidence.loader)
+        companions.watch(job, artifacts, evidence, self._limit())
+        companions.time(workers.reference, workers.loader, job, evidence, folder / "timed.so")
+        companions.supersede(workers.loader, artifacts, evidence, self._limit())
+
+    # --- time limits ---------------------------------------------------------------------------
+
+    def _limit(self) -> float:
+        """Seconds for a stage of the target's. Once it has hung, what the others took is the measure:
+        a target that hangs on an operator would otherwise cost the full limit for each of its cases.
+        """
+        limit = self._timeout
+        return min(limit, max(HANG_FLOOR, HANG_FACTOR * self._longest)) if self._hung else limit
+
+    def _learn(self, report: JobReport) -> None:
+        if report.died == "hung":
+            self._hung = True
+        elif report.end is not None:
+            self._longest = max([self._longest, *report.end["seconds"].values()])
+
+    # --- whose fault it is ---------------------------------------------------------------------
+
+    def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
+        """What fails under another executor than the reference's is tried there with LLVM, and where TVM runs
+        operators itself also at the target's opt_level: some of TVM's own passes are for the higher ones."""
+        workers = self._workers
+        failed = {m.get("executor") for m in evidence.target.raised()}
+        if evidence.target.died:
+            failed = set(workers.executors)
+        asked = [(e, REFERENCE_OPT_LEVEL) for e in workers.executors[1:] if e in failed][:1]
+        if evidence.host_runs_some and workers.opt_level != REFERENCE_OPT_LEVEL:
+            asked += [(e, workers.opt_level) for e in workers.executors if e in failed][:1]
+        for executor, opt_level in asked:
+            said = workers.ask_reference({**job, "executor": executor, "opt_level": opt_level})
+            evidence.confirmation = said
+            if said.died or any(said.raised()):
+                break
+
+    def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> JobReport:
+        """What a loader makes of LLVM's own artifact, under the executors the target's fails under: parts
+        of TVM are not in its runtime library. It has none of the target's, which may do anything to it."""
+        workers = self._workers
+        failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
+        if not failed and not evidence.loader.died:
+            findings = (f for check in CHECKS if check.tvm_too for f in check.judge(evidence))
+            failed = [e for f in findings if (e := f.details.get("executor")) in workers.executors]
+        artifacts: dict[str, str] = {}
+        handed: dict[str, Any] = {}
+        for executor in dict.fromkeys(failed or workers.executors[:1]):
+            path = folder / f"reference_{executor}.so"
+            said = workers.ask_reference(
+                {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
+            )
+            if path.exists():
+                artifacts[executor] = str(path)
+                for check, by_executor in said.handed().items():
+                    handed.setdefault(check, {}).update(by_executor)
+        if not artifacts:
+            return JobReport()
+        loader = workers.companions.bare_loader(evidence) or workers.loader
+        checks = selection.loaded(job["checks"], host_runs_some=True)
+        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        loader.submit(asked, self._limit())
+        return loader.collect()
