@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import fixtures.faults
 from fixtures.faults import (
     CLASSES,
     EXAMPLE,
@@ -97,6 +98,11 @@ def test_every_class_of_bugs_has_a_fault_or_a_reason_why_not() -> None:
     seen = {f.bug_class for f in FAULTS.values() if f.check}
     assert seen == everything - set(WITHOUT_FAULT) - set(WITHOUT_CHECK)
     assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
+
+
+def test_no_two_faults_have_one_name() -> None:
+    names = [fault.name for module in fixtures.faults._MODULES for fault in module.FAULTS]
+    assert sorted(names) == sorted(FAULTS)
 
 
 def test_the_page_of_classes_names_the_checks_that_see_their_faults() -> None:
