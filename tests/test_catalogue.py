@@ -70,18 +70,19 @@ def test_every_operator_runs_in_some_dtype(ir: str) -> None:
 
 
 def test_documentation_is_what_the_records_say() -> None:
-    """`python scripts/write_operator_docs.py` has been run since the records were last changed."""
+    """`python scripts/write_docs.py` has been run since the records and checks were last changed."""
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
-        import write_operator_docs  # type: ignore[import-not-found]
+        import write_docs  # type: ignore[import-not-found]
     finally:
         sys.path.pop(0)
-    pages = write_operator_docs.pages()
+    pages = write_docs.pages()
     assert len(pages) == len([f for f in FAMILIES if f.OPERATORS]) + 1
     folder = ROOT / "docs" / "operators"
     for name, text in pages.items():
         assert (folder / name).read_text(encoding="utf-8") == text, f"docs/operators/{name} is out of date"
     assert {p.name for p in folder.glob("*.md")} == set(pages)
     checked = (ROOT / "docs" / "kernels-checked.md").read_text(encoding="utf-8")
-    assert checked == write_operator_docs.kernels_checked(), "docs/kernels-checked.md is out of date"
+    assert checked == write_docs.kernels_checked(), "docs/kernels-checked.md is out of date"
     assert all(f"| `{name}` |" in checked for name in OPERATORS)
+    assert write_docs.CHECKS_PAGE.read_text(encoding="utf-8") == write_docs.checks_page(), "docs/checks.md"

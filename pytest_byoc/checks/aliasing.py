@@ -49,7 +49,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="aliasing",
     rule="Overwriting an input after the run changes no output that a region has computed.",
-    why="Copies left out, buffers handed on (bug class 38).",
+    why="Copies left out.",
     how="with an input overwritten afterwards",
     reload=reload,
     judge=judge,

@@ -54,11 +54,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="annotated",
-    rule="With one operator that the target takes marked by hand as a region of the target's (Relay: "
-    "compiler_begin and compiler_end; Relax: FuseOpsByPattern with a pattern of the target's and "
-    "annotate_codegen), partitioning or compiling raises an error, or no mark is left and the results are "
-    "inside the bound.",
-    why="Passes that skip what is marked, or mark it again (bug classes 2, 11).",
+    rule="With one operator that the target takes marked by hand as a region of its (Relay: "
+    "`compiler_begin` and `compiler_end`; Relax: `FuseOpsByPattern` with a pattern of the target's and "
+    "`annotate_codegen`), partitioning or compiling raises an error, or no mark is left and the results are "
+    "within their bound.",
+    why="Passes that skip what is marked, or mark it again.",
     observe=observe,
     judge=judge,
     made=FEW,

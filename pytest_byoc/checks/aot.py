@@ -69,10 +69,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="aot",
-    rule="Built by Relay's AOT executor (packed interface, TVM's C++ runtime, linked parameters): two sets "
-    "of inputs are inside their bound, and the artifact loaded in another process repeats the first bit by "
-    "bit.",
-    why="What only one executor passes: shapes, type codes, several outputs (bug classes 25, 39).",
+    rule="Built by the AOT executor (packed interface, TVM's C++ runtime, linked parameters), two sets of "
+    "inputs are within their bound; loaded in a fresh process it repeats the first bit by bit.",
+    why="What only one executor passes: shapes, type codes.",
+    where="few graphs, Relay, of targets whose code has symbols (a library holds a JSON runtime's modules "
+    "as data, which TVM's AOT executor cannot call)",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -42,8 +42,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="archive",
-    rule="Exported as .tar, compiled and loaded by load_module in another process: equal bit by bit.",
-    why="Generated source that compiles beside its compiler only (bug classes 12, 27, 37).",
+    rule="Exported as `.tar`, compiled and loaded by `load_module` in another process: equal bit by bit.",
+    why="Source that compiles beside its compiler only.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -58,14 +58,15 @@ def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
 #: on those of several operators.
 EVERY = "every graph"
 CHOSEN = "chosen graphs"
-FEW = "chosen graphs of several operators"
+FEW = "few graphs"
 
 
 @dataclass(frozen=True)
 class Check:
-    """id: short, for reports and options. rule: what must hold, one line. why: the bug it sees.
-    made: EVERY, CHOSEN or FEW. owns: what raises or dies while it is the check's turn is the check's
-    finding, and not that of the stage: what it needs of build and run has succeeded before.
+    """id: short, for reports and options. rule: what must hold. why: the bugs it sees. made: EVERY, CHOSEN or
+    FEW. where: on which of these graphs, if not all. (Sentences of the report and of docs/checks.md.)
+    owns: what raises or dies while it is the check's turn is the check's finding, and not that of the stage:
+    what it needs of build and run has succeeded before.
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
     tvm_too: what it finds may be TVM's own doing: LLVM's artifact is looked at before it is held against
     the target (`Evidence.deployed`).
@@ -85,3 +86,4 @@ class Check:
     tvm_too: bool = False
     own_loader: bool = False
     how: str = ""
+    where: str = ""

@@ -67,10 +67,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="batches",
-    rule="Compiled in one process for its batch, a larger one and its own again, run in one process large, "
-    "small, large, small again, large: the large one's results are inside their bound, the small one's equal "
-    "the first bit by bit.",
-    why="Engines and code kept under a key without the batch (bug classes 3, 44).",
+    rule="Compiled in one process for its batch, a larger one, its own again; run in one process large, "
+    "small, large, small again, large: the large one's results are within their bound, the small one's "
+    "equal the first bit by bit.",
+    why="Engines and code kept under a key without the batch.",
+    where="few graphs with a batch",
     observe=observe,
     reload=reload,
     judge=judge,

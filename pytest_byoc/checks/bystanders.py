@@ -48,10 +48,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="bystanders",
     rule="A second function, a region of another target, what the module defines beside its functions "
-    "(types, global infos) and attributes of it and of main come out of partitioning as they went in; TVM's "
-    "current target and PassContext are those of before.",
-    why="Passes that run over functions of others, or drop them; scopes that are entered and never left "
-    "(bug classes 11, 29, 54).",
+    "(types, global infos) and attributes of it and of `main` come out of partitioning as they went in; "
+    "TVM's current target and `PassContext` are those of before.",
+    why="Passes that run over functions of others, or drop them; scopes that are entered and never left.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -54,10 +54,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="dynamic",
-    rule="The same graph with its batch left open (Any in Relay, a variable in Relax): what the target takes "
-    "of it builds and runs for its batch, a larger one and its own again, each inside its bound. It need not "
-    "take any of it.",
-    why="An open dimension read as 1 or as that of the first call, claimed and then refused (bug class 3).",
+    rule="The same graph with its batch left open (`Any` in Relay, a variable in Relax), under the VM: what "
+    "the target takes of it builds, and runs for its batch, a larger one and its own again, each within its "
+    "bound; it need not take any of it.",
+    why="Open extents read as 1 or as those of the first call; claimed, and refused by the codegen.",
+    where="few graphs with a batch",
     observe=observe,
     judge=judge,
     made=FEW,

@@ -33,9 +33,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="each-input",
-    rule="Of a graph of several inputs: run with A, then with B's first input and A's others, B's first two "
-    "(four steps at most) and at last with B: each is inside its bound.",
-    why="Results, packed weights or copies kept by some of the inputs alone (bug class 44).",
+    rule="A graph of several inputs, run with A, then with B's first input and A's others, with B's first "
+    "two (four steps at most), at last with B: each is within its bound.",
+    why="Results, packed weights or copies kept by some of the inputs alone.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

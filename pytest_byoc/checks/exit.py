@@ -22,8 +22,8 @@ def judge(evidence: Evidence) -> Iterable[Finding]:
 
 CHECK = Check(
     id="exit",
-    rule="A process that has loaded and run the artifact exits with status 0.",
-    why="Handles destroyed after their context, handlers of an unloaded library (bug class 28).",
+    rule="A process that has loaded and run the artifact ends with status 0.",
+    why="Handles destroyed too late, handlers of an unloaded library.",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -42,10 +42,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="fenv",
-    rule="After a run the thread rounds as before, and neither operands nor results that are subnormal "
-    "become zero.",
-    why="Flushing left switched on, libraries linked with -ffast-math, which switch it on when they are "
-    "loaded (bug class 51).",
+    rule="After a run, compiled here or loaded in a fresh process, the thread rounds as before, and neither "
+    "operands nor results that are subnormal become zero.",
+    why="Flushing left switched on, libraries linked with `-ffast-math`, which switch it on when they are "
+    "loaded.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -55,8 +55,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="idempotent",
     rule="The partitioned module, partitioned again, has the same operators in the same regions; so has the "
-    "graph itself, partitioned once more in the same process.",
-    why="Passes that run over what is partitioned already, state kept between two calls (bug class 11).",
+    "graph, partitioned once more in the same process.",
+    why="Passes that run over what is partitioned already, state kept between two calls.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -50,9 +50,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="inline-back",
-    rule="The partitioned module, its composites and regions inlined, built by LLVM, is inside the bound.",
-    why="Patterns that match something else, leaked intermediates, illegal merges (bug classes 2, 10, 19, "
-    "48). Needs nothing of the vendor's but the partition function.",
+    rule="The partitioned module, composites and regions inlined, built by LLVM, is within the bound.",
+    why="Patterns that match something else, leaked intermediates; needs the partition function alone.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

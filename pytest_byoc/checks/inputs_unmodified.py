@@ -34,7 +34,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="inputs-unmodified",
     rule="After a run every input holds the bytes it held before.",
-    why="Kernels that work in place, or into the wrong buffer (bug class 38).",
+    why="Kernels that work in place, or into the wrong buffer.",
     observe=observe,
     judge=judge,
 )

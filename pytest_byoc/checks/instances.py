@@ -37,9 +37,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="instances",
-    rule="Instance 1 with A, instance 2 with B, 1 with A again, 2 being of the same load of the artifact or "
-    "of another: B's results are inside their bound, A's equal the first bit by bit.",
-    why="State shared by instances, handles that run out (bug classes 28, 44).",
+    rule="Instance 1 with A, instance 2 (of the same load, then of another) with B, 1 with A again: as if "
+    "alone.",
+    why="State shared by instances, handles that run out.",
     how="with another instance beside it",
     reload=reload,
     judge=judge,

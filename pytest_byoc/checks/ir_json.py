@@ -31,8 +31,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="ir-json",
-    rule="tvm.ir.save_json and load_json give back the partitioned module, with the same regions.",
-    why="Attributes that JSON has no form for (bug class 53).",
+    rule="`tvm.ir.save_json` and `load_json` give back the partitioned module, with the same regions.",
+    why="Attributes that JSON has no form for.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

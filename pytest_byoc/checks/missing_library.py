@@ -43,9 +43,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="missing-library",
-    rule="Loaded where the libraries that the target declares are missing, the artifact gives an error (or, "
-    "where it needs none of them, the same as with them); the process lives on.",
-    why="Undefined functions that end the process when they are called (bug classes 37, 47).",
+    rule="Loaded where the target's libraries are missing, the artifact gives an error, or computes the "
+    "same as with them; the process lives on.",
+    why="Undefined functions that end the process when they are called.",
+    where="chosen graphs, targets that declare libraries",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -36,8 +36,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="moved",
-    rule="A copy of the artifact, loaded from and in another folder, gives the same bit by bit.",
-    why="Files beside the artifact that nobody is told of, paths of the build (bug classes 27, 37).",
+    rule="A copy of the artifact, loaded in another working directory, gives the same bit by bit.",
+    why="Files beside the artifact, paths of the build.",
     how="from a copy of the artifact in another folder",
     reload=reload,
     judge=judge,

@@ -51,12 +51,14 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="non-op-nodes",
-    rule="The graph in both branches of an if, each of inputs of its own (Relay), or with what is left to "
-    "TVM lowered to call_tir beforehand (Relax); or, where an operator takes a tuple of inputs (Relay) or of "
-    "all that another gives, with that tuple as it is: what the target takes of it builds and runs, inside "
-    "the same bound. It need not take any of it.",
-    why="Passes and codegens that take every node for a call of an operator, or a tuple to be written out "
-    "where it is taken (bug classes 2 and 20).",
+    rule="The graph in both branches of an `if`, each of inputs of its own (Relay, under the VM), or with "
+    "what is left to TVM lowered to `call_tir` beforehand (Relax); or, where an operator takes a tuple of "
+    "inputs (Relay), or of all that another one gives, with that tuple as it is: what the target takes of "
+    "it builds, runs and is within the same bound; it need not take any of it.",
+    why="Passes and codegens that take every node for a call of an operator, or every tuple to be written "
+    "out where it is taken.",
+    where="few graphs; in Relax of those the ones of which TVM runs some, or with such a tuple inside of a "
+    "region",
     observe=observe,
     judge=judge,
     made=FEW,

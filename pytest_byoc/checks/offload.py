@@ -32,7 +32,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="offload",
     rule="What counts as offloaded is in a region of the partitioned module; symbols are unique.",
-    why="A suite that compares results alone passes when nothing is offloaded at all (bug class 32).",
+    why="A suite that compares results alone passes when nothing is offloaded.",
     observe=observe,
     judge=judge,
 )

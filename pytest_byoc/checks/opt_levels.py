@@ -42,8 +42,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="opt-levels",
-    rule="Built at each opt_level from 0 to 3, under each executor, the results are inside their bound.",
-    why="What is decided in a PassContext other than the one it was tested in (bug class 17).",
+    rule="Built at each opt_level from 0 to 3, the results are within their bound.",
+    why="What is decided in another PassContext than it was tested in.",
+    where="chosen graphs, each operator's large case",
     observe=observe,
     judge=judge,
     made=CHOSEN,

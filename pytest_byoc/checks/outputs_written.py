@@ -59,7 +59,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="outputs-written",
-    rule="No output element holds the pattern that its buffer was filled with before the run.",
-    why="Duplicate outputs, early returns, swallowed errors (bug classes 47 and 49).",
+    rule="No output element holds the pattern its buffer was filled with before the run.",
+    why="Duplicate outputs, early returns, swallowed errors.",
     judge=judge,
 )

@@ -43,11 +43,12 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="overread",
-    rule="Inputs behind which, or before which, no memory can be read give the same bit by bit. Up to the "
-    "next multiple of 64 bytes, to which TVM aligns tensors, there is something, but not of theirs. The "
-    "inputs of the run before can't be read any more.",
+    rule="Inputs behind which, or before which, no memory can be read give the same bit by bit, while those "
+    "of the run before can be read no more.",
     why="Whole vectors loaded at the end of a row, copies of rounded sizes, padding that is read before it "
-    "is thrown away (bug class 18); addresses kept of what may be freed (class 28).",
+    "is thrown away, addresses kept of what may be freed.",
+    where="chosen graphs, and each operator with sixteen of everything or with padding, that the target "
+    "runs whole and whose inputs are neither bool nor bfloat16",
     how="with no memory to be read behind, or before, its inputs, nor where those of the run before were",
     reload=reload,
     judge=judge,

@@ -80,9 +80,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="overrun",
-    rule="Run where malloc looks at the ends of what it hands out (glibc's MALLOC_CHECK_), with every tensor "
-    "in a piece of exactly its size, nothing is written behind or before one.",
-    why="Whole vectors written at the end of a row, workspaces counted too small (bug class 18).",
+    rule="Run where malloc looks at the ends of what it hands out (`MALLOC_CHECK_` of glibc), every tensor "
+    "in a piece of exactly its size: nothing is written behind or before one.",
+    why="Whole vectors written at the end of a row, workspaces counted too small.",
+    where="chosen graphs and single-element operators of which TVM runs nothing itself",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -41,9 +41,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="params",
-    rule="Library, graph JSON and save_param_dict's bytes, each a file, loaded in another process: equal bit "
-    "by bit (Relay's graph executor; Relax keeps constants in the library).",
-    why="Constants and loaders that are in the factory's artifact alone (bug classes 26, 27).",
+    rule="Library, graph JSON and the bytes of `save_param_dict`, each a file, loaded in another process: "
+    "equal bit by bit.",
+    why="Constants and loaders that are in the factory's artifact alone.",
+    where="chosen graphs, Relay",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -43,9 +43,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="regions",
-    rule="The partitioned module is well-formed; no region is empty, returns an input or a value twice, "
-    "unless the target declares such regions.",
-    why="Illegal merges, regions that each runtime has to defend itself against (bug classes 19, 30, 49).",
+    rule="The partitioned module is well-formed; no region calls no operator, returns an input as it is or "
+    "one value twice.",
+    why="Illegal merges; regions each runtime has to defend itself against.",
     observe=observe,
     judge=judge,
 )

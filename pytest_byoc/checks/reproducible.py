@@ -62,9 +62,9 @@ def _difference(first: List[Any], second: List[Any]) -> Finding:
 
 CHECK = Check(
     id="reproducible",
-    rule="Compiled in another process, with another PYTHONHASHSEED: the same functions, calls and symbols in "
-    "the partitioned module, and the same results bit by bit.",
-    why="What depends on the order of a set or on an address (bug class 56).",
+    rule="Compiled in another process, with another `PYTHONHASHSEED`: the same functions, calls and symbols "
+    "in the partitioned module, the same results bit by bit.",
+    why="What depends on the order of a set, on an address.",
     observe=observe,
     judge=judge,
     made=FEW,

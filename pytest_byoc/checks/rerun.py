@@ -35,9 +35,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="rerun",
-    rule="Run with A, with B in the same tensors, with A in others: B's results are inside their bound, the "
-    "second A's equal the first's bit by bit.",
-    why="State kept between runs, caches keyed wrongly (bug class 44).",
+    rule="Run with inputs A, with B in the same tensors, with A in others: B's results are within their "
+    "bound, the second A's equal the first's bit by bit.",
+    why="State kept between runs, caches keyed wrongly.",
     observe=observe,
     judge=judge,
 )

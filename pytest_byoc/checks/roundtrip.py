@@ -32,8 +32,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="roundtrip",
-    rule="export_library, load_module in a process without the vendor's Python, run: equal bit by bit.",
-    why="Constants lost on save, loaders not registered, names that clash (bug classes 7, 27, 37).",
+    rule="Exported, loaded in a process without the vendor's Python, run: equal bit by bit.",
+    why="Constants lost on save, loaders not registered, names that clash.",
     observe=observe,
     reload=reload,
     judge=judge,

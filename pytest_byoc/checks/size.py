@@ -76,10 +76,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="size",
-    rule="The artifact of a graph with 64 KiB of constants or more is no larger than that of the graph with "
-    "these as inputs, 1.5 times the constants (2.5 in Relax, which keeps a copy itself), and 16 KiB; "
-    "compiled once more in the same process it is as large.",
-    why="Weights stored by the codegen and by TVM, or kept for what is compiled next (bug class 50).",
+    rule="The artifact is no larger than that of the graph with its constants as inputs, 1.5 times the "
+    "constants (Relax: 2.5), and 16 KiB; compiled once more in the same process it is as large.",
+    why="Weights stored by the codegen and by TVM, or kept for what is compiled next.",
+    where="chosen graphs with 64 KiB of constants",
     observe=observe,
     judge=judge,
     made=CHOSEN,

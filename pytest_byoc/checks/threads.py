@@ -120,9 +120,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="threads",
-    rule="Four threads, each with an executor of its own on the one loaded library, compute what each "
-    "computes alone, bit by bit; also the first time that a library is used.",
-    why="Workspaces and tables shared between runs without a lock (bug class 45).",
+    rule="Four threads, each with an executor of its own on one loaded library, compute what one computes "
+    "alone, bit by bit; also at a library's first use.",
+    why="Workspaces shared without a lock.",
+    where="chosen graphs, each operator's large case",
     how="in several threads at once",
     reload=reload,
     judge=judge,

@@ -88,11 +88,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="together",
     rule="The artifact and that of the same graph with other constants (without any: for another batch), "
-    "compiled by another process, loaded in one and run in turn: each inside its bound, the first as "
-    "before bit by bit. With other constants it is compiled by the same process too. Written where the first "
-    "was, which has been loaded from there, it is loaded by another process: inside its bound.",
-    why="Symbols and registrations that clash between models, what is kept without the values of constants, "
-    "in memory or in files (bug classes 7, 26, 44).",
+    "compiled by another process, loaded in one and run in turn: each as if alone; with other constants "
+    "compiled by the same process too; loaded by another process from the path of the first, which has been "
+    "loaded from there before.",
+    why="Symbols and registrations that clash between models, engines kept in files under a name that stays.",
     observe=observe,
     reload=reload,
     judge=judge,

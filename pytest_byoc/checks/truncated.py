@@ -75,10 +75,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="truncated",
-    rule="Of a copy of the artifact in which what its modules have saved is cut off, after 16 bytes, in the "
-    "middle, before its last byte, loading and running gives an error (or, where it is not needed, the same "
-    "as before): the process lives on.",
-    why="Loaders that believe what they read (bug classes 27, 47).",
+    rule="A copy of the artifact in which what its modules have saved is cut off gives an error, or the "
+    "same as before where it is not needed; the process lives on.",
+    why="Loaders that believe what they read.",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -41,9 +41,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="unbound",
-    rule="The same graph with its constants as inputs of main: what the target takes of it builds and runs, "
-    "inside the same bound. It need not take any of it.",
-    why="Weights that are read when they are compiled, constants expected in a place (bug class 5).",
+    rule="The same graph with its constants as inputs of `main`: what the target takes of it builds, runs "
+    "and is within the same bound; it need not take any of it.",
+    why="Weights read when they are compiled.",
+    where="few graphs with constants",
     observe=observe,
     judge=judge,
     made=FEW,

@@ -54,8 +54,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="views",
-    rule="Inputs given as views with a byte_offset and their strides give the same bit by bit.",
-    why="DLTensor.data taken for the first element, given strides refused (bug classes 18, 38).",
+    rule="Inputs given as views with a `byte_offset`, their strides written out, give the same bit by bit.",
+    why="`DLTensor.data` taken for the first element; dense tensors refused that state their strides.",
+    where="every graph that the target runs whole, by code that is not TVM's, and whose inputs are neither "
+    "bool nor bfloat16",
     how="with inputs that are views with a byte_offset and strides",
     observe=observe,
     reload=reload,

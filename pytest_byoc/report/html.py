@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from .. import files
 from . import drawing, view
@@ -54,7 +55,13 @@ def _environment() -> jinja2.Environment:
     found.globals["colours"] = drawing.COLOURS
     found.filters["count"] = view.count
     found.filters["bytes"] = view.in_bytes
+    found.filters["code"] = _code
     return found
+
+
+def _code(text: str) -> Markup:
+    """What stands in backticks as code."""
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 @cache

@@ -1,12 +1,13 @@
-"""Writes docs/operators/, a page for each family of operators, from the records; and
-docs/kernels-checked.md, what each kernel is checked against, from the tests' tables.
+"""Writes docs/operators/, a page for each family of operators, from the records; docs/kernels-checked.md,
+what each kernel is checked against, from the tests' tables; and the table of docs/checks.md.
 
-    python scripts/write_operator_docs.py
+    python scripts/write_docs.py
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from pytest_byoc.checks import CHECKS
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import TensorType, show
 from pytest_byoc.operators import FAMILIES, OPERATORS, measured
@@ -24,6 +26,7 @@ from tests.others import TABLES
 from tests.plain import WRITTEN_OUT, evaluated_by
 
 ROOT = Path(__file__).resolve().parent.parent
+CHECKS_PAGE = ROOT / "docs" / "checks.md"
 
 
 def pages() -> dict[str, str]:
@@ -45,7 +48,7 @@ def _overview() -> str:
         "# Operators",
         "",
         f"{len(OPERATORS)} operators: {counts['relay']} in Relay, {counts['relax']} in Relax. Generated from",
-        "the records in `pytest_byoc/operators/` by `python scripts/write_operator_docs.py`.",
+        "the records in `pytest_byoc/operators/` by `python scripts/write_docs.py`.",
         "",
         "Dtypes in parentheses are those TVM's own LLVM build does not run, measured with "
         + ", ".join(f"{IR_TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
@@ -141,7 +144,7 @@ _CHECKED = """\
 # Kernels checked against others
 
 A kernel of `reference_kernels` decides what is right. Here is what holds it to account, made from the tables
-of the tests by `python scripts/write_operator_docs.py`.
+of the tests by `python scripts/write_docs.py`.
 
 - *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`): the operator once more, sharing no code
   with the kernel, over the record's shapes and attributes drawn at random. In float64 the kernel's value is
@@ -175,6 +178,16 @@ def kernels_checked() -> str:
     return page
 
 
+
+def checks_page() -> str:
+    """The page docs/checks.md: the table is the checks', the rest as it stands there."""
+    text = CHECKS_PAGE.read_text(encoding="utf-8")
+    before, rows, after = re.split(r"((?:^\| `.*\n)+)", text, maxsplit=1, flags=re.M)
+    process = rows.partition("\n")[0]
+    made = [f"| `{c.id}` | {c.rule} | {c.why} | {c.where or c.made} |" for c in CHECKS]
+    return before + "\n".join([process, *made]) + "\n" + after
+
+
 def main() -> None:
     folder = ROOT / "docs" / "operators"
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,6 +198,7 @@ def main() -> None:
     for name, text in made.items():
         (folder / name).write_text(text, encoding="utf-8")
     (ROOT / "docs" / "kernels-checked.md").write_text(kernels_checked(), encoding="utf-8")
+    CHECKS_PAGE.write_text(checks_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
