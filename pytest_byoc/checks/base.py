@@ -43,6 +43,19 @@ def outcome_of(died: str) -> str:
     return "hang" if died == "hung" else "crash"
 
 
+def of_death(check: str, report: JobReport, text: str, hung: str = "") -> Iterator[Finding]:
+    """A check's finding on how the process of a report that is its own has died, if it has. text: for the
+    user, with {stage} and {how}; hung: where it hung, if that is told otherwise."""
+    if report.died is None or report.end is None:
+        return
+    stage, how = str(report.end["stage"]), report.died
+    text = hung if hung and how == "hung" else text
+    yield Finding(
+        check, outcome_of(how), stage, how, text.format(stage=stage, how=how),
+        {"printed": report.end["printed"]},
+    )
+
+
 def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
     """Findings of a check on what was raised in a report that is its own. how: in what circumstances."""
     for message in report.raised():

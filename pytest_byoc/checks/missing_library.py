@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding, outcome_of
+from .base import CHOSEN, Check, Finding, of_death
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -28,16 +28,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         "missing-library", "run", "unnoticed", evidence.bare.facts("without_libraries"),
         "a run without the target's libraries, which gives no error (%s executor)",
     )
-    died = evidence.bare.died
-    if died is None or evidence.bare.end is None:
-        return
-    stage = str(evidence.bare.end["stage"])
-    yield Finding(
-        "missing-library", outcome_of(died), stage, died,
-        "without the target's libraries the process ends in the stage %s (%s), where an error is expected. "
-        "Undefined functions are looked for when they are first called, and the process ends if there are "
-        "none: link the artifact with its libraries, or with -Wl,-z,now." % (stage, died),
-        {"printed": evidence.bare.end["printed"]},
+    yield from of_death(
+        "missing-library", evidence.bare,
+        "without the target's libraries the process ends in the stage {stage} ({how}), where an error is "
+        "expected. Undefined functions are looked for when they are first called, and the process ends if "
+        "there are none: link the artifact with its libraries, or with -Wl,-z,now.",
     )
 
 

@@ -6,7 +6,7 @@ import ctypes
 import gc
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding, of_raised, outcome_of
+from .base import CHOSEN, Check, Finding, of_death, of_raised
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -61,21 +61,14 @@ def _watched() -> bool:
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    died, end = evidence.watched.died, evidence.watched.end
-    if died is not None and end is not None:
-        what = (
-            "does not end in the stage %s." % end["stage"] if died == "hung"
-            else "ends in the stage %s (%s): something was written behind (or before) an output or a piece "
-            "of the target's own." % (end["stage"], died)
-        )
-        yield Finding(
-            "overrun", outcome_of(died), str(end["stage"]), died,
-            "where malloc looks at the ends of what it hands out the process " + what,
-            {"printed": end["printed"]},
-        )
-    yield from of_raised(
-        "overrun", evidence.watched, "where malloc looks at the ends of what it hands out,"
+    where = "where malloc looks at the ends of what it hands out"
+    yield from of_death(
+        "overrun", evidence.watched,
+        where + " the process ends in the stage {stage} ({how}): something was written behind (or before) an "
+        "output or a piece of the target's own.",
+        hung=where + " the process does not end in the stage {stage}.",
     )
+    yield from of_raised("overrun", evidence.watched, where + ",")
 
 
 CHECK = Check(

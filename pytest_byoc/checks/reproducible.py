@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Iterator, List
 
-from .base import FEW, Check, Finding, outcome_of
+from .base import FEW, Check, Finding, of_death
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -27,10 +27,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
                 {"exception": message["raised"], "executor": message.get("executor")},
             )
-    if again.died and not evidence.target.died and again.end is not None:
-        yield Finding(
-            "reproducible", outcome_of(again.died), str(again.end["stage"]), again.died,
-            "compiled once more, the process died (%s); the first time it did not." % again.died,
+    if not evidence.target.died:
+        yield from of_death(
+            "reproducible", again, "compiled once more, the process died ({how}); the first time it did not."
         )
     if evidence.deterministic and evidence.regions and again.nothing_offloaded:
         yield Finding(

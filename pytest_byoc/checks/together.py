@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import FEW, Check, Finding, of_raised, outcome_of
+from .base import FEW, Check, Finding, of_death, of_raised
 
 if TYPE_CHECKING:
     from ..evidence import Evidence
@@ -59,9 +59,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         return
     for how, report in ((_OTHER, evidence.twin.target), (_OTHER + _SUPERSEDING, evidence.twin.loader)):
         yield from of_raised("together", report, how + ":")
-        if report.died is not None and report.end is not None:
-            text = "%s: the process died (%s)." % (how, report.died)
-            yield Finding("together", outcome_of(report.died), str(report.end["stage"]), report.died, text)
+        yield from of_death("together", report, how + ": the process died ({how}).")
     for executor, arrays in evidence.loader.facts("together_other"):
         yield from evidence.twin.compare(
             "together", "other-model", 0, arrays,
