@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +14,7 @@ from .checks import selection
 from .claims import Claim
 from .generation import beyond
 from .generation.builder import Builder
+from .generation.channels_last import channels_last, has_layout
 from .generation.neighbours import between, followed, forms
 from .generation.patterns import kind, near_misses, spread, twice
 from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
@@ -49,6 +51,8 @@ class Suite:
         #: Of each operator the first systematic case that the target takes, if there is one.
         self._first_of: dict[str, str | None] = {}
         self._vocabulary: Vocabulary | None = None
+        #: Whether the target takes images of an operator with channels last alone.
+        self._last: dict[str, bool] = {}
         self._groups: dict[str, dict[str, Group]] = {}
 
     # --- what the target takes ---------------------------------------------------------------
@@ -73,8 +77,34 @@ class Suite:
         """The systematic cases of the level, of some operators or of all that are asked for."""
         settings = self._session.settings
         names, ir = operators or settings.operators, self._session.ir
-        found = [*cases(names, ir), *beyond.cases(names, ir)]
+        self._with_channels_last(names)
+        found = [*map(self._of_target, cases(names, ir)), *beyond.cases(names, ir)]
         return [c for c in found if settings.level.all_cases or c.smoke]
+
+    def _with_channels_last(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the operators of which the target takes no images in TVM's default layout, but some with
+        channels last, by what it claims of each one's default case."""
+        session, ir = self._session, self._session.ir
+        new = [n for n in names if n not in self._last and ir in OPERATORS[n].irs() and has_layout(n)]
+        defaults = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in new}
+        survey = session.examiner.claims.survey
+        refused = [n for n, claim in zip(defaults, survey(defaults.values())) if not _takes(claim)]
+        others = {n: g for n in refused if (g := channels_last(defaults[n], ir)) is not None}
+        taken = {n for n, claim in zip(others, survey(others.values())) if _takes(claim)}
+        self._last.update((n, n in taken) for n in new)
+        session.record.not_checked += [
+            f"{n} with channels second: the target takes it with channels last alone, so that all its graphs "
+            "but the simplest case have them last" for n in sorted(taken)
+        ]
+        return frozenset(n for n in names if self._last.get(n))
+
+    def _laid_out(self, graph: Graph) -> Graph:
+        """The graph as the target may take it: images with channels last, if it takes no others."""
+        moved = self._with_channels_last(graph.operators)
+        return (channels_last(graph, self._session.ir) if moved else None) or graph
+
+    def _of_target(self, case: Case) -> Case:
+        return case if case.simplest or case.without_llvm else replace(case, graph=self._laid_out(case.graph))
 
     def vocabulary(self) -> Vocabulary:
         """Operators to build structures from, by what the target claims of each one's default case."""
@@ -85,7 +115,8 @@ class Suite:
             if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
         claims = self._session.examiner.claims.survey(defaults.values())
-        return Vocabulary(frozenset(n for n, c in zip(defaults, claims) if _takes(c)))
+        taken = frozenset(n for n, c in zip(defaults, claims) if _takes(c))
+        return Vocabulary(taken | self._with_channels_last(defaults))
 
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its
@@ -108,7 +139,7 @@ class Suite:
         claimed = self.claimed()
         found = self.parts_with(operator)
         for dtype in claimed[operator][:2]:
-            found += between(operator, dtype, list(claimed), self._session.ir)
+            found += map(self._laid_out, between(operator, dtype, list(claimed), self._session.ir))
         # The largest first, a few at a time: of a graph that is one region as a whole no other is larger.
         found.sort(key=lambda graph: -len(graph.nodes))
         best, size = None, 1.0
@@ -128,6 +159,7 @@ class Suite:
     def check_case(self, case: Case) -> Verdict:
         """`TargetSession.check` of a systematic case. No more is found out before than it needs: what fails
         at once is told at once."""
+        case = self._of_target(case)
         chosen = self._chosen(case)
         if not self._session.is_plain(case.graph, case.id, chosen):
             return self._session.check(case.graph, case.id, chosen=chosen)
@@ -153,7 +185,7 @@ class Suite:
     def _structure(self, name: str) -> Graph:
         if self._vocabulary is None:
             self._vocabulary = self.vocabulary()
-        return STRUCTURES[name](Builder(seed=1), self._vocabulary)
+        return self._laid_out(STRUCTURES[name](Builder(seed=1), self._vocabulary))
 
     def _at_once(self, structure: str) -> bool:
         """Whether all checks are made on a structure when it is met first."""
@@ -182,7 +214,8 @@ class Suite:
 
     def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
         claimed = self.claimed()
-        return make(operator, claimed[operator][0], list(claimed), self._session.ir)
+        graph = make(operator, claimed[operator][0], list(claimed), self._session.ir)
+        return graph and self._laid_out(graph)
 
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""

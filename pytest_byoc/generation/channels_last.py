@@ -1,0 +1,220 @@
+"""The same graphs with images whose channels are last, for targets that take no others.
+
+Structures, and what is put behind an operator, have images in NCHW, as TVM's defaults do. They would show
+nothing of a target that takes convolutions in NHWC alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, Node, Source, TensorType
+from ..operators import OPERATORS, within
+from ..operators.elementwise import binary_infer
+from ..operators.record import TypeRuleError, same_type
+
+#: Operators with an axis (or axes, which are kept) that goes where the axis goes.
+_ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
+_REDUCTIONS = frozenset(("sum", "mean", "max", "min", "prod"))
+#: Attributes by which an operator that keeps its operand's type tells axes apart.
+_POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
+
+
+class _Unlike(Exception):
+    """Raised where the graph has no such form, or none that is known."""
+
+
+def has_layout(op: str) -> bool:
+    """Whether images of the operator may be laid out in more than one way."""
+    return any(p.name in ("data_layout", "layout") for p in OPERATORS[op].parameters)
+
+
+def channels_last(graph: Graph, ir: str) -> Graph | None:
+    """The graph with its images in NHWC (NWC, NDHWC), their weights in the first layout that goes with it,
+    and what is added to them, or stands along an axis, where that is then. Parts that share no value are
+    taken each by itself: one that holds no image in NCHW (NCW, NCDHW), images of two kinds, or an operator on
+    one of which it is not known how, stays as it is. None where all do."""
+    sources: dict[str, Source] = {}
+    nodes: dict[str, Node] = {}
+    for part in _parts(graph):
+        with suppress(_Unlike, TypeRuleError, KeyError):
+            made = _Conversion(part, ir).converted()
+            sources.update((s.name, s) for s in made.sources())
+            nodes.update((node.outputs[0], node) for node in made.nodes)
+    if not nodes:
+        return None
+    return replace(
+        graph,
+        inputs=tuple(sources.get(s.name, s) for s in graph.inputs),
+        constants=tuple(sources.get(s.name, s) for s in graph.constants),
+        nodes=tuple(nodes.get(node.outputs[0], node) for node in graph.nodes),
+    )
+
+
+def _parts(graph: Graph) -> Iterator[Graph]:
+    """The graphs it falls into."""
+    parts: list[tuple[set[str], list[Node]]] = []
+    for node in graph.nodes:
+        names, nodes = {*node.inputs, *node.outputs}, [node]
+        for part in [p for p in parts if p[0] & names]:
+            parts.remove(part)
+            names, nodes = names | part[0], part[1] + nodes
+        parts.append((names, nodes))
+    for names, nodes in parts:
+        yield Graph(
+            tuple(s for s in graph.inputs if s.name in names),
+            tuple(s for s in graph.constants if s.name in names),
+            tuple(node for node in graph.nodes if node in nodes),
+            tuple(o for o in graph.outputs if o in names),
+        )
+
+
+def _layout(node: Node) -> str:
+    """That of the node's images, if their channels come second."""
+    found = node.attrs.get("data_layout", node.attrs.get("layout", ""))
+    return found if found.startswith("NC") and node.op != "layout_transform" else ""
+
+
+class _Conversion:
+    def __init__(self, graph: Graph, ir: str) -> None:
+        self._graph, self._ir = graph, ir
+        layouts = {_layout(node) for node in graph.nodes if has_layout(node.op)}
+        if len(layouts) != 1 or layouts == {""}:
+            raise _Unlike
+        self._rank = len(layouts.pop())
+        self._order = (0, *range(2, self._rank), 1)
+        #: Weights of convolutions, and the nodes they are of.
+        self._weights = {n.inputs[1]: n for n in graph.nodes if _layout(n) and "kernel_layout" in n.attrs}
+        #: What is combined with images and has a lower rank.
+        self._beside = self._found_beside()
+        self._types: dict[str, TensorType] = {}
+
+    def converted(self) -> Graph:
+        sources = {s.name: self._source(s) for s in self._graph.sources() if s.name not in self._weights}
+        self._types.update((name, s.type) for name, s in sources.items())
+        nodes: list[Node] = []
+        for node in self._graph.nodes:
+            attrs = self._attrs(node)
+            for name in node.inputs:
+                if name in self._weights and name not in sources:
+                    sources[name] = self._weight(name, node, attrs)
+                    self._types[name] = sources[name].type
+            made = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
+            if any(t != self._type(name) for name, t in zip(node.outputs, made)):
+                raise _Unlike
+            nodes.append(replace(node, attrs=attrs, types=made))
+            self._types.update(zip(node.outputs, made))
+        given = (self._graph.inputs, self._graph.constants)
+        inputs, constants = (tuple(sources[s.name] for s in some) for some in given)
+        return replace(self._graph, inputs=inputs, constants=constants, nodes=tuple(nodes))
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def _is_image(self, name: str) -> bool:
+        return self._graph.type_of(name).rank == self._rank and name not in self._weights
+
+    def _found_beside(self) -> set[str]:
+        found: set[str] = set()
+        known = -1
+        while known != len(found):
+            known = len(found)
+            for node in filter(_is_elementwise, self._graph.nodes):
+                names = [*node.inputs, *node.outputs]
+                if any(name in found or self._is_image(name) for name in names):
+                    lower = (name for name in names if not self._is_image(name))
+                    found.update(name for name in lower if self._graph.type_of(name).rank)
+        return found
+
+    def _type(self, name: str) -> TensorType:
+        type_ = self._graph.type_of(name)
+        return replace(type_, shape=self._moved(name, type_.shape))
+
+    def _moved(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A shape where it is then. What is combined with images loses the ones it begins with."""
+        if self._is_image(name):
+            return tuple(shape[a] for a in self._order)
+        if name not in self._beside:
+            return shape
+        if len(shape) > self._rank:
+            raise _Unlike
+        whole = (1,) * (self._rank - len(shape)) + shape
+        moved = tuple(whole[a] for a in self._order)
+        ones = next((i for i, n in enumerate(moved) if n != 1), self._rank - 1)
+        return moved[ones:]
+
+    def _source(self, source: Source) -> Source:
+        type_ = self._type(source.name)
+        if source.data is None or type_ == source.type:
+            return replace(source, type=type_)
+        shape = source.type.shape
+        whole = (1,) * (self._rank - len(shape)) + shape
+        return _given(source, type_, whole, self._order)
+
+    def _weight(self, name: str, node: Node, attrs: Mapping[str, Any]) -> Source:
+        source = next((s for s in self._graph.sources() if s.name == name), None)
+        users = [n for n in self._graph.nodes if name in n.inputs]
+        if source is None or any(n.inputs[1] != name for n in users):
+            raise _Unlike
+        type_ = OPERATORS[node.op].operands(self._types[node.inputs[0]], attrs)[1].type
+        if source.data is None:
+            return replace(source, type=type_)
+        order = [node.attrs["kernel_layout"].index(letter) for letter in attrs["kernel_layout"]]
+        return _given(source, type_, source.type.shape, order)
+
+    # --- nodes -------------------------------------------------------------------------------------
+
+    def _attrs(self, node: Node) -> dict[str, Any]:
+        """A node's attributes then. Raises _Unlike."""
+        attrs = dict(node.attrs)
+        images = [self._is_image(name) for name in node.inputs]
+        if _layout(node):
+            key = "data_layout" if "data_layout" in attrs else "layout"
+            attrs[key] = "N" + _layout(node)[2:] + "C"
+            if "kernel_layout" in attrs:
+                attrs["kernel_layout"] = self._kernel_layout(node, attrs)
+        elif node.op in _ALONG_AXIS and images[0]:
+            attrs["axis"] = self._axis(attrs["axis"])
+        elif node.op == "nn.pad" and images[0]:
+            attrs["pad_width"] = tuple(attrs["pad_width"][a] for a in self._order)
+        elif node.op in _REDUCTIONS and images[0]:
+            if not attrs["keepdims"] or attrs["exclude"] or attrs["axis"] is None:
+                raise _Unlike
+            attrs["axis"] = type(attrs["axis"])(self._axis(a) for a in attrs["axis"])
+        elif not _is_elementwise(node) and (any(images) or any(map(self._is_image, node.outputs))):
+            raise _Unlike
+        if not _is_elementwise(node) and self._beside.intersection(node.inputs):
+            raise _Unlike
+        if not _layout(node) and any(name in self._weights for name in node.inputs):
+            raise _Unlike
+        return attrs
+
+    def _axis(self, axis: int) -> int:
+        if axis < 0:
+            return self._order.index(axis + self._rank) - self._rank
+        return self._order.index(axis)
+
+    def _kernel_layout(self, node: Node, attrs: Mapping[str, Any]) -> str:
+        parameter = next(p for p in within(node.op, self._ir).parameters if p.name == "kernel_layout")
+        classes = parameter.values(self._types[node.inputs[0]], attrs)
+        return str(next(values[0] for values in classes.values() if values))
+
+
+def _given(source: Source, type_: TensorType, shape: Sequence[int], order: Sequence[int]) -> Source:
+    """The source with its elements, of that shape, in another order. Raises _Unlike for another number."""
+    array = np.array(source.data, dtype=object).reshape(shape).transpose(order)
+    if array.size != type_.size:
+        raise _Unlike
+    return replace(source, type=type_, data=array.reshape(type_.shape).tolist())
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Whether it tells no axis from another."""
+    infer: Callable[[Sequence[TensorType], Mapping[str, Any]], Any] = OPERATORS[node.op].infer
+    if infer is binary_infer:
+        return True
+    return infer is same_type and len(node.inputs) == 1 and not _POSITIONAL.intersection(node.attrs)
