@@ -139,7 +139,7 @@ def measure(
     target: TargetSession, workers: list[Worker], split: Split, operators: int, seconds: float, start: str
 ) -> Measured:
     """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
-    ir, claimed = target.ir, list(target.suite.claimed())
+    ir, claimed = target.ir, list(target.suite.taken.claimed())
     fragments = target.fragments()
     examiner = target.examiner
     found = Measured(ir, operators)
@@ -157,8 +157,8 @@ def measure(
         turn += 1
         graphs = some(
             AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
-            operators=target.suite.drawn(), prefer=claimed, fragments=fragments,
-            dtypes=target.suite.claimed()[focus],
+            operators=target.suite.taken.drawn(), prefer=claimed, fragments=fragments,
+            dtypes=target.suite.taken.claimed()[focus],
         )
         start_inside = time.process_time()
         target.ahead(graphs, many=True)

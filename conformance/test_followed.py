@@ -8,7 +8,7 @@ from pytest_byoc.session import TargetSession
 
 
 def test_followed(byoc_target: TargetSession, byoc_operator: str) -> None:
-    if byoc_operator not in byoc_target.suite.claimed():
+    if byoc_operator not in byoc_target.suite.taken.claimed():
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
     verdict = byoc_target.suite.check_followed(byoc_operator)
     if verdict is None:

@@ -32,8 +32,8 @@ def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
 def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
-    claimed = byoc_target.suite.claimed()
-    parts = [] if byoc_operator in claimed else byoc_target.suite.parts_with(byoc_operator)
+    claimed = byoc_target.suite.taken.claimed()
+    parts = [] if byoc_operator in claimed else byoc_target.suite.taken.parts_with(byoc_operator)
     if byoc_operator not in claimed and not parts:
         pytest.skip("not-offloaded: the target takes it in none of its systematic cases, nor in a pattern")
     seen: list[Verdict] = []
@@ -50,7 +50,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         start = f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}"
         draw = partial(
             some,
-            operators=byoc_target.suite.drawn(),
+            operators=byoc_target.suite.taken.drawn(),
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
             prefer=list(claimed),

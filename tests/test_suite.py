@@ -67,11 +67,11 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
 ) -> None:
     calling = {n for n, op in OPERATORS.items() if op.calls}
     assert {"sort", "argsort", "topk"} <= calling
-    monkeypatch.setattr(session.suite, "claimed", lambda: {"sort": ["float32"]})
-    assert session.suite.drawn() == list(_FEW)
+    monkeypatch.setattr(session.suite.taken, "claimed", lambda: {"sort": ["float32"]})
+    assert session.suite.taken.drawn() == list(_FEW)
     session.examiner.workers.host_lacks = frozenset(calling)
-    drawn = session.suite.drawn()
-    assert session.suite.drawn() == drawn
+    drawn = session.suite.taken.drawn()
+    assert session.suite.taken.drawn() == drawn
     assert drawn == [o for o in _FEW if o not in ("argsort", "topk")]
     (text,) = session.record.not_checked
     assert "argsort, topk" in text and " sort" not in text
@@ -92,10 +92,10 @@ def test_each_session_says_what_the_runtime_library_lacks(session: TargetSession
 def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSession) -> None:
     session.open()
     try:
-        claimed = session.suite.claimed()
+        claimed = session.suite.taken.claimed()
         assert {"nn.conv2d", "tanh"} <= set(claimed)
         for operator in ("nn.conv2d", "tanh"):
-            graph = session.suite.in_region(operator)
+            graph = session.suite.taken.in_region(operator)
             assert graph is not None and operator in graph.operators
             claim = session.examiner.claims.of(graph)
             assert claim is not None and claim.regions == 1 and all(claim.offloaded)
@@ -108,7 +108,7 @@ def test_what_a_region_computes_several_times_is_counted_so_often(session: Targe
     """To TVM's Relax composites that are equal are one function."""
     session.open()
     try:
-        graph = STRUCTURES["long_chain"](Builder(seed=1), session.suite.vocabulary())
+        graph = STRUCTURES["long_chain"](Builder(seed=1), session.suite.taken.vocabulary())
         assert max(Counter(n.op for n in graph.nodes).values()) > 1
         claim = session.examiner.claims.of(graph)
         assert claim is not None and claim.regions == 1 and all(claim.offloaded)
