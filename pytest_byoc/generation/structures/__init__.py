@@ -7,12 +7,23 @@ number of the class of bugs.
 
 from __future__ import annotations
 
-from . import composites, constants, counts, dataflow, epilogues, layers, padding, sequences, simplified
+from . import (
+    composites,
+    constants,
+    counts,
+    dataflow,
+    epilogues,
+    layers,
+    memory,
+    padding,
+    sequences,
+    simplified,
+)
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
     "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "counts",
-    "dataflow", "epilogues", "layers", "padding", "sequences", "simplified",
+    "dataflow", "epilogues", "layers", "memory", "padding", "sequences", "simplified",
 ]
 
 padding.register()

@@ -230,18 +230,6 @@ def float64_chain(b: Builder, v: Vocabulary) -> Graph:
 
 
 @structure
-def several_alive(b: Builder, v: Vocabulary) -> Graph:
-    """Intermediates that are needed again late: buffers reused too early (class 18)."""
-    x = b.input(_T)
-    first = b.simple(v.unary[0], x)
-    second = b.simple(v.unary[1], x)
-    third = b.node(v.binary, (first, second), {})[0]
-    fourth = b.simple(v.unary[1], third)
-    fifth = b.node(v.binary, (fourth, first), {})[0]
-    return b.graph(b.node(v.binary, (b.node(v.binary, (fifth, second), {})[0], third), {})[0])
-
-
-@structure
 def dead_code(b: Builder, v: Vocabulary) -> Graph:
     """Values nobody uses (class 55)."""
     x = b.input(_T)
@@ -336,17 +324,6 @@ def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
-@numeric_structure
-def large_between(b: Builder, v: Vocabulary) -> Graph:
-    """Small operands, and intermediates of 9 MB: more than a stack holds (class 18). Hundreds of runs of it
-    would take too long."""
-    column = b.input(TensorType((1531, 1), "float32"))
-    row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
-    y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
-    reduction = next((o for o in ("max", "mean", "sum") if o in v.claimed), None)
-    return b.graph(b.simple(reduction, y) if reduction else b.simple(v.unary[1], y))
-
-
 @structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
     """Tuple results taken apart, used out of order and joined (class 2)."""
@@ -402,12 +379,3 @@ def concatenate_itself(b: Builder, v: Vocabulary) -> Graph:
     need(v, "concatenate")
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node("concatenate", (y, y, y), {"axis": 1})[0])
-
-
-@structure
-def joined_twice(b: Builder, v: Vocabulary) -> Graph:
-    """One value in two tuples: it can lie in the result of one alone (class 38)."""
-    need(v, "concatenate")
-    y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
-    pairs = ((y, x), (b.simple(v.unary[1], x), y))
-    return b.graph(*(b.node("concatenate", pair, {"axis": 0})[0] for pair in pairs))

@@ -20,6 +20,7 @@ _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (3, 3), "groups": 2},
     {"kernel_size": (3, 3), "groups": 4, "padding": (1, 1, 1, 1)},
     {"kernel_size": (3, 3), "groups": 4, "channels": 8},
+    {"kernel_size": (2, 1), "strides": (5, 5)},
     # As large as the image, and beyond it.
     {"kernel_size": (7, 6), "strides": (7, 6), "padding": (1, 2, 1, 0)},
 )

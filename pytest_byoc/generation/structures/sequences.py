@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
-from .vocabulary import BINARY, UNARY, Vocabulary, fields, need, numeric_structure
+from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 _CUBE = TensorType((2, 3, 4), "float32")
@@ -154,26 +154,6 @@ def deep_convolution_bias(b: Builder, v: Vocabulary) -> Graph:
     y = b.simple("nn.conv2d", x, channels=35, padding=(1, 1, 1, 1))
     bias = b.constant(TensorType((1, 35, 1, 1), "float32"))
     return b.graph(b.simple("nn.relu", b.node("add", (y, bias), {})[0]))
-
-
-@numeric_structure
-def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
-    """A reshaped value is used when the value itself no longer is, and others of its size have been made
-    (classes 18, 38)."""
-    need(v, "reshape")
-    y = b.simple("reshape", b.simple(v.unary[0], b.input(_CUBE)), newshape=(6, 4))
-    other = b.simple(v.unary[1], b.input(TensorType((6, 4), "float32")))
-    other = b.node(v.binary, (other, b.constant(TensorType((6, 4), "float32"), 0.5, 2.0)), {})[0]
-    return b.graph(b.node(v.binary, (y, other), {})[0])
-
-
-@numeric_structure
-def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is needed after a view of it was, by what may work in place (class 38)."""
-    need(v, "reshape")
-    y = b.simple(v.unary[0], b.input(_CUBE, 0.5, 2.0))
-    z = b.simple(v.unary[1], b.simple("reshape", y, newshape=(6, 4)))
-    return b.graph(b.node(v.binary, (b.simple("reshape", z, newshape=_CUBE.shape), y), {})[0])
 
 
 @numeric_structure
@@ -363,22 +343,6 @@ def computed_twice(b: Builder, v: Vocabulary) -> Graph:
     y = b.simple(v.unary[0], b.input(_CUBE))
     one, other = b.simple(v.unary[1], y), b.simple(v.unary[1], y)
     return b.graph(b.simple(v.unary[0], one), other)
-
-
-@numeric_structure
-def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
-    """Four values, all computed before the first is read, and read in another order (classes 18, 38)."""
-    need(v, "concatenate")
-    unary = [o for o in UNARY if o in v.claimed]
-
-    def value() -> str:
-        x = b.input(_CUBE)
-        if unary:
-            return b.simple(unary[0], x)
-        return b.node("concatenate", (x, b.input(_CUBE)), {"axis": 1})[0]
-
-    one, two, three, four = (value() for _ in range(4))
-    return b.graph(b.node("concatenate", (three, one, four, two), {"axis": 1})[0])
 
 
 @numeric_structure

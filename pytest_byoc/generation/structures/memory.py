@@ -1,0 +1,91 @@
+"""Values whose memory others may want before all have read them, and memory of unusual size."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import BINARY, UNARY, Vocabulary, need, numeric_structure, structure
+
+_T, _CUBE = TensorType((2, 3, 5), "float32"), TensorType((2, 3, 4), "float32")
+
+
+@numeric_structure
+def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
+    """A value inside of a region that is read once more behind each operator that could compute in its place
+    (class 38)."""
+    outputs = list[str]()
+    for op in (o for o in (*UNARY, "nn.softmax") if o in v.claimed):
+        y = b.node(v.binary, (b.input(_T), b.input(_T, 0.5, 2.0)), {})[0]
+        outputs += b.node(v.binary, (b.simple(op, y), y), {})
+    for op in (o for o in BINARY if o in v.claimed):
+        y = b.simple(v.unary[1], b.input(_T))
+        outputs += b.node(v.binary, (b.node(op, (y, b.input(_T, 0.5, 2.0)), {})[0], y), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
+    """A reshaped value is used when the value itself no longer is, and others of its size have been made
+    (classes 18, 38)."""
+    need(v, "reshape")
+    y = b.simple("reshape", b.simple(v.unary[0], b.input(_CUBE)), newshape=(6, 4))
+    other = b.simple(v.unary[1], b.input(TensorType((6, 4), "float32")))
+    other = b.node(v.binary, (other, b.constant(TensorType((6, 4), "float32"), 0.5, 2.0)), {})[0]
+    return b.graph(b.node(v.binary, (y, other), {})[0])
+
+
+@numeric_structure
+def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
+    """A value that is needed after a view of it was, by what may work in place (class 38)."""
+    need(v, "reshape")
+    y = b.simple(v.unary[0], b.input(_CUBE, 0.5, 2.0))
+    z = b.simple(v.unary[1], b.simple("reshape", y, newshape=(6, 4)))
+    return b.graph(b.node(v.binary, (b.simple("reshape", z, newshape=_CUBE.shape), y), {})[0])
+
+
+@numeric_structure
+def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
+    """Four values, all computed before the first is read, and read in another order (classes 18, 38)."""
+    need(v, "concatenate")
+    unary = [o for o in UNARY if o in v.claimed]
+
+    def value() -> str:
+        x = b.input(_CUBE)
+        if unary:
+            return b.simple(unary[0], x)
+        return b.node("concatenate", (x, b.input(_CUBE)), {"axis": 1})[0]
+
+    one, two, three, four = (value() for _ in range(4))
+    return b.graph(b.node("concatenate", (three, one, four, two), {"axis": 1})[0])
+
+
+@structure
+def several_alive(b: Builder, v: Vocabulary) -> Graph:
+    """Intermediates that are needed again late: buffers reused too early (class 18)."""
+    x = b.input(_T)
+    first = b.simple(v.unary[0], x)
+    second = b.simple(v.unary[1], x)
+    third = b.node(v.binary, (first, second), {})[0]
+    fourth = b.simple(v.unary[1], third)
+    fifth = b.node(v.binary, (fourth, first), {})[0]
+    return b.graph(b.node(v.binary, (b.node(v.binary, (fifth, second), {})[0], third), {})[0])
+
+
+@numeric_structure
+def large_between(b: Builder, v: Vocabulary) -> Graph:
+    """Small operands, and intermediates of 9 MB: more than a stack holds (class 18). Hundreds of runs of it
+    would take too long."""
+    column = b.input(TensorType((1531, 1), "float32"))
+    row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
+    y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
+    reduction = next((o for o in ("max", "mean", "sum") if o in v.claimed), None)
+    return b.graph(b.simple(reduction, y) if reduction else b.simple(v.unary[1], y))
+
+
+@structure
+def joined_twice(b: Builder, v: Vocabulary) -> Graph:
+    """One value in two tuples: it can lie in the result of one alone (class 38)."""
+    need(v, "concatenate")
+    y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
+    pairs = ((y, x), (b.simple(v.unary[1], x), y))
+    return b.graph(*(b.node("concatenate", pair, {"axis": 0})[0] for pair in pairs))
