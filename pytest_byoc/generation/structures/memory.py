@@ -7,6 +7,8 @@ from ..builder import Builder
 from .vocabulary import BINARY, UNARY, Vocabulary, need, numeric_structure, structure
 
 _T, _CUBE = TensorType((2, 3, 5), "float32"), TensorType((2, 3, 4), "float32")
+#: Operators of one operand, as large as their result.
+_IN_PLACE = (*UNARY, "nn.softmax")
 
 
 @numeric_structure
@@ -14,12 +16,28 @@ def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
     """A value inside of a region that is read once more behind each operator that could compute in its place
     (class 38)."""
     outputs = list[str]()
-    for op in (o for o in (*UNARY, "nn.softmax") if o in v.claimed):
+    binary = v.of(BINARY)
+    for op in (o for o in _IN_PLACE if o in v.claimed):
         y = b.node(v.binary, (b.input(_T), b.input(_T, 0.5, 2.0)), {})[0]
         outputs += b.node(v.binary, (b.simple(op, y), y), {})
-    for op in (o for o in BINARY if o in v.claimed):
-        y = b.simple(v.unary[1], b.input(_T))
-        outputs += b.node(v.binary, (b.node(op, (y, b.input(_T, 0.5, 2.0)), {})[0], y), {})
+    for op in binary:
+        for second in (False, True):
+            # Not zero: it may be divided by.
+            y = b.node(v.binary, (b.input(_T, 3.0, 5.0), b.input(_T, 0.5, 2.0)), {})[0]
+            other = b.input(_T, 0.5, 2.0)
+            z = b.node(op, (other, y) if second else (y, other), {})[0]
+            outputs += b.node(v.binary, (z, y), {})
+    return b.graph(*outputs)
+
+
+@numeric_structure
+def returned_and_read_by_each(b: Builder, v: Vocabulary) -> Graph:
+    """A result of a region that is read inside too, by each operator that could compute in its place (classes
+    25, 38)."""
+    outputs = list[str]()
+    for op in v.of(_IN_PLACE):
+        y = b.node(v.binary, (b.input(_T), b.input(_T, 0.5, 2.0)), {})[0]
+        outputs += (y, b.simple(op, y))
     return b.graph(*outputs)
 
 
