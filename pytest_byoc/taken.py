@@ -94,7 +94,8 @@ class Taken:
         }
         claims = self._session.examiner.claims.survey(defaults.values())
         taken = frozenset(n for n, c in zip(defaults, claims) if _takes(c))
-        return Vocabulary(taken | self._with_channels_last(defaults))
+        asked = frozenset(self._session.settings.operators)
+        return Vocabulary(taken | self._with_channels_last(defaults), asked)
 
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its

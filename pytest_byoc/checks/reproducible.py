@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Iterator, List
 
@@ -12,9 +13,19 @@ if TYPE_CHECKING:
     from ..worker.runs import TargetRun
 
 
+#: Of a source so many lines, and of each so many characters, are told.
+_LINES, _CHARACTERS = 400, 160
+
+
 def observe(run: TargetRun) -> None:
     run.partitioned()
     run.record("outline", run.outline)
+    with run.using(run.executors[0]):
+        # Raises again, and is told once, where it fails.
+        run.first_run(run.executors[0])
+        text = "\n".join(run.executable(run.executors[0]).sources())
+        lines = [line[:_CHARACTERS] for line in text.split("\n")[:_LINES]]
+        run.record("source", {"digest": hashlib.sha256(text.encode()).hexdigest(), "lines": lines})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -39,7 +50,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     lines = [list(value) for _, value in evidence.target.facts("outline")]
     others = [list(value) for _, value in again.facts("outline")]
     if evidence.deterministic and lines and others and lines[0] != others[0]:
-        yield _difference(lines[0], others[0])
+        yield _difference("partition", "structure", "the module", lines[0], others[0])
+    elif evidence.deterministic:
+        for (_, source), (_, other) in zip(evidence.target.facts("source"), again.facts("source")):
+            if source["digest"] != other["digest"]:
+                yield _difference("build", "source", "the generated source", source["lines"], other["lines"])
     yield from evidence.repeats(
         "reproducible", "run", "differs",
         ((executor, value["arrays"]) for executor, value in again.facts("outputs")),
@@ -47,22 +62,22 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _difference(first: List[Any], second: List[Any]) -> Finding:
-    at, (a, b) = next(
-        (i, pair) for i, pair in enumerate(zip_longest(first, second, fillvalue="")) if pair[0] != pair[1]
-    )
+def _difference(stage: str, kind: str, what: str, first: List[Any], second: List[Any]) -> Finding:
+    pairs = enumerate(zip_longest(first, second, fillvalue=""), 1)
+    at, (a, b) = next(((i, pair) for i, pair in pairs if pair[0] != pair[1]), (0, ("", "")))
+    where = "The first difference is in line %d: %r, and then %r." % (at, str(a)[:200], str(b)[:200])
     return Finding(
-        "reproducible", "error", "partition", "structure",
-        "partitioned once more in another process, with another PYTHONHASHSEED, the module is another one. "
-        "The first difference is in line %d: %r, and then %r." % (at + 1, str(a)[:200], str(b)[:200]),
-        {"line": at + 1},
+        "reproducible", "error", stage, kind,
+        "compiled once more in another process, with another PYTHONHASHSEED, %s is another one. " % what
+        + (where if at else "The first lines are the same."),
+        {"line": at},
     )
 
 
 CHECK = Check(
     id="reproducible",
     rule="Compiled in another process, with another `PYTHONHASHSEED`: the same functions, calls and symbols "
-    "in the partitioned module, the same results bit by bit.",
+    "in the partitioned module, the same generated source where there is one, the same results bit by bit.",
     why="What depends on the order of a set, on an address.",
     observe=observe,
     judge=judge,

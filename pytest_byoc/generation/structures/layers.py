@@ -56,6 +56,24 @@ def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
+@numeric_structure
+def plain_products(b: Builder, v: Vocabulary) -> Graph:
+    """One row, one column or several, of matrices that lie either way (classes 14, 23)."""
+    v.of(("nn.batch_matmul", "matmul"))
+    outputs = list[str]()
+    attrs = {"transpose_a": False, "out_dtype": "float32"}
+    for rows, columns in ((1, 5), (3, 1), (3, 5)):
+        x = TensorType((2, rows, 4), "float32")
+        for transposed in (False, True) if "nn.batch_matmul" in v.claimed else ():
+            y = TensorType((2, columns, 4) if transposed else (2, 4, columns), "float32")
+            chosen = {**attrs, "transpose_b": transposed}
+            outputs += b.node("nn.batch_matmul", (b.input(x), b.input(y)), chosen)
+        if "matmul" in v.claimed:
+            y = TensorType((4, columns), "float32")
+            outputs += b.node("matmul", (b.input(x), b.constant(y)), {})
+    return b.graph(*outputs)
+
+
 @structure
 def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
     """As long as a column as it is for a row: only the axis tells which (classes 16, 42)."""

@@ -6,16 +6,19 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...graph import Graph, TensorType
+from ...operators import OPERATORS
 from ..builder import Builder
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Operators to build structures from. claimed: every operator the target takes.
+    """Operators to build structures from. claimed: every operator the target takes. asked: those it was asked
+    about; of the others it is not known.
 
     The others raise Unavailable where there is none."""
 
     claimed: frozenset[str]
+    asked: frozenset[str] = frozenset(OPERATORS)
 
     @property
     def unary(self) -> tuple[str, str]:
@@ -42,8 +45,15 @@ class Vocabulary:
         the operators."""
         found = [o for o in operators if o in self.claimed]
         if not found:
-            raise Unavailable("the target takes none of " + ", ".join(tried or operators))
+            raise Unavailable(self.lacks(tried or operators))
         return found
+
+    def lacks(self, operators: Collection[str]) -> str:
+        """What is told of operators that it does not take, or was not asked about."""
+        names = [o for o in dict.fromkeys(operators) if o in self.asked]
+        if not names:
+            return "not among the operators asked for: " + ", ".join(dict.fromkeys(operators))
+        return f"the target {'takes none of' if names[1:] else 'does not take'} {', '.join(names)}"
 
 
 class Unavailable(Exception):
@@ -81,7 +91,7 @@ def numeric_structure(function: Structure) -> Structure:
 def need(v: Vocabulary, *operators: str) -> None:
     missing = [o for o in operators if o not in v.claimed]
     if missing:
-        raise Unavailable("the target does not take " + ", ".join(missing))
+        raise Unavailable(v.lacks(missing))
 
 
 def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:

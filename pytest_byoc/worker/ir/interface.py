@@ -90,6 +90,10 @@ class Executable:
         """Whether one of the functions was compiled by TVM itself, and not by the target's codegen."""
         raise NotImplementedError
 
+    def sources(self) -> List[str]:
+        """What the codegen's modules give as their source, as far as they give any."""
+        raise NotImplementedError
+
     def export(self, path: str, options: Mapping[str, Any]) -> None:
         """Writes a shared library, `options` being passed to `export_library`."""
         raise NotImplementedError

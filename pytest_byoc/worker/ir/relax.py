@@ -345,6 +345,19 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
     raise NotImplementedError
 
 
+def _sources(module: Any) -> List[str]:
+    found = []
+    for imported in module.imports:
+        if imported.kind not in ("llvm", "const_loader"):
+            try:
+                text = imported.inspect_source()
+            except Exception:  # of a module that has none
+                text = ""
+            found += [text] if text else []
+        found += _sources(imported)
+    return found
+
+
 def _links_first(module: Any) -> bool:
     return module.kind in ("c", "cc", "cpp", "static_library") or any(_links_first(m) for m in module.imports)
 
@@ -408,6 +421,9 @@ class VMExecutable(Executable):
 
     def needs_export(self) -> bool:
         return _links_first(self._executable.mod)
+
+    def sources(self) -> List[str]:
+        return _sources(self._executable.mod)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # A region of Relax is its codegen's.

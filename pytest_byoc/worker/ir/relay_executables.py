@@ -35,9 +35,25 @@ class RelayExecutable(Executable):
     def held_as_data(self) -> List[str]:
         return held_as_data(self.root())
 
+    def sources(self) -> List[str]:
+        return _sources(self.root())
+
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # As those are that a target lowers to TIR.
         return _of_tir(self.root(), symbols)
+
+
+def _sources(module: Any) -> List[str]:
+    found = []
+    for imported in module.imported_modules:
+        if imported.type_key not in ("llvm", *_OF_TVM):
+            try:
+                text = imported.get_source()
+            except Exception:  # of a module that has none
+                text = ""
+            found += [text] if text and _OF_TIR not in text else []
+        found += _sources(imported)
+    return found
 
 
 def _links_first(module: Any) -> bool:
