@@ -425,11 +425,23 @@ Fatal Python error: Segmentation fault
 
 Current thread 0x00007f34f2003b80 (most recent call first):
   File "/here/vendor/partition.py", line 7 in partition
-  File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/runs.py", line 291 in run
+  File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/runs/target.py", line 291 in run
   File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/__main__.py", line 39 in <module>
 
 Extension modules: numpy.core._multiarray_umath
 """
     shown = [line.removeprefix("  | ") for line in printed_lines({"printed": printed})[2:]]
     assert shown[0] == "engine: no device" and "/vendor/partition.py" in shown[-1] and len(shown) == 5
+    # As TVM prints it, innermost first.
+    printed = """!!!!!!! Segfault encountered !!!!!!!
+  File "./signal/../sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c", line 0, in 0x00007f807185a04f
+  File "/here/vendor/engine.cc", line 12, in engine_run
+  File "./Include/internal/pycore_ceval.h", line 73, in _PyEval_EvalFrame
+  File "Python/ceval.c", line 6434, in _PyEval_Vector
+  File "<unknown>", line 0, in _start
+"""
+    shown = [line.removeprefix("  | ") for line in printed_lines({"printed": printed})[2:]]
+    assert [line.strip() for line in shown] == [
+        "!!!!!!! Segfault encountered !!!!!!!", 'File "/here/vendor/engine.cc", line 12, in engine_run'
+    ]
     assert printed_lines({"printed": ""}) == []

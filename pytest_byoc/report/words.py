@@ -10,14 +10,22 @@ IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 #: A frame of our worker as faulthandler prints it.
 _OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
 
+#: One of the interpreter itself, or of the start of the process, as TVM prints it, innermost first.
+_INTERPRETERS = re.compile(
+    r'  File "(?:\./)?(?:Python|Modules|Objects|Include)/[^"]*", line \d+, in |'
+    r'  File "[^"]*", line 0, in (?:_start|__libc_start_main\S*|0x[0-9a-f]+)$'
+)
+
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
-    """The end of what the process printed, for a failure's text. Of a stack that faulthandler has printed our
-    own frames tell nothing."""
+    """The end of what the process printed, for a failure's text. Of a stack that faulthandler or TVM has
+    printed our own frames, and the interpreter's, tell nothing."""
     printed = [
         line
-        for line in str(details.get("printed") or "").strip().splitlines()
-        if not line.startswith("Extension modules:") and not _OURS.match(line)
+        for line in str(details.get("printed") or "").strip("\n").splitlines()
+        if not line.startswith("Extension modules:")
+        and not _OURS.match(line)
+        and not _INTERPRETERS.match(line)
     ]
     while printed and not printed[-1].strip():
         printed.pop()
