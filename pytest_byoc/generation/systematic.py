@@ -47,7 +47,7 @@ _LARGE, _LARGE_VALUES = "-large", "-large_values"
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
-    f"-{UNSET}", "-equal_extents",
+    f"-{UNSET}", "-equal_extents", "-five_axes",
 )
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
 MANY, PAIRED = 2, 8

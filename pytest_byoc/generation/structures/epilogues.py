@@ -12,7 +12,7 @@ from functools import partial
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Vocabulary, biased, need
+from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Structure, Vocabulary, biased, need
 
 _IMAGE = TensorType((2, 3, 4, 3), "float32")
 _MATRIX, _ROW = TensorType((3, 8), "float32"), TensorType((1, 8), "float32")
@@ -100,6 +100,9 @@ _PAIRED = tuple(name for name in _STEPS if name not in _ALONE)
 _ACTIVATIONS = ("relu", "clip", "leaky_relu", "tanh", "sigmoid")
 _BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "negative_scale", "relu", "clip")
 
+#: Those that level smoke has time for.
+_FEW = {"dense_returned_too", "conv_returned_too", "dense_relu_each", "conv_relu_each", "dense_float64_each"}
+
 
 def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
     """Those of the steps whose operators the target takes. Raises Unavailable."""
@@ -138,17 +141,16 @@ def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
 
 
 def register() -> None:
-    """Adds them to the structures."""
+    """Adds them to the structures, those first that level smoke has."""
+    made: dict[str, Structure] = {}
     for name, anchor in _ANCHORS.items():
-        made = {
-            f"{name}_each": partial(_each, anchor, False),
-            f"{name}_returned_too": partial(_each, anchor, True),
-        }
+        made[f"{name}_each"] = partial(_each, anchor, False)
+        made[f"{name}_returned_too"] = partial(_each, anchor, True)
         if anchor.pairs:
             made.update({f"{name}_{step}_each": partial(_pairs, anchor, step) for step in _PAIRED})
             made.update({
                 f"{name}_biased_{step}_each": partial(_activated, anchor, step) for step in _ACTIVATIONS
             })
-        STRUCTURES.update(made)
-        NUMERIC.update(made)
-        EXHAUSTIVE.update(made)
+    STRUCTURES.update({name: made[name] for name in sorted(made, key=lambda name: name not in _FEW)})
+    NUMERIC.update(made)
+    EXHAUSTIVE.update(made.keys() - _FEW)
