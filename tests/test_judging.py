@@ -130,12 +130,29 @@ def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
         modules=SimpleNamespace(outline=lambda module: [module["text"]]),
     )
     target = SimpleNamespace(partition=lambda module: module)
-    reporter = SimpleNamespace(send=sent.append, stage=lambda name: None)
+    # Nothing can be built of it: that is told, and the source is not there.
+    reporter = SimpleNamespace(send=sent.append, stage=lambda name: None, stage_name="build")
     job = {"inputs": [], "constants": {}, "checks": ["reproducible"], "executors": ["vm"]}
     run = TargetRun(ir, target, sample(), job, reporter)  # type: ignore[arg-type]
     run.partitioned()["text"] = "as built"
     reproducible.observe(run)
-    assert sent[-1]["value"] == ["as partitioned"]
+    assert [m["value"] for m in sent if m.get("fact") == "outline"] == [["as partitioned"]]
+    assert "raised" in sent[-1] and not any(m.get("fact") == "source" for m in sent)
+
+
+def test_source_that_differs_is_told_with_its_line() -> None:
+    region = {"symbol": "r", "calls": ["nn.relu -> float32[2,3]"], "composites": []}
+    regions = ("regions", {"regions": [region], "nodes": region["calls"]})
+    one, other = (
+        ("source", {"digest": text, "lines": ["void r() {", f"  {text};", "}"]}) for text in ("a", "b")
+    )
+    for second, expected in ((one, []), (other, ["source"])):
+        evidence = Evidence(
+            sample(), [], {}, [], recorded(regions, one), JobReport(), again=recorded(regions, second)
+        )
+        findings = list(reproducible.judge(evidence))
+        assert [f.kind for f in findings] == expected
+        assert all("in line 2: '  a;', and then '  b;'" in f.message for f in findings)
 
 
 def test_compiled_elsewhere_something_is_to_be_offloaded_too() -> None:
