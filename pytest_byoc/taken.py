@@ -62,19 +62,25 @@ class Taken:
     def _with_channels_last(self, names: Collection[str]) -> frozenset[str]:
         """Those of the operators of which the target takes no images in TVM's default layout, but some with
         channels last, by what it claims of each one's default case."""
+        new = [n for n in names if n not in self._last]
+        if new:
+            self._ask(new)
+        return frozenset(n for n in names if self._last[n])
+
+    def _ask(self, names: Sequence[str]) -> None:
+        """Finds out which of the operators the target takes with channels last alone."""
         session, ir = self._session, self._session.ir
-        new = [n for n in names if n not in self._last and ir in OPERATORS[n].irs() and has_layout(n)]
-        defaults = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in new}
+        of_images = [n for n in names if ir in OPERATORS[n].irs() and has_layout(n)]
+        defaults = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in of_images}
         survey = session.examiner.claims.survey
         refused = [n for n, claim in zip(defaults, survey(defaults.values())) if not _takes(claim)]
         others = {n: g for n in refused if (g := channels_last(defaults[n], ir)) is not None}
         taken = {n for n, claim in zip(others, survey(others.values())) if _takes(claim)}
-        self._last.update((n, n in taken) for n in new)
+        self._last.update((n, n in taken) for n in names)
         session.record.not_checked += [
             f"{n} with channels second: the target takes it with channels last alone, so that all its graphs "
             "but the simplest case have them last" for n in sorted(taken)
         ]
-        return frozenset(n for n in names if self._last.get(n))
 
     def laid_out(self, graph: Graph) -> Graph:
         """The graph as the target may take it: images with channels last, if it takes no others."""
@@ -82,7 +88,8 @@ class Taken:
         return (channels_last(graph, self._session.ir) if moved else None) or graph
 
     def of_target(self, case: Case) -> Case:
-        return case if case.simplest or case.without_llvm else replace(case, graph=self.laid_out(case.graph))
+        graph = case.graph if case.simplest or case.without_llvm else self.laid_out(case.graph)
+        return case if graph is case.graph else replace(case, graph=graph)
 
     def vocabulary(self) -> Vocabulary:
         """Operators to build structures from, by what the target claims of each one's default case."""

@@ -17,10 +17,10 @@ from ..graph import Graph, Node, Source, TensorType
 from ..operators import OPERATORS, within
 from ..operators.elementwise import binary_infer
 from ..operators.record import TypeRuleError, same_type
+from .structures.sequences import REDUCTIONS
 
 #: Operators with an axis (or axes, which are kept) that goes where the axis goes.
 _ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
-_REDUCTIONS = frozenset(("sum", "mean", "max", "min", "prod"))
 #: Attributes by which an operator that keeps its operand's type tells axes apart.
 _POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
 
@@ -58,18 +58,18 @@ def channels_last(graph: Graph, ir: str) -> Graph | None:
 
 def _parts(graph: Graph) -> Iterator[Graph]:
     """The graphs it falls into."""
-    parts: list[tuple[set[str], list[Node]]] = []
+    parts: list[set[str]] = []
     for node in graph.nodes:
-        names, nodes = {*node.inputs, *node.outputs}, [node]
-        for part in [p for p in parts if p[0] & names]:
+        names = {*node.inputs, *node.outputs}
+        for part in [p for p in parts if p & names]:
             parts.remove(part)
-            names, nodes = names | part[0], part[1] + nodes
-        parts.append((names, nodes))
-    for names, nodes in parts:
+            names |= part
+        parts.append(names)
+    for names in parts:
         yield Graph(
             tuple(s for s in graph.inputs if s.name in names),
             tuple(s for s in graph.constants if s.name in names),
-            tuple(node for node in graph.nodes if node in nodes),
+            tuple(node for node in graph.nodes if node.outputs[0] in names),
             tuple(o for o in graph.outputs if o in names),
         )
 
@@ -88,8 +88,8 @@ class _Conversion:
             raise _Unlike
         self._rank = len(layouts.pop())
         self._order = (0, *range(2, self._rank), 1)
-        #: Weights of convolutions, and the nodes they are of.
-        self._weights = {n.inputs[1]: n for n in graph.nodes if _layout(n) and "kernel_layout" in n.attrs}
+        #: Weights of convolutions.
+        self._weights = {n.inputs[1] for n in graph.nodes if _layout(n) and "kernel_layout" in n.attrs}
         #: What is combined with images and has a lower rank.
         self._beside = self._found_beside()
         self._types: dict[str, TensorType] = {}
@@ -181,7 +181,7 @@ class _Conversion:
             attrs["axis"] = self._axis(attrs["axis"])
         elif node.op == "nn.pad" and images[0]:
             attrs["pad_width"] = tuple(attrs["pad_width"][a] for a in self._order)
-        elif node.op in _REDUCTIONS and images[0]:
+        elif node.op in REDUCTIONS and images[0]:
             if not attrs["keepdims"] or attrs["exclude"] or attrs["axis"] is None:
                 raise _Unlike
             attrs["axis"] = type(attrs["axis"])(self._axis(a) for a in attrs["axis"])

@@ -9,7 +9,6 @@ from typing import Any
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 #: A frame of our worker as faulthandler prints it.
 _OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
-
 #: One of the interpreter itself, or of the start of the process, as TVM prints it, innermost first.
 _INTERPRETERS = re.compile(
     r'  File "(?:\./)?(?:Python|Modules|Objects|Include)/[^"]*", line \d+, in |'

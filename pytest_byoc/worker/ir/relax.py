@@ -15,7 +15,7 @@ from .. import dlpack
 from ..server import Failure
 from . import relax_modules
 from .interface import Executable, Modules
-from .shared import Tensors, check_module, has, headers_in, signature
+from .shared import Tensors, check_module, has, headers_in, signature, sources
 from .shared import scopes as scopes
 
 NAME = "relax"
@@ -345,17 +345,8 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
     raise NotImplementedError
 
 
-def _sources(module: Any) -> List[str]:
-    found = []
-    for imported in module.imports:
-        if imported.kind not in ("llvm", "const_loader"):
-            try:
-                text = imported.inspect_source()
-            except Exception:  # of a module that has none
-                text = ""
-            found += [text] if text else []
-        found += _sources(imported)
-    return found
+def _source(module: Any) -> str:
+    return "" if module.kind in ("llvm", "const_loader") else str(module.inspect_source())
 
 
 def _links_first(module: Any) -> bool:
@@ -423,7 +414,7 @@ class VMExecutable(Executable):
         return _links_first(self._executable.mod)
 
     def sources(self) -> List[str]:
-        return _sources(self._executable.mod)
+        return sources(self._executable.mod.imports, "imports", _source)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # A region of Relax is its codegen's.

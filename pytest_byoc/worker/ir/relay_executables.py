@@ -10,7 +10,7 @@ from .. import dlpack
 from ..poison import POISON_BYTE
 from ..protocol import Bfloat16, dtype_name
 from .interface import Executable
-from .shared import Tensors
+from .shared import Tensors, sources
 
 #: Kinds of modules that become code in a library; of modules TVM itself adds.
 _CODE = ("llvm", "c", "cc", "cpp", "static_library")
@@ -36,24 +36,16 @@ class RelayExecutable(Executable):
         return held_as_data(self.root())
 
     def sources(self) -> List[str]:
-        return _sources(self.root())
+        return sources(self.root().imported_modules, "imported_modules", _source)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # As those are that a target lowers to TIR.
         return _of_tir(self.root(), symbols)
 
 
-def _sources(module: Any) -> List[str]:
-    found = []
-    for imported in module.imported_modules:
-        if imported.type_key not in ("llvm", *_OF_TVM):
-            try:
-                text = imported.get_source()
-            except Exception:  # of a module that has none
-                text = ""
-            found += [text] if text and _OF_TIR not in text else []
-        found += _sources(imported)
-    return found
+def _source(module: Any) -> str:
+    text = "" if module.type_key in ("llvm", *_OF_TVM) else str(module.get_source())
+    return "" if _OF_TIR in text else text
 
 
 def _links_first(module: Any) -> bool:

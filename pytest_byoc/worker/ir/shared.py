@@ -76,6 +76,20 @@ def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[...
     return names
 
 
+def sources(imported: Sequence[Any], below: str, told: Callable[[Any], str]) -> List[str]:
+    """What modules give as their source, and those that they import. below: the attribute that holds these;
+    told: a module's source, "" for one of TVM's own; it may raise for one that has none."""
+    found: List[str] = []
+    for module in imported:
+        try:
+            text = told(module)
+        except Exception:  # of a vendor's module
+            text = ""
+        found += [text] if text else []
+        found += sources(getattr(module, below), below, told)
+    return found
+
+
 def check_module(found: Any) -> Any:
     """What a partition function returned, if that is an IRModule. Raises NotAModule for anything else."""
     import tvm
