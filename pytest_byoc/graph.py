@@ -282,8 +282,8 @@ _FEW = 8
 
 
 def _elements(source: Source) -> str:
-    """Where the elements of a source come from; those given if they are few, else which of them JSON has no
-    numbers for."""
+    """Where the elements of a source come from; those given if they are few, else which of them are special:
+    -0.0, and what JSON has no numbers for."""
     if source.data is None:
         return "in [%g, %g], seed %d" % (source.low, source.high, source.seed)
     found: List[Any] = []
@@ -296,7 +296,7 @@ def _elements(source: Source) -> str:
             found.append(value)
     if len(found) <= _FEW:
         return "given: " + ", ".join(map(str, found))
-    special = dict.fromkeys(value for value in found if isinstance(value, str))
+    special = dict.fromkeys(str(value) for value in found if isinstance(value, str) or str(value) == "-0.0")
     return "given" + (", %s among them" % ", ".join(special) if special else "")
 
 

@@ -14,7 +14,7 @@ from .checks import selection
 from .decision import causes
 from .declarations import TargetDeclaration
 from .examine import Examiner
-from .generation.patterns import Found, Pattern, made_of, search
+from .generation.patterns import Found, Pattern, made_of, not_among, search
 from .graph import Graph
 from .levels import STANDARD
 from .operators import OPERATORS
@@ -156,12 +156,14 @@ class TargetSession:
             found = self.examiner.claims.patterns()
             chosen = set(self.settings.operators)
             self._patterns = {p.label: p for p in found if made_of(p, chosen, self.ir)}
-            others = [p.label for p in found if p.label not in self._patterns]
+            others = {
+                p.label: not_among(p, chosen, self.ir) for p in found if p.label not in self._patterns
+            }
             if others:
-                text = f"patterns of operators that were not asked for: {', '.join(others)}"
-                self.record.not_checked.append(text)
+                named = ", ".join(f"{label} ({', '.join(ops)})" for label, ops in others.items())
+                self.record.not_checked.append(f"patterns of operators that were not asked for: {named}")
             if self.settings.left_out:
-                self.left_out_patterns = others
+                self.left_out_patterns = list(others)
         return list(self._patterns)
 
     def found(self, name: str) -> Found:

@@ -37,10 +37,10 @@ def test_show_names_everything(graph: Graph) -> None:
 
 def test_few_given_elements_are_shown() -> None:
     few = Source("x", TensorType((2, 2), "float32"), data=[[1.5, "nan"], [0, -2]])
-    many = Source("y", TensorType((9,), "float32"), data=[*range(8), "-inf"])
+    many = Source("y", TensorType((9,), "float32"), data=[*range(7), "-inf", -0.0])
     text = show(Graph((few, many), (), (), ("x",)))
     assert "%x: float32[2,2] given: 1.5, nan, 0, -2\n" in text
-    assert "%y: float32[9] given, -inf among them\n" in text
+    assert "%y: float32[9] given, -inf, -0.0 among them\n" in text
 
 
 @pytest.mark.parametrize(

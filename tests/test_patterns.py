@@ -19,6 +19,7 @@ from pytest_byoc.generation.patterns import (
     kind,
     made_of,
     near_misses,
+    not_among,
     parse,
     parse_table,
     search,
@@ -130,6 +131,7 @@ def test_what_no_graph_can_be_made_for_is_said(nodes: Sequence[dict[str, object]
 def test_patterns_of_chosen_operators() -> None:
     assert made_of(CONV, {"nn.conv2d", "nn.bias_add", "clip"}, "relay")
     assert not made_of(CONV, {"nn.conv2d", "nn.bias_add"}, "relay")
+    assert not_among(CONV, {"nn.conv2d", "nn.bias_add"}, "relay") == ["nn.relu or clip or nn.relu6"]
     # Of alternatives one will do.
     either = parse("p", [WILD, call("nn.relu", 0), call("clip", 0), {"is": "or", "of": [1, 2]}])
     assert made_of(either, {"clip"}, "relay") and not made_of(either, {"tanh"}, "relay")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .instance import Instance, instance
 from .near_misses import kind, near_misses, spread
-from .reading import NoInstance, made_of
+from .reading import NoInstance, made_of, not_among
 from .search import Alone, Found, Fragment, search
 from .tree import Pattern, parse, parse_table, ways
 from .twice import twice
@@ -20,6 +20,7 @@ __all__ = [
     "kind",
     "made_of",
     "near_misses",
+    "not_among",
     "parse",
     "parse_table",
     "search",

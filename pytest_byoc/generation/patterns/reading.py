@@ -57,6 +57,13 @@ def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
     return possible[pattern.root]
 
 
+def not_among(pattern: Pattern, operators: Collection[str], ir: str) -> list[str]:
+    """What the calls of a pattern name, of which none is among these operators though some are known."""
+    known = [[op.name for o in node.ops or () for op in records(ir, o)] for node in pattern.nodes]
+    missing = [" or ".join(names) for names in known if names and not set(names) & set(operators)]
+    return list(dict.fromkeys(missing))
+
+
 class Reading:
     """least: how many results a call must have, by its number: those that the pattern takes of it. uses: for
     each call, the records of the calls that take its result as their first operand."""
