@@ -61,7 +61,8 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             # What the target takes in a pattern alone is there with all of the pattern.
             graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
         else:
-            graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator])
+            fit = byoc_target.suite.taken.fit(byoc_operator)
+            graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator], fit=fit)
         module = byoc_target.ahead(graphs, many=True)
         failing = first_failing(graphs)
         if failing is None and module is not None and byoc_target.holds_against(module, case):

@@ -71,7 +71,7 @@ class Suite:
     def _structure(self, name: str) -> Graph:
         if self._vocabulary is None:
             self._vocabulary = self.taken.vocabulary()
-        return self.taken.laid_out(STRUCTURES[name](Builder(seed=1), self._vocabulary))
+        return self.taken.adapted(STRUCTURES[name](Builder(seed=1), self._vocabulary))[0]
 
     def _at_once(self, structure: str) -> bool:
         """Whether all checks are made on a structure when it is met first."""
@@ -101,7 +101,7 @@ class Suite:
     def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
         claimed = self.taken.claimed()
         graph = make(operator, claimed[operator][0], list(claimed), self._session.ir)
-        return graph and self.taken.laid_out(graph)
+        return graph and self.taken.adapted(graph)[0]
 
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from .claims import Claim
 from .generation import beyond, systematic
-from .generation.channels_last import channels_last, has_layout
+from .generation.adapting import LAST, Form, adapted, forms, joined, lead
 from .generation.neighbours import between
 from .generation.structures import Vocabulary
 from .generation.systematic import Case, default_case
-from .graph import Graph
+from .graph import Graph, TensorType
 from .operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 #: Graphs partitioned at once in the search for a region: the first few are often enough.
 _AT_ONCE = 6
+#: Operators that are tried in any form: what a target wants of one it mostly wants of all.
+_COMMON = (
+    "nn.relu", "add", "multiply", "nn.conv2d", "nn.dense", "nn.max_pool2d", "nn.softmax", "concatenate",
+)
 _Kind = TypeVar("_Kind")
 
 
@@ -32,8 +37,8 @@ class Taken:
         self._claimed: dict[str, list[str]] | None = None
         #: Of each operator the first systematic case that the target takes, if there is one.
         self._first_of: dict[str, str | None] = {}
-        #: Whether the target takes images of an operator with channels last alone.
-        self._last: dict[str, bool] = {}
+        #: Of each operator that was asked about: in which form the target takes its default case.
+        self._forms: dict[str, Form] = {}
 
     def claimed(self) -> dict[str, list[str]]:
         """Operators of which the target takes at least one systematic case of the level, and their dtypes."""
@@ -55,41 +60,82 @@ class Taken:
         """The systematic cases of the level, of some operators or of all that are asked for."""
         settings = self._session.settings
         names, ir = operators or settings.operators, self._session.ir
-        self._with_channels_last(names)
-        found = [*map(self.of_target, systematic.cases(names, ir)), *beyond.cases(names, ir)]
-        return [c for c in found if settings.level.all_cases or c.smoke]
+        found = [*systematic.cases(names, ir), *beyond.cases(names, ir)]
+        return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 
-    def _with_channels_last(self, names: Collection[str]) -> frozenset[str]:
-        """Those of the operators of which the target takes no images in TVM's default layout, but some with
-        channels last, by what it claims of each one's default case."""
-        new = [n for n in names if n not in self._last]
-        if new:
-            self._ask(new)
-        return frozenset(n for n in names if self._last[n])
+    def _form(self, operator: str) -> Form:
+        """The form in which the target takes the operator's default case; none where it takes it as it is,
+        and where it takes it in no form."""
+        if operator not in self._forms:
+            if self._refused([operator]):
+                self._ask()
+            self._forms.setdefault(operator, ())
+        return self._forms[operator]
 
-    def _ask(self, names: Sequence[str]) -> None:
-        """Finds out which of the operators the target takes with channels last alone."""
-        session, ir = self._session, self._session.ir
-        of_images = [n for n in names if ir in OPERATORS[n].irs() and has_layout(n)]
-        defaults = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in of_images}
-        survey = session.examiner.claims.survey
-        refused = [n for n, claim in zip(defaults, survey(defaults.values())) if not _takes(claim)]
-        others = {n: g for n in refused if (g := channels_last(defaults[n], ir)) is not None}
-        taken = {n for n, claim in zip(others, survey(others.values())) if _takes(claim)}
-        self._last.update((n, n in taken) for n in names)
-        session.record.not_checked += [
-            f"{n} with channels second: the target takes it with channels last alone, so that all its graphs "
-            "but the simplest case have them last" for n in sorted(taken)
-        ]
+    def _refused(self, operators: Iterable[str]) -> dict[str, Graph]:
+        """Those of the operators whose default case the target does not take, with it."""
+        ir = self._session.ir
+        known = [n for n in operators if ir in OPERATORS[n].irs()]
+        found = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in known}
+        claims = self._session.examiner.claims.survey(found.values())
+        return {n: graph for (n, graph), claim in zip(found.items(), claims) if not _takes(claim)}
 
-    def laid_out(self, graph: Graph) -> Graph:
-        """The graph as the target may take it: images with channels last, if it takes no others."""
-        moved = self._with_channels_last(graph.operators)
-        return (channels_last(graph, self._session.ir) if moved else None) or graph
+    def _ask(self) -> None:
+        """Finds out in which forms the target takes the operators that it does not take as they are: of a few
+        common ones in any, of the others in those that were found, and with channels last."""
+        asked = self._session.settings.operators
+        refused = self._refused(asked)
+        common = [n for n in _COMMON if n in asked] or asked[: len(_COMMON)]
+        found = self._first_form({n: refused[n] for n in common if n in refused}, list(forms()))
+        likely = list(dict.fromkeys((*found.values(), LAST)))
+        found |= self._first_form({n: g for n, g in refused.items() if n not in found}, likely)
+        self._forms = {n: found.get(n, ()) for n in asked}
+        for form in dict.fromkeys(found.values()):
+            names = ", ".join(n for n in asked if self._forms[n] == form)
+            self._session.record.not_checked.append(
+                f"{names}: the target takes {', '.join(form)} alone, so that all their graphs but the "
+                "simplest case are made so"
+            )
+
+    def _first_form(self, graphs: Mapping[str, Graph], tried: Iterable[Form]) -> dict[str, Form]:
+        """By operator, the first of the forms in which the target takes its graph, if there is one."""
+        found: dict[str, Form] = {}
+        for form in tried:
+            left = {n: adapted(g, form, self._session.ir) for n, g in graphs.items() if n not in found}
+            made = {n: g for n, g in left.items() if g is not None}
+            claims = self._session.examiner.claims.survey(made.values())
+            found.update((n, form) for n, claim in zip(made, claims) if claim and all(claim.offloaded))
+        return found
+
+    def adapted(self, *graphs: Graph) -> list[Graph]:
+        """The graphs as the target may take them: of batches of one, say, if it takes no others. One of which
+        it takes no more then stays as it is."""
+        made = {graph: other for graph in graphs if (other := self._in_form(graph)) is not None}
+        claims = self._session.examiner.claims.survey([*made, *made.values()])
+        more = {
+            graph for graph, as_it_is, then in zip(made, claims, claims[len(made) :])
+            if as_it_is and then and sum(then.offloaded) > sum(as_it_is.offloaded)
+        }
+        return [made[graph] if graph in more else graph for graph in graphs]
+
+    def _in_form(self, graph: Graph) -> Graph | None:
+        """The graph in the form in which its operators are taken; None where that is its own."""
+        form = joined(map(self._form, graph.operators))
+        return adapted(graph, form, self._session.ir) if form else None
+
+    def fit(self, operator: str) -> Callable[[TensorType], TensorType]:
+        """What makes the type of a first operand in the form in which the target takes the operator."""
+        return partial(lead, form=self._form(operator))
 
     def of_target(self, case: Case) -> Case:
-        graph = case.graph if case.simplest or case.without_llvm else self.laid_out(case.graph)
-        return case if graph is case.graph else replace(case, graph=graph)
+        (adapted,) = self._of_target([case])
+        return adapted
+
+    def _of_target(self, cases: Sequence[Case]) -> list[Case]:
+        """The cases as the target may take them, but for the simplest of each operator."""
+        found = self.adapted(*(c.graph for c in cases if not (c.simplest or c.without_llvm)))
+        left = iter(found)
+        return [c if c.simplest or c.without_llvm else _with(c, next(left)) for c in cases]
 
     def vocabulary(self) -> Vocabulary:
         """Operators to build structures from, by what the target claims of each one's default case."""
@@ -102,7 +148,11 @@ class Taken:
         claims = self._session.examiner.claims.survey(defaults.values())
         taken = frozenset(n for n, c in zip(defaults, claims) if _takes(c))
         asked = frozenset(self._session.settings.operators)
-        return Vocabulary(taken | self._with_channels_last(defaults), asked)
+        adapted = frozenset(n for n in defaults if self._form(n))
+        if adapted:
+            # Some defaults have no such form: what is split along the batch, say.
+            adapted |= set(self.claimed())
+        return Vocabulary(taken | adapted, asked)
 
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its
@@ -125,7 +175,7 @@ class Taken:
         claimed = self.claimed()
         found = self.parts_with(operator)
         for dtype in claimed[operator][:2]:
-            found += map(self.laid_out, between(operator, dtype, list(claimed), self._session.ir))
+            found += self.adapted(*between(operator, dtype, list(claimed), self._session.ir))
         # The largest first, a few at a time: of a graph that is one region as a whole no other is larger.
         found.sort(key=lambda graph: -len(graph.nodes))
         best, size = None, 1.0
@@ -164,6 +214,10 @@ class Taken:
                     taken.setdefault(of, at)
             begin, end = end, 8 * end
         return taken
+
+
+def _with(case: Case, graph: Graph) -> Case:
+    return case if graph is case.graph else replace(case, graph=graph)
 
 
 def _takes(claim: Claim | None) -> bool:

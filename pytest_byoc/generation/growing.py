@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -60,6 +60,8 @@ class Growing:
         #: Whether operators of the two kinds are to take turns.
         self.alternating = bool(preferred and others) and chance(rng, 2)
         self.dtype = "float32"
+        #: What is made of the type of a new first operand, where its operator takes that.
+        self.fit: Callable[[TensorType], TensorType] = lambda x: x
         self.last: str | None = None
         self.last_op = ""
         #: What must not become dead code.
@@ -190,6 +192,8 @@ class Growing:
         fitting = runnable(op, self.ir)
         dtype = self.dtype if self.dtype in fitting else fitting[0]
         x = TensorType(one(self.rng, shapes(op.name, dtype, self.ir)), dtype)
+        fitted = self.fit(x)
+        x = fitted if op.takes(fitted) else x
         if chance(self.rng, 1) and _takes_data(op, x):
             return self.builder.constant(x, *op.range(dtype))
         return self.builder.lead(op, x)

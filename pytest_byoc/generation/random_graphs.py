@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from random import Random
 from typing import Any
 
-from ..graph import Graph
+from ..graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.record import NUMBERS
 from .builder import Builder
@@ -37,6 +37,7 @@ def grown(
     fragments: Sequence[Graph] = (),
     turn: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
+    fit: Callable[[TensorType], TensorType] | None = None,
 ) -> Graph:
     """A graph of `min_nodes` to `max_nodes` operators.
 
@@ -45,13 +46,15 @@ def grown(
     takes). fragments: graphs of which it has at least one as a part (those that match a target's
     patterns); they count as their operators do. turn: the fragment that it holds. dtypes: of the
     first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
-    runs. Raises KeyError for an unknown operator.
+    runs. fit: what to make of the type of a new first operand, where its operator takes that (a target
+    may want batches of one). Raises KeyError for an unknown operator.
     """
     names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
     count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
     must = rng.randrange(count) if focus or fragments or turn else -1
     growing = Growing(rng, names, ir, preferred)
     growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
+    growing.fit = fit or growing.fit
     builder = growing.builder
     while len(builder.nodes) < count:
         due = 0 <= must <= len(builder.nodes)

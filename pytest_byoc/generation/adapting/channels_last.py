@@ -6,32 +6,16 @@ nothing of a target that takes convolutions in NHWC alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Node, Source, TensorType
-from ..operators import OPERATORS, within
-from ..operators.elementwise import binary_infer
-from ..operators.record import TypeRuleError, same_type
-from .structures.sequences import REDUCTIONS
-
-#: Operators with an axis (or axes, which are kept) that goes where the axis goes.
-_ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
-#: Attributes by which an operator that keeps its operand's type tells axes apart.
-_POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
-
-
-class _Unlike(Exception):
-    """Raised where the graph has no such form, or none that is known."""
-
-
-def has_layout(op: str) -> bool:
-    """Whether images of the operator may be laid out in more than one way."""
-    return any(p.name in ("data_layout", "layout") for p in OPERATORS[op].parameters)
+from ...graph import Graph, Node, Source, TensorType
+from ...operators import OPERATORS, within
+from ..structures.sequences import REDUCTIONS
+from .parts import ALONG_AXIS, Unlike, by_parts, has_layout, is_elementwise
 
 
 def channels_last(graph: Graph, ir: str) -> Graph | None:
@@ -39,39 +23,7 @@ def channels_last(graph: Graph, ir: str) -> Graph | None:
     and what is added to them, or stands along an axis, where that is then. Parts that share no value are
     taken each by itself: one that holds no image in NCHW (NCW, NCDHW), images of two kinds, or an operator on
     one of which it is not known how, stays as it is. None where all do."""
-    sources: dict[str, Source] = {}
-    nodes: dict[str, Node] = {}
-    for part in _parts(graph):
-        with suppress(_Unlike, TypeRuleError, KeyError):
-            made = _Conversion(part, ir).converted()
-            sources.update((s.name, s) for s in made.sources())
-            nodes.update((node.outputs[0], node) for node in made.nodes)
-    if not nodes:
-        return None
-    return replace(
-        graph,
-        inputs=tuple(sources.get(s.name, s) for s in graph.inputs),
-        constants=tuple(sources.get(s.name, s) for s in graph.constants),
-        nodes=tuple(nodes.get(node.outputs[0], node) for node in graph.nodes),
-    )
-
-
-def _parts(graph: Graph) -> Iterator[Graph]:
-    """The graphs it falls into."""
-    parts: list[set[str]] = []
-    for node in graph.nodes:
-        names = {*node.inputs, *node.outputs}
-        for part in [p for p in parts if p & names]:
-            parts.remove(part)
-            names |= part
-        parts.append(names)
-    for names in parts:
-        yield Graph(
-            tuple(s for s in graph.inputs if s.name in names),
-            tuple(s for s in graph.constants if s.name in names),
-            tuple(node for node in graph.nodes if node.outputs[0] in names),
-            tuple(o for o in graph.outputs if o in names),
-        )
+    return by_parts(graph, lambda part: _Conversion(part, ir).converted())
 
 
 def _layout(node: Node) -> str:
@@ -85,7 +37,7 @@ class _Conversion:
         self._graph, self._ir = graph, ir
         layouts = {_layout(node) for node in graph.nodes if has_layout(node.op)}
         if len(layouts) != 1 or layouts == {""}:
-            raise _Unlike
+            raise Unlike
         self._rank = len(layouts.pop())
         self._order = (0, *range(2, self._rank), 1)
         #: Weights of convolutions.
@@ -106,7 +58,7 @@ class _Conversion:
                     self._types[name] = sources[name].type
             made = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
             if any(t != self._type(name) for name, t in zip(node.outputs, made)):
-                raise _Unlike
+                raise Unlike
             nodes.append(replace(node, attrs=attrs, types=made))
             self._types.update(zip(node.outputs, made))
         given = (self._graph.inputs, self._graph.constants)
@@ -123,7 +75,7 @@ class _Conversion:
         known = -1
         while known != len(found):
             known = len(found)
-            for node in filter(_is_elementwise, self._graph.nodes):
+            for node in filter(is_elementwise, self._graph.nodes):
                 names = [*node.inputs, *node.outputs]
                 if any(name in found or self._is_image(name) for name in names):
                     lower = (name for name in names if not self._is_image(name))
@@ -141,7 +93,7 @@ class _Conversion:
         if name not in self._beside:
             return shape
         if len(shape) > self._rank:
-            raise _Unlike
+            raise Unlike
         whole = (1,) * (self._rank - len(shape)) + shape
         moved = tuple(whole[a] for a in self._order)
         ones = next((i for i, n in enumerate(moved) if n != 1), self._rank - 1)
@@ -159,7 +111,7 @@ class _Conversion:
         source = next((s for s in self._graph.sources() if s.name == name), None)
         users = [n for n in self._graph.nodes if name in n.inputs]
         if source is None or any(n.inputs[1] != name for n in users):
-            raise _Unlike
+            raise Unlike
         type_ = OPERATORS[node.op].operands(self._types[node.inputs[0]], attrs)[1].type
         if source.data is None:
             return replace(source, type=type_)
@@ -169,7 +121,7 @@ class _Conversion:
     # --- nodes -------------------------------------------------------------------------------------
 
     def _attrs(self, node: Node) -> dict[str, Any]:
-        """A node's attributes then. Raises _Unlike."""
+        """A node's attributes then. Raises Unlike."""
         attrs = dict(node.attrs)
         images = [self._is_image(name) for name in node.inputs]
         if _layout(node):
@@ -177,20 +129,20 @@ class _Conversion:
             attrs[key] = "N" + _layout(node)[2:] + "C"
             if "kernel_layout" in attrs:
                 attrs["kernel_layout"] = self._kernel_layout(node, attrs)
-        elif node.op in _ALONG_AXIS and images[0]:
+        elif node.op in ALONG_AXIS and images[0]:
             attrs["axis"] = self._axis(attrs["axis"])
         elif node.op == "nn.pad" and images[0]:
             attrs["pad_width"] = tuple(attrs["pad_width"][a] for a in self._order)
         elif node.op in REDUCTIONS and images[0]:
             if not attrs["keepdims"] or attrs["exclude"] or attrs["axis"] is None:
-                raise _Unlike
+                raise Unlike
             attrs["axis"] = type(attrs["axis"])(self._axis(a) for a in attrs["axis"])
-        elif not _is_elementwise(node) and (any(images) or any(map(self._is_image, node.outputs))):
-            raise _Unlike
-        if not _is_elementwise(node) and self._beside.intersection(node.inputs):
-            raise _Unlike
+        elif not is_elementwise(node) and (any(images) or any(map(self._is_image, node.outputs))):
+            raise Unlike
+        if not is_elementwise(node) and self._beside.intersection(node.inputs):
+            raise Unlike
         if not _layout(node) and any(name in self._weights for name in node.inputs):
-            raise _Unlike
+            raise Unlike
         return attrs
 
     def _axis(self, axis: int) -> int:
@@ -205,16 +157,8 @@ class _Conversion:
 
 
 def _given(source: Source, type_: TensorType, shape: Sequence[int], order: Sequence[int]) -> Source:
-    """The source with its elements, of that shape, in another order. Raises _Unlike for another number."""
+    """The source with its elements, of that shape, in another order. Raises Unlike for another number."""
     array = np.array(source.data, dtype=object).reshape(shape).transpose(order)
     if array.size != type_.size:
-        raise _Unlike
+        raise Unlike
     return replace(source, type=type_, data=array.reshape(type_.shape).tolist())
-
-
-def _is_elementwise(node: Node) -> bool:
-    """Whether it tells no axis from another."""
-    infer: Callable[[Sequence[TensorType], Mapping[str, Any]], Any] = OPERATORS[node.op].infer
-    if infer is binary_infer:
-        return True
-    return infer is same_type and len(node.inputs) == 1 and not _POSITIONAL.intersection(node.attrs)

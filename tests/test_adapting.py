@@ -1,4 +1,4 @@
-"""Graphs with channels last: they compute the same, and are what a target gets that takes no others."""
+"""Graphs in the form that a target takes: channels last, batches of one, four axes, another dtype."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 from fixtures.faults import Fault, Patch, apply
 from pytest_byoc import oracle
 from pytest_byoc.generation import data
+from pytest_byoc.generation.adapting import adapted, channels_last, forms, has_layout, joined, lead
+from pytest_byoc.generation.adapting.parts import data_sources, parts
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.generation.channels_last import _parts, channels_last, has_layout
+from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.structures import STRUCTURES, Vocabulary
 from pytest_byoc.generation.systematic import Case, cases, default_case
 from pytest_byoc.graph import Graph, TensorType
@@ -30,6 +32,14 @@ FEW = ("nn.conv2d", "nn.max_pool2d", "nn.bias_add", "add", "nn.relu")
 KEPT = {"patch_embedding", "inputs_of_many_kinds"}
 #: Those that have channels last.
 LAST = {"behind_channels_last", "conv_bias_add_nhwc", "conv_bias_relu_nhwc"}
+#: example_c with batches of one alone, in float64.
+ONE_IN_FLOAT64 = Fault(
+    "one_in_float64", 7, "it takes batches of one alone, and float64", FEW, None,
+    (
+        Patch("support.py", "    if dtype not in DTYPES[step.kernel]:",
+              '    if dtype != "float64" or buffers[0].shape[:1] not in ((), (1,)):'),
+    ),
+)
 #: example_c with convolutions and poolings in NHWC alone.
 NHWC_ALONE = Fault(
     "nhwc_alone", 9, "it takes channels last alone", ("nn.conv2d", "nn.max_pool2d"), None,
@@ -45,7 +55,7 @@ def moved(graph: Graph, last: Graph) -> dict[str, Any]:
     """Of each value what makes of its array the one with channels last."""
     nodes = {node.outputs[0]: node for node in last.nodes}
     found: dict[str, Any] = {}
-    for part in _parts(graph):
+    for part in parts(graph):
         changed = [n for n in part.nodes if has_layout(n.op) and n.attrs != nodes[n.outputs[0]].attrs]
         if not changed:
             continue
@@ -129,6 +139,81 @@ def test_what_does_not_say_where_channels_are_stays(ir: str) -> None:
     assert channels_last(default_case("nn.relu", "float32").graph, ir) is None
 
 
+def structures() -> dict[str, Graph]:
+    return {name: make(Builder(seed=1), EVERYTHING) for name, make in STRUCTURES.items()}
+
+
+def evaluated(graph: Graph) -> list[np.ndarray]:
+    given = {**data.inputs(graph, 0), **data.constants(graph)}
+    return [np.asarray(bounded.value, np.float64) for bounded in oracle.evaluate(graph, given)]
+
+
+def test_structures_in_four_axes_compute_the_same(ir: str) -> None:
+    found = {name: (graph, adapted(graph, ("four axes",), ir)) for name, graph in structures().items()}
+    changed = {name: (graph, made) for name, (graph, made) in found.items() if made is not None}
+    for name, (graph, made) in changed.items():
+        for one, other in zip(evaluated(graph), evaluated(made)):
+            assert one.size == other.size, name
+            np.testing.assert_allclose(one.reshape(-1), other.reshape(-1), 1e-12, 1e-12, err_msg=name)
+    assert len(changed) > 80
+    assert {"diamond", "long_chain", "equal_constants"} <= set(changed)
+
+
+def test_structures_of_one_have_batches_of_one(ir: str) -> None:
+    changed = 0
+    for name, graph in structures().items():
+        made = adapted(graph, ("a batch of one",), ir)
+        if made is None:
+            continue
+        changed += 1
+        for part, before in zip(parts(made), parts(graph)):
+            names = data_sources(part) if part != before else ()
+            leads = [s.type for s in part.sources() if s.name in names]
+            assert all(t.shape[0] == 1 for t in leads if t.rank > 1), name
+        assert [o.shape for o in evaluated(made)] == [made.type_of(o).shape for o in made.outputs], name
+    assert changed > 190
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "uint8", "int32", "float64"])
+def test_structures_in_another_dtype(ir: str, dtype: str) -> None:
+    changed = 0
+    for name, graph in structures().items():
+        made = adapted(graph, (dtype,), ir)
+        if made is None:
+            continue
+        changed += 1
+        for part, before in zip(parts(made), parts(graph)):
+            types = {s.type.dtype for s in part.sources()}
+            assert part == before or "float32" not in types, name
+        for source in made.sources():
+            if source.type.dtype == dtype and dtype not in ("float16", "float64") and source.data is None:
+                assert source.high - source.low >= 1 and (dtype != "uint8" or source.low >= 0), name
+        assert all(o.shape == made.type_of(n).shape for n, o in zip(made.outputs, evaluated(made))), name
+    assert changed > (190 if dtype.startswith("float") else 20)
+
+
+def test_forms_of_fewest_ways_come_first() -> None:
+    found = list(forms())
+    assert len(found) == len(set(found)) and found[0] == ("four axes",)
+    assert found.index(("a batch of one", "channels last")) < found.index(("float16",))
+    assert joined([("channels last",), (), ("a batch of one", "int8"), ("float16",)]) == (
+        "a batch of one", "channels last", "int8"
+    )
+
+
+def test_new_operands_of_random_graphs_are_in_the_form(ir: str) -> None:
+    form = ("four axes", "a batch of one")
+    assert lead(TensorType((3, 5), "int8"), form) == TensorType((1, 1, 1, 5), "int8")
+    assert lead(TensorType((), "int8"), form).shape == ()
+    names = ["nn.relu", "add", "multiply", "concatenate"]
+    leads: list[TensorType] = []
+    for graph in some(20, "form", operators=names, ir=ir, focus="nn.relu", fit=partial(lead, form=form)):
+        first = {node.inputs[0] for node in graph.nodes}
+        leads += [s.type for s in graph.sources() if s.name in first]
+    # What has fewer axes is broadcast, or a scalar.
+    assert sum(t.rank >= 4 for t in leads) > 10 and all(t.rank < 4 or t.shape[0] == 1 for t in leads)
+
+
 def opened(tmp_path: Path, target: str, ir: str) -> TargetSession:
     settings = replace(make_settings(tmp_path, 120.0), operators=FEW)
     session = TargetSession(settings, declaration(target, ir))
@@ -150,7 +235,26 @@ def test_a_target_gets_the_layout_it_takes(tmp_path: Path, ir: str) -> None:
         verdict = session.suite.check_structure("plain_convolutions")
         assert verdict.outcome == PASS and all(verdict.offloaded)
         told = [text for text in session.record.not_checked if "channels last alone" in text]
-        assert len(told) == len(set(told)) and any(text.startswith("nn.conv2d ") for text in told)
+        assert len(told) == len(set(told)) and any(text.startswith("nn.conv2d, ") for text in told)
+    finally:
+        session.close()
+
+
+def test_a_target_gets_the_batch_and_the_dtype_it_takes(tmp_path: Path, ir: str) -> None:
+    target = apply(ONE_IN_FLOAT64, tmp_path)
+    session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
+    try:
+        for name in ("plain_convolutions", "diamond", "conv_bias_relu"):
+            verdict = session.suite.check_structure(name)
+            assert verdict.outcome == PASS and all(verdict.offloaded), name
+        assert {s.type.dtype for s in verdict.graph.sources()} == {"float64"}
+        assert verdict.graph.inputs[0].type.shape[0] == 1
+        assert session.suite.taken.fit("add")(TensorType((3, 5), "float64")).shape == (1, 5)
+        told = [text for text in session.record.not_checked if "alone" in text]
+        assert any("nn.relu" in t and "takes a batch of one, float64 alone" in t for t in told), told
+        # What is not in that form is not offloaded, and not told as a pass.
+        simplest = next(case for case in cases(["add"], ir) if case.simplest)
+        assert session.suite.check_case(simplest).outcome == NOT_OFFLOADED
     finally:
         session.close()
 

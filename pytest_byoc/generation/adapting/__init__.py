@@ -1,0 +1,70 @@
+"""Graphs as a target takes them that does not take them as they are made.
+
+Systematic cases, structures and what is put behind an operator are made in float32, of batches of two or
+three, in ranks as they come, and with channels second. Of a target that takes float16, batches of one,
+tensors of four axes or channels last alone they would show nothing. Each way to adapt them is one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+
+from ...graph import Graph, TensorType
+from .batch_of_one import batch_of_one
+from .channels_last import channels_last
+from .dtypes import in_dtype
+from .four_axes import four_axes, in_four
+from .parts import has_layout
+
+#: Ways that a target wants its graphs to be, in the order in which they are applied.
+Form = tuple[str, ...]
+
+_FOUR, _ONE, _LAST = "four axes", "a batch of one", "channels last"
+#: Operators of images are often taken so alone, and others of the same target as they are.
+LAST: Form = (_LAST,)
+_SHAPES: dict[str, Callable[[Graph, str], Graph | None]] = {
+    _FOUR: four_axes, _ONE: batch_of_one, _LAST: channels_last,
+}
+_DTYPES = ("float16", "int8", "uint8", "int32", "bfloat16", "float64")
+_WAYS: dict[str, Callable[[Graph, str], Graph | None]] = {
+    **_SHAPES, **{dtype: partial(in_dtype, dtype) for dtype in _DTYPES},
+}
+
+
+def forms() -> Iterator[Form]:
+    """All there are, those of fewest ways first."""
+    for dtype_too in range(2):
+        for number in range(len(_SHAPES) + 1):
+            for shapes in combinations(_SHAPES, number):
+                if dtype_too:
+                    yield from ((*shapes, dtype) for dtype in _DTYPES)
+                elif shapes:
+                    yield shapes
+
+
+def adapted(graph: Graph, form: Form, ir: str) -> Graph | None:
+    """The graph in that form, as far as it is known how; None where nothing of it has changed."""
+    found: Graph | None = None
+    for way in form:
+        made = _WAYS[way](found or graph, ir)
+        found = made or found
+    return found
+
+
+def joined(several: Iterable[Form]) -> Form:
+    """One form for a graph of operators that are each wanted in one of their own. Of dtypes the first."""
+    ways = dict.fromkeys(way for form in several for way in form)
+    dtypes = [way for way in ways if way in _DTYPES]
+    return tuple(way for way in _WAYS if way in ways and way not in dtypes[1:])
+
+
+def lead(x: TensorType, form: Form) -> TensorType:
+    """The type of a first operand in that form, but for its dtype."""
+    shape = in_four(x.shape) if _FOUR in form and 0 < x.rank < 4 else x.shape
+    return replace(x, shape=(1, *shape[1:]) if _ONE in form and len(shape) > 1 else shape)
+
+
+__all__ = ["LAST", "Form", "adapted", "channels_last", "forms", "has_layout", "joined", "lead"]

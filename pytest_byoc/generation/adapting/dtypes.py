@@ -1,0 +1,66 @@
+"""The same graphs in another dtype, for targets that don't take float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...graph import Graph, Node, Source, TensorType
+from ...operators import OPERATORS
+from ...operators.record import FLOATS, default_range
+from .parts import Unlike, again, by_parts
+
+_FLOAT32 = "float32"
+#: Attributes that name a dtype.
+_DTYPES = ("dtype", "out_dtype")
+
+
+def in_dtype(dtype: str, graph: Graph, ir: str) -> Graph | None:
+    """The graph with that dtype wherever it has float32. Parts with an operator that does not take it, or
+    with elements it has none for, stay as they are. None where all do."""
+    return by_parts(graph, lambda part: _converted(part, dtype))
+
+
+def _converted(graph: Graph, dtype: str) -> Graph:
+    def source(given: Source) -> Source:
+        if given.type.dtype != _FLOAT32:
+            return given
+        type_, (low, high) = replace(given.type, dtype=dtype), (given.low, given.high)
+        if dtype in FLOATS:
+            if dtype == "float16" and given.data is not None and not _are_halves(given.data):
+                raise Unlike
+            return replace(given, type=type_)
+        least, most = default_range(dtype)
+        # What is drawn from a range of its own, around zero or above, is drawn from integers there.
+        low, high = max(least, min(low, most)), max(min(high, most), least)
+        if high - low < 1:
+            low, high = least, most
+        return replace(given, type=type_, low=low, high=high, data=_integers(given.data, least < 0))
+
+    def attrs(node: Node, operands: Sequence[TensorType]) -> dict[str, Any]:
+        if operands[0].dtype == dtype and dtype not in OPERATORS[node.op].dtypes:
+            raise Unlike
+        return {k: dtype if k in _DTYPES and v == _FLOAT32 else v for k, v in node.attrs.items()}
+
+    return again(graph, source, attrs)
+
+
+def _are_halves(data: Any) -> bool:
+    """Whether given elements are small enough for float16, or no numbers."""
+    if isinstance(data, (list, tuple)):
+        return all(map(_are_halves, data))
+    return isinstance(data, str) or abs(data) <= float(np.finfo(np.float16).max)
+
+
+def _integers(data: Any, signed: bool) -> Any:
+    """Given elements, rounded. Raises Unlike for what is no integer of eight bits."""
+    if data is None:
+        return None
+    if isinstance(data, (list, tuple)):
+        return [_integers(element, signed) for element in data]
+    if isinstance(data, str) or not (-128 if signed else 0) <= round(data) <= 127:
+        raise Unlike
+    return round(data)

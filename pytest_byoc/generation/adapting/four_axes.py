@@ -1,0 +1,80 @@
+"""The same graphs in four axes, for targets that take no tensors of fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...graph import Graph, Node, Source, TensorType
+from ..structures.sequences import REDUCTIONS
+from .parts import ALONG_AXIS, Unlike, again, by_parts, data_sources, is_elementwise, with_shape
+
+_AXES = 4
+
+
+def four_axes(graph: Graph, ir: str) -> Graph | None:
+    """The graph with axes of one element behind the first one of what stands for data and has fewer than
+    four, or in front of its only one. Parts with an operator of which it is not known how stay as they are.
+    None where all do."""
+    return by_parts(graph, _converted)
+
+
+def _converted(graph: Graph) -> Graph:
+    data = data_sources(graph)
+
+    def source(given: Source) -> Source:
+        if given.name not in data or not 0 < given.type.rank < _AXES:
+            return given
+        shape = in_four(given.type.shape)
+        return with_shape(given, shape, lambda elements: elements.reshape(shape))
+
+    def attrs(node: Node, operands: Sequence[TensorType]) -> dict[str, Any]:
+        before = [graph.type_of(name).shape for name in node.inputs]
+        kept = all(now.shape in (old, old and in_four(old)) for old, now in zip(before, operands))
+        if not kept and not (is_elementwise(node) and len(before) == 1):
+            # Behind a reduction axes lie elsewhere.
+            raise Unlike
+        return _attrs(node, len(before[0]), operands[0].rank - len(before[0]))
+
+    return again(graph, source, attrs)
+
+
+def in_four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of one axis or more, in four."""
+    ones = (1,) * (_AXES - len(shape))
+    return (*shape[:1], *ones, *shape[1:]) if len(shape) > 1 else ones + shape
+
+
+def _attrs(node: Node, rank: int, more: int) -> dict[str, Any]:
+    """A node's attributes where its first operand, of that rank, has so many more axes. Raises Unlike."""
+    attrs = dict(node.attrs)
+
+    def moved(axis: int) -> int:
+        if axis < 0:
+            return axis if axis > -rank else axis - more
+        return axis if axis == 0 and rank > 1 else axis + more
+
+    if not more or is_elementwise(node):
+        return attrs
+    if node.op in ALONG_AXIS or node.op in REDUCTIONS:
+        axis = attrs["axis"]
+        several = isinstance(axis, tuple)
+        attrs["axis"] = axis if axis is None else (tuple(map(moved, axis)) if several else moved(axis))
+        if attrs.get("exclude"):
+            raise Unlike
+    elif node.op == "transpose":
+        axes = attrs["axes"]
+        if axes is None:
+            raise Unlike
+        front, *others = map(moved, axes)
+        attrs["axes"] = (front, *range(1, 1 + more), *others) if rank > 1 else (*range(more), front)
+    elif node.op == "reshape":
+        if any(extent <= 0 and extent != -1 for extent in attrs["newshape"]):
+            raise Unlike
+        attrs["newshape"] = in_four(attrs["newshape"])
+    elif node.op == "nn.pad":
+        widths, at = attrs["pad_width"], min(rank - 1, 1)
+        attrs["pad_width"] = (*widths[:at], *((0, 0),) * more, *widths[at:])
+    elif node.op not in ("nn.matmul", "matmul"):
+        raise Unlike
+    return attrs

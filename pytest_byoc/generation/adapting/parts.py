@@ -1,0 +1,141 @@
+"""What the ways of adapting a graph share: its parts are made again one by one, of other types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...graph import Graph, Node, Source, TensorType
+from ...operators import OPERATORS
+from ...operators.elementwise import binary_infer
+from ...operators.record import DATA, FRESH, LEAD, TypeRuleError, same_type
+
+#: Operators with an axis (or axes, which are kept) that goes where the axis goes.
+ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
+#: Products of two matrices, or of batches of them.
+_PRODUCTS = frozenset(("matmul", "nn.matmul", "nn.batch_matmul"))
+#: Attributes by which an operator that keeps its operand's type tells axes apart.
+_POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
+
+
+class Unlike(Exception):
+    """Raised where a graph has no such form, or none that is known."""
+
+
+def by_parts(graph: Graph, convert: Callable[[Graph], Graph]) -> Graph | None:
+    """The graph with those parts converted of which that is possible; None where it is of none. Parts share
+    no value. convert: raises Unlike, or what a type rule or a record raises."""
+    sources: dict[str, Source] = {}
+    nodes: dict[str, Node] = {}
+    for part in parts(graph):
+        with suppress(Unlike, TypeRuleError, KeyError):
+            made = convert(part)
+            sources.update((s.name, s) for s in made.sources())
+            nodes.update((node.outputs[0], node) for node in made.nodes)
+    if not nodes:
+        return None
+    return replace(
+        graph,
+        inputs=tuple(sources.get(s.name, s) for s in graph.inputs),
+        constants=tuple(sources.get(s.name, s) for s in graph.constants),
+        nodes=tuple(nodes.get(node.outputs[0], node) for node in graph.nodes),
+    )
+
+
+def parts(graph: Graph) -> Iterator[Graph]:
+    """The graphs it falls into."""
+    found: list[set[str]] = []
+    for node in graph.nodes:
+        names = {*node.inputs, *node.outputs}
+        for part in [p for p in found if p & names]:
+            found.remove(part)
+            names |= part
+        found.append(names)
+    for names in found:
+        yield Graph(
+            tuple(s for s in graph.inputs if s.name in names),
+            tuple(s for s in graph.constants if s.name in names),
+            tuple(node for node in graph.nodes if node.outputs[0] in names),
+            tuple(o for o in graph.outputs if o in names),
+        )
+
+
+def has_layout(op: str) -> bool:
+    """Whether images of the operator may be laid out in more than one way."""
+    return any(p.name in ("data_layout", "layout") for p in OPERATORS[op].parameters)
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether it tells no axis from another."""
+    infer: Callable[[Sequence[TensorType], Mapping[str, Any]], Any] = OPERATORS[node.op].infer
+    if infer is binary_infer:
+        return True
+    return infer is same_type and len(node.inputs) == 1 and not _POSITIONAL.intersection(node.attrs)
+
+
+#: From a node and the types its operands have then to its attributes then. Raises Unlike.
+Attrs = Callable[[Node, Sequence[TensorType]], Mapping[str, Any]]
+
+
+def again(graph: Graph, source: Callable[[Source], Source], attrs: Attrs) -> Graph:
+    """The graph made again of other sources and attributes. Raises TypeRuleError where a type rule does not
+    take them, and Unlike where nothing has changed, or a value has no elements that had some."""
+    found = {s.name: source(s) for s in graph.sources()}
+    if all(found[s.name].type == s.type for s in graph.sources()):
+        raise Unlike
+    types = {name: s.type for name, s in found.items()}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        operands = [types[name] for name in node.inputs]
+        chosen = dict(attrs(node, operands))
+        made = OPERATORS[node.op].infer(operands, chosen)
+        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+            raise Unlike
+        nodes.append(replace(node, attrs=chosen, types=made))
+        types.update(zip(node.outputs, made))
+    return replace(
+        graph,
+        inputs=tuple(found[s.name] for s in graph.inputs),
+        constants=tuple(found[s.name] for s in graph.constants),
+        nodes=tuple(nodes),
+    )
+
+
+def with_shape(source: Source, shape: tuple[int, ...], move: Callable[[np.ndarray], np.ndarray]) -> Source:
+    """The source with another shape, and what `move` makes of its elements, if they are given."""
+    elements = source.data
+    if elements is not None:
+        elements = move(np.array(elements, dtype=object).reshape(source.type.shape)).tolist()
+    return replace(source, type=replace(source.type, shape=shape), data=elements)
+
+
+def data_sources(graph: Graph) -> frozenset[str]:
+    """Sources that stand for data as a model's inputs do: no weights, no biases, nothing that is made into
+    one, and nothing that is broadcast because it has fewer axes. Raises Unlike where an operator chooses
+    elements by indices, or does not tell what its operands are."""
+    data: set[str] = set()
+    others: set[str] = set()
+    for node in reversed(graph.nodes):
+        for name, is_data in zip(node.inputs, _are_data(graph, node)):
+            made_into_other = others.intersection(node.outputs) and not data.intersection(node.outputs)
+            (data if is_data and not made_into_other else others).add(name)
+    return frozenset(s.name for s in graph.sources() if s.name in data)
+
+
+def _are_data(graph: Graph, node: Node) -> list[bool]:
+    types = [graph.type_of(name) for name in node.inputs]
+    if len(types) == 1 or node.op == "concatenate":
+        return [True] * len(types)
+    if OPERATORS[node.op].infer is binary_infer:
+        return [t.rank == max(t.rank for t in types) for t in types]
+    if node.op in _PRODUCTS:
+        # A batch of matrices is one on both sides; one matrix is a weight.
+        return [True, types[1].rank == types[0].rank > 2]
+    roles = [operand.role for operand in OPERATORS[node.op].operands(types[0], node.attrs)]
+    if FRESH in roles or len(roles) != len(types):
+        raise Unlike
+    return [role in (LEAD, DATA) for role in roles]
