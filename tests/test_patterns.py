@@ -275,6 +275,37 @@ def test_a_check_is_climbed() -> None:
 
     found = search(CONV, "relay", taken_for("conv"), asked(answer))
     assert found.fate == "matched"
+    # What the check does not ask for is as it is by default.
+    made = conv(found.fragments[0].graph).attrs
+    assert made["kernel_size"] == (3, 3) and made["groups"] == 1 and made["padding"] == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_product_is_requantised_by_its_operands_scales(channels: bool) -> None:
+    constants = [CONSTANT] * 4
+    pattern = parse("q", [
+        WILD, CONSTANT, *constants, call("qnn.conv2d", 0, 1, 2, 3, 4, 5), CONSTANT,
+        call("nn.bias_add", 6, 7), *constants, call("qnn.requantize", 8, 9, 10, 11, 12),
+    ])
+    met, natural_ones = 0, 0
+    for seed in range(40):
+        graph = instance(pattern, {}, "relay", seed).graph
+        of = {c.name: c.data for c in graph.constants}
+        product, _, requantize = graph.nodes
+        x, w, s = (of[product.inputs[4]], of[product.inputs[5]], of[requantize.inputs[1]])
+        if isinstance(w, list) != channels:
+            continue
+        met += 1
+        if s == ([x * each for each in w] if isinstance(w, list) else x * w):
+            natural_ones += 1
+            assert of[requantize.inputs[2]] == 0
+            if channels:
+                axis = product.attrs["data_layout"].index("C")
+                assert requantize.attrs["axis"] in (axis, axis - 4)
+        elif seed == 0:
+            raise AssertionError("the first graph has what is usual")
+    # Not always: a target may not look.
+    assert met > 2 and met / 2 < natural_ones <= met
 
 
 def test_what_a_check_names_is_preferred() -> None:

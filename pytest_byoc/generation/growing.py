@@ -12,6 +12,7 @@ from ..operators.measured import dtypes as runnable
 from ..operators.record import BIAS, CONSTANT, DATA, OWN, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters, first
 from .pool import Choices, Pool, pool, shapes, takes
+from .scales import natural
 
 T = TypeVar("T")
 
@@ -208,8 +209,11 @@ def _takes_data(op: Operator, x: TensorType) -> bool:
 def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, ...]:
     x = builder.types[lead]
 
+    follows = natural(builder, op.name, lead)
+    follows = follows if follows and chance(rng, 7) else {}
+
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
-        return one(rng, one(rng, list(classes.values())))
+        return follows[name] if name in follows else one(rng, one(rng, list(classes.values())))
 
     chosen = choose_parameters(op, x, pick)
     operands = op.operands(x, chosen)

@@ -12,6 +12,7 @@ from ...operators.measured import dtypes as runnable
 from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Operator, TypeRuleError
 from ..builder import Builder, choose_parameters
 from ..pool import takes
+from ..scales import natural
 from .draws import Draws
 from .reading import NoInstance, Reading, returns_tuple, takes_tuple
 from .tree import Pattern, Tree, Way
@@ -24,6 +25,8 @@ _TRIES = 30
 _ATTEMPTS = 12
 #: A batch of one, as many a target takes alone.
 _IMAGE = (1, 4, 7, 6)
+#: How often the scale of a product is that of its operands: some checks ask for it.
+_NATURAL = 0.8
 #: Larger values are avoided: results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
@@ -204,6 +207,8 @@ class _Instance:
         only = given[0] if len(slots) == 1 else None
         if only is not None and not takes(op, self._builder.types[only], self._ir):
             return None
+        lead = given[0] if given else None
+        follows = natural(self._builder, op.name, lead) if lead is not None else {}
         since = len(self._draws.used)
         for attempt in range(_TRIES):
             plain = self._plain and attempt == 0
@@ -214,8 +219,9 @@ class _Instance:
                 continue
             shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
             shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
+            natural_too = follows if plain or self._draw("natural") < _NATURAL else {}
             chosen = self._again(op, x, attempt) or choose_parameters(
-                op, x, lambda n, c: self._pick(n, c, demands, plain, shapes)  # noqa: B023
+                op, x, lambda n, c: natural_too.get(n, self._pick(n, c, demands, plain, shapes))  # noqa: B023
             )
             operands = op.operands(x, chosen)
             ir_name = getattr(op, self._ir).op
@@ -376,7 +382,7 @@ class _Instance:
         return self._builder.node(op.name, names, op.attrs(chosen))
 
     def _leaf(self, op: Operator, operand: Operand, node: Tree | None) -> str:
-        low, high = op.domain if op.domain and operand.role == LEAD else operand.range()
+        low, high = op.range(operand.type.dtype) if operand.role == LEAD else operand.range()
         constant = operand.role in (WEIGHT, BIAS, CONSTANT)
         data = operand.data
         wild = node is not None and node.kind == "wildcard" and not self._plain

@@ -19,6 +19,8 @@ ROUNDS = (range(4), range(4, 20), range(20, 60))
 _PATIENCE = 2
 #: A check that refuses all graphs of the rounds is climbed: graphs that get further in it are varied.
 _GENERATIONS, _CHILDREN, _PARENTS = 24, 60, 8
+#: Many a choice makes no difference: so many are made for each child, at most.
+_CHANCES = 3
 #: Generations without a graph that gets further.
 _STALLED = 10
 
@@ -148,7 +150,8 @@ class _Search:
         all_of_them: ask the table of those too that the pattern alone does not take: a partition function
         may change a graph before it looks for patterns."""
         self._ask(made)
-        fit = sorted((m.graph for m in made if self._fits(m)), key=lambda g: _unbuilt(g, self._ir))
+        settled = [self._settled(m) for m in made if self._fits(m)]
+        fit = sorted((m.graph for m in settled), key=lambda g: _unbuilt(g, self._ir))
         others = [m.graph for m in made if not self._fits(m)] if all_of_them or not fit else []
         others = others if all_of_them else [g for g in others if self._said[g] is None]
         graphs = fit + others
@@ -164,6 +167,35 @@ class _Search:
         if graphs and all(t is None for t in taken) and _RAISES not in self._why:
             self._why.append(_RAISES)
         return False
+
+    def _settled(self, found: Instance) -> Instance:
+        """A graph that fits, with as many of its choices at their defaults as the check allows: what was
+        drawn may be a pooling of one element, which shows nothing."""
+        if found.seed == 0 and not found.changed:
+            return found
+        # Numbers that lead to the default; what is worded is preferred to it.
+        plain = {name: 0.999 if name.endswith("worded") else 0.0 for name in found.draws}
+        apart = {n: c for n in plain if (c := self._changed(found, {n: plain[n]})) is not None}
+        self._ask(list(apart.values()))
+        settled = found
+        for name, child in apart.items():
+            if child.graph == found.graph or not self._fits(child):
+                continue
+            both = self._changed(settled, {name: plain[name]})
+            if both is not None:
+                self._ask([both])
+                settled = both if self._fits(both) else settled
+        return settled
+
+    def _changed(self, parent: Instance, changed: Mapping[str, float]) -> Instance | None:
+        """The instance with other numbers for some of its choices; None where there is no such graph."""
+        try:
+            return varied(
+                self._pattern, parent.way, self._ir, parent.seed, parent.attempt,
+                {**parent.changed, **changed}, parent.words,
+            )
+        except NoInstance:
+            return None
 
     def _fits(self, made: Instance) -> bool:
         said = self._said[made.graph]
@@ -197,21 +229,19 @@ class _Search:
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
-        for _ in range(_CHILDREN):
+        made = 0
+        for _ in range(_CHILDREN * _CHANCES):
+            if made == _CHILDREN:
+                return
             parent = draws.choice(parents)
-            changed = dict(parent.changed)
+            changed: dict[str, float] = {}
             for _ in range(draws.choice((1, 1, 2, 4))):
                 # The default, or anything, or anything but the default.
                 number = draws.choice((0.0, draws.random(), 0.9 + 0.1 * draws.random()))
                 changed[draws.choice(parent.draws)] = number
-            try:
-                child = varied(
-                    self._pattern, parent.way, self._ir, parent.seed, parent.attempt, changed,
-                    parent.words,
-                )
-            except NoInstance:
-                continue
-            if child.graph not in self._said:
+            child = self._changed(parent, changed)
+            if child is not None and child.graph not in self._said:
+                made += 1
                 yield child
 
     def _progress(self, made: Instance) -> int:

@@ -1,0 +1,54 @@
+"""Scales that go together, as in every model that was quantised: what a product of two tensors is
+requantised or dequantised by is the product of their scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..graph import Node
+from .builder import Builder
+
+#: Position of a product's scale of its first operand; that of its second follows.
+_SCALES = {
+    "qnn.conv2d": 4, "qnn.dense": 4, "qnn.conv2d_transpose": 4, "qnn.batch_matmul": 4,
+}
+#: What may stand between a product and its requantisation.
+_BETWEEN = frozenset(("nn.bias_add", "add", "nn.relu", "clip"))
+#: Of operators that take the scale of their first operand, the parameters for it and for its zero point.
+_TAKERS = {"qnn.requantize": ("input_scale", "input_zero_point"), "qnn.dequantize": ("scale", "zero_point")}
+
+
+def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
+    """Values of those of the operator's parameters that follow from what made its first operand; none where
+    that is no product."""
+    product = _product(builder, lead) if op in _TAKERS else None
+    if product is None:
+        return {}
+    scales = [_elements(builder, product.inputs[_SCALES[product.op] + i]) for i in range(2)]
+    if len(scales[0]) != 1 or not scales[1]:
+        return {}
+    each = tuple(scales[0][0] * s for s in scales[1])
+    scale, zero_point = _TAKERS[op]
+    several = len(each) > 1 or bool(builder.types[product.inputs[_SCALES[product.op] + 1]].rank)
+    found: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
+    if several:
+        rank = builder.types[lead].rank
+        axis = product.attrs.get("data_layout", "C" * rank).rindex("C")
+        found["axis"] = -1 if axis == rank - 1 else axis
+    return found
+
+
+def _product(builder: Builder, value: str) -> Node | None:
+    """The product that a value is made of, if there is one."""
+    nodes = {output: node for node in builder.nodes for output in node.outputs}
+    while value in nodes and nodes[value].op in _BETWEEN:
+        value = nodes[value].inputs[0]
+    found = nodes.get(value)
+    return found if found is not None and found.op in _SCALES else None
+
+
+def _elements(builder: Builder, name: str) -> Sequence[float]:
+    """Given elements of a constant of one axis at most; none where it has others."""
+    data = next((c.data for c in builder.constants if c.name == name), None)
+    return data if isinstance(data, (list, tuple)) else () if data is None else (data,)
