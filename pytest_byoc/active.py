@@ -143,8 +143,8 @@ class ActivePlugin:
                     "ONNX's node tests, most systematic cases, most near misses of patterns, most random "
                     "graphs and batches, executors but one for each graph, LLVM's build of what passes: left "
                     "to level standard",
-                    f"but on the structures {', '.join(AT_SMOKE)}, as far as the operators asked for make "
-                    f"them, the checks {expensive}: left to level standard",
+                    f"the checks {expensive}, but for some on a few structures ({', '.join(AT_SMOKE)}): left "
+                    "to level standard",
                 ]
 
     def _examined(self, target: TargetSession, verdict: Verdict) -> None:

@@ -44,6 +44,9 @@ def decide(evidence: Evidence) -> Verdict:
     if reference_fault:
         notes.append(reference_fault)
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
+        if not any(offloaded):
+            # Regions that compute nothing: what TVM computes is wrong without them.
+            findings = [f for f in findings if f.stage == "partition" or f.check == "regions"]
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
         placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,

@@ -84,6 +84,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "runtime-libraries": _TEXTS,
     "export-options": ("a table", (dict,)),
     "opt-level": ("an integer", (int,)),
+    "executors": _TEXTS,
     "deterministic": ("true or false", (bool,)),
     "trivial-regions": _TEXTS,
     # What these hold is checked where the target is resolved: it may declare them itself.

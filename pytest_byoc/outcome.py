@@ -102,7 +102,10 @@ class Verdict:
     @property
     def reason(self) -> str:
         """Why it is no pass, as a test's skip says it: the outcome, and what is known of it."""
-        return f"{self.outcome}: {'; '.join(self.notes) or 'the target takes none of it'}"
+        told = "the target takes none of it"
+        if self.outcome == INCONCLUSIVE:
+            told = "most of its elements cannot be judged: no bound is known of them"
+        return f"{self.outcome}: {'; '.join(self.notes) or told}"
 
     @property
     def identity(self) -> str:

@@ -5,7 +5,7 @@ Read and checked in the worker, by `target.py`; on the host it becomes a `refere
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Sequence
 
 #: Dtypes whose elements may be summed in a declared dtype, and which these can be.
 SUMMED = ("float16", "bfloat16", "float32")
@@ -19,6 +19,10 @@ FUNCTIONS = (
     *("nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.selu", "nn.softplus", "log_add_exp"),
     *("nn.softmax", "nn.log_softmax", "logsumexp"),
 )
+#: Operators whose results are rounded to integers, in steps of which they may be off.
+ROUNDED = (
+    *("qnn.quantize", "qnn.requantize", "qnn.concatenate"), *("qnn.add", "qnn.subtract", "qnn.mul"),
+)
 
 
 class PrecisionError(ValueError):
@@ -31,8 +35,8 @@ def declared(options: Mapping[str, Any]) -> Dict[str, Any]:
         "accumulate_dtype": _accumulate(options.get("accumulate_dtype") or {}),
         "contraction_dtype": _contraction(options.get("contraction_dtype")),
         "flush_subnormals": _flush(options.get("flush_subnormals", False)),
-        "function_ulps": _of_functions("function_ulps", "of ulps", options),
-        "function_errors": _of_functions("function_errors", "like 1e-4", options),
+        "function_ulps": _of_functions("function_ulps", "of ulps", FUNCTIONS, options),
+        "function_errors": _of_functions("function_errors", "like 1e-4", FUNCTIONS + ROUNDED, options),
     }
 
 
@@ -67,16 +71,18 @@ def _flush(given: Any) -> bool:
     return given
 
 
-def _of_functions(key: str, what: str, options: Mapping[str, Any]) -> Dict[str, float]:
+def _of_functions(
+    key: str, what: str, operators: Sequence[str], options: Mapping[str, Any]
+) -> Dict[str, float]:
     """A table of numbers by operator. what: which numbers, for a message."""
     given = options.get(key) or {}
     if not isinstance(given, Mapping):
         raise PrecisionError("%s must be a table of numbers by operator, found %r" % (key, given))
     for name, number in given.items():
-        if name not in FUNCTIONS:
+        if name not in operators:
             raise PrecisionError(
                 "%s: the accuracy of %r cannot be declared, only that of %s (in TOML a name with a dot is "
-                "quoted)" % (key, name, _listed(FUNCTIONS))
+                "quoted)" % (key, name, _listed(operators))
             )
         if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < float("inf"):
             raise PrecisionError("%s: %s must be a number %s, found %r" % (key, name, what, number))

@@ -109,6 +109,8 @@ class Suite:
         # Graphs that another pattern takes in its place are the target's all the same.
         for fragment in found.shadowed[:1] if not found.fragments else ():
             self._session.check(fragment.graph, f"{name}[shadowed]")
+        if found.raising is not None:
+            self._session.check(found.raising, f"{name}[raising]")
         few = self._session.settings.level.ways is not None
         names = self._session.patterns()
         at = names.index(name) // _PATTERNS * _PATTERNS
@@ -134,11 +136,12 @@ class Suite:
             for fragment in fragments
             for label, graph in near_misses(fragment.graph, self._session.ir)
         ]
-        # Of each pattern all checks are made on its first way.
-        ways = [
-            (f"{name}[{fragment.way}]", fragment.graph, number == 0)
-            for number, fragment in enumerate(fragments[: level.ways])
-        ]
+        # Of each pattern all checks are made on its first way. Of few ways one has all that is optional.
+        few = fragments[: level.ways]
+        longest = max(fragments, key=lambda f: len(f.graph.nodes), default=None)
+        if longest is not None and longest not in few:
+            few = [*few, longest]
+        ways = [(f"{name}[{f.way}]", f.graph, number == 0) for number, f in enumerate(few)]
         if fragments:
             smallest = min((f.graph for f in fragments), key=lambda graph: len(graph.nodes))
             ways.append((f"{name}[twice]", twice(smallest), False))

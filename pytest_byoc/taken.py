@@ -152,7 +152,15 @@ class Taken:
         if adapted:
             # Some defaults have no such form: what is split along the batch, say.
             adapted |= set(self.claimed())
-        return Vocabulary(taken | adapted, asked)
+        alone = [graph for name, graph in defaults.items() if name in taken | adapted]
+        return Vocabulary(taken | adapted, asked, partial(self._parts, alone))
+
+    def _parts(self, alone: Sequence[Graph]) -> list[Graph]:
+        """Graphs of one operator as the target takes them, and of each pattern that holds others the smallest
+        graph."""
+        known = {operator for graph in alone for operator in graph.operators}
+        patterns = [g for g in self._session.fragments() if not known.issuperset(g.operators)]
+        return [*self.adapted(*alone), *patterns]
 
     def drawn(self) -> list[str]:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its

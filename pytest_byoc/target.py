@@ -20,6 +20,8 @@ from .worker.server import Failure
 EXAMPLES = {"example_c": "pytest_byoc.examples.example_c:target"}
 #: Of regions, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
+#: TVM's, of either IR.
+EXECUTORS = ("graph", "vm", "aot")
 
 
 class Target:
@@ -44,6 +46,9 @@ class Target:
     patterns: Optional[str] = None
     #: Of the PassContext in which the partitioned module is built.
     opt_level: int = 3
+    #: TVM's executors that its regions can be built for ("graph", "vm", "aot"), if not for all: some of what
+    #: a hook makes into TIR can't be built for the VM.
+    executors: Sequence[str] = ()
     #: Whether the same inputs give the same bits every time.
     deterministic: bool = True
     #: Dtype in which sums and the products summed are rounded ("float16", "bfloat16") where that is
@@ -57,7 +62,8 @@ class Target:
     #: By operator (exp, tanh, nn.softmax …), units in the last place by which its result may be off
     #: beyond what is granted anyway.
     function_ulps: Mapping[str, float] = {}
-    #: By operator, an absolute error of its result beyond that, as tables and polynomials have.
+    #: By operator, an absolute error of its result beyond that, as tables and polynomials have; of operators
+    #: that round to integers (qnn.requantize …) in steps: 1 where it is done in two.
     function_errors: Mapping[str, float] = {}
     #: What the codegen is made for although it computes nothing: regions that are "empty" (no operator
     #: is called), return an input as it is ("identity"), or one value twice ("duplicate").
@@ -81,6 +87,7 @@ class ResolvedTarget:
         self.export_options: Dict[str, Any] = dict(options.get("export_options") or {})
         self.patterns: str = options.get("patterns") or name
         self.opt_level = int(options.get("opt_level", Target.opt_level))
+        self.executors = _as_tuple(options.get("executors"))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))
         self.trivial_regions = _as_tuple(options.get("trivial_regions"))
         unknown = sorted(set(options) - known)
@@ -98,9 +105,19 @@ class ResolvedTarget:
             raise Failure(
                 "target %s: trivial_regions holds %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
             )
+        strange = [e for e in self.executors if e not in EXECUTORS]
+        if strange:
+            raise Failure(
+                "target %s: executors holds %r; known are %s" % (name, strange[0], ", ".join(EXECUTORS))
+            )
         bad = [ir for ir in self.irs if ir not in IRS]
         if bad:
             raise Failure("target %s: ir must be %s, found %r" % (name, " or ".join(IRS), bad[0]))
+
+
+    def takes_executor(self, name: str) -> bool:
+        """Whether its regions can be built for an executor, as far as it says."""
+        return not self.executors or name in self.executors
 
 
 def _as_tuple(value: Union[str, Sequence[str], None]) -> Tuple[str, ...]:

@@ -249,9 +249,9 @@ def flushed(x: Bounded) -> Bounded:
 
 def less_accurate(y: Bounded, ulps: float, error: float = 0.0) -> Bounded:
     """A function's result that may be off by so many more units in the last place, 2 u each, and by so much,
-    where it is finite."""
+    where it is finite; an integer by so many steps."""
     if not y.is_float:
-        return y
+        return replace(y, error=y.error + np.floor(error))
     more = np.where(np.isfinite(y.value), error, 0.0)
     return rounded(y.value, y.error + more, y.ambiguous, y.dtype, 2 * ulps)
 

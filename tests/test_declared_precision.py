@@ -62,6 +62,8 @@ def test_a_declaration_does_not_excuse_what_is_wrong(pytester: pytest.Pytester, 
         ("contraction-dtype = 19", "*contraction-dtype must be a string, found 19*"),
         ('flush-subnormals = "no"', "*flush-subnormals must be true or false, found 'no'*"),
         ("function-ulps = { relu = 2 }", "*the accuracy of 'relu' cannot be declared, only that of exp,*"),
+        ('executors = ["vmm"]', "*target *: executors holds 'vmm'; known are graph, vm, aot*"),
+        ('executors = "aot"', "*target *: executors must hold one of *vm*found aot*"),
     ],
 )
 def test_a_bad_declaration_is_named(pytester: pytest.Pytester, ir: str, line: str, message: str) -> None:

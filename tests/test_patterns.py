@@ -255,13 +255,14 @@ def test_a_shadowed_pattern_is_said_to_be() -> None:
 def test_why_a_pattern_is_never_matched(answer: Alone, reason: str) -> None:
     never = search(CONV, "relay", taken_for(), asked(lambda g: answer))
     assert never.fate == "never" and re.search(reason, never.reason), never.reason
+    assert (never.raising is not None) == bool(answer.raised)
 
 
 def test_where_partitioning_raises_that_is_the_reason() -> None:
     never = search(
         CONV, "relay", lambda graphs: [None for _ in graphs], lambda p, graphs: [None for _ in graphs]
     )
-    assert never.fate == "never" and never.reason == "partitioning raises"
+    assert never.fate == "never" and never.reason == "partitioning raises" and never.raising is not None
 
 
 def test_a_check_is_climbed() -> None:

@@ -356,6 +356,16 @@ def test_functions_of_declared_absolute_error() -> None:
     assert not less.ambiguous.any()
 
 
+def test_integers_of_declared_steps() -> None:
+    x = [exact(np.array([300, -7], "int32")), *(exact(np.array(v)) for v in (np.float32(0.01), np.int32(0)))]
+    x += [exact(np.array(v)) for v in (np.float32(0.02), np.int32(0))]
+    attrs = {"axis": -1, "rounding": "UPWARD", "compute_dtype": "None", "out_dtype": "int8"}
+    precision = Precision(**declared({"function_errors": {"qnn.requantize": 1}}))
+    (full,), (less,) = apply("qnn.requantize", x, attrs), apply("qnn.requantize", x, attrs, precision)
+    np.testing.assert_array_equal(less.value, full.value)
+    np.testing.assert_array_equal(less.error, full.error + 1)
+
+
 # --- graphs ---------------------------------------------------------------------------------------
 
 
@@ -427,6 +437,7 @@ def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
         ({"function_ulps": {"exp": float("nan")}}, "exp must be a number of ulps, found nan"),
         ({"function_ulps": 3}, "function_ulps must be a table of numbers by operator, found 3"),
         ({"function_errors": {"relu": 1e-3}}, "function_errors: the accuracy of 'relu' cannot be declared"),
+        ({"function_ulps": {"qnn.add": 1}}, "function_ulps: the accuracy of 'qnn.add' cannot be declared"),
         ({"function_errors": {"exp": -1}}, "function_errors: exp must be a number like 1e-4, found -1"),
     ],
 )

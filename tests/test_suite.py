@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.faults import FAULTS, apply
+from fixtures.faults import FAULTS, Fault, Patch, apply
 from pytest_byoc import examine
 from pytest_byoc.checks.base import Finding
 from pytest_byoc.generation.builder import Builder
@@ -254,3 +254,44 @@ def test_what_the_shrunk_graph_does_not_show_is_told(
     assert failure.besides == ["memory", "batches"]
     lines = [line for line, _ in terminal.summary(session.record)]
     assert "    the graph it was found in fails other checks too: memory, batches" in lines
+
+
+def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
+    """It is no pattern that never matches: whoever has such a model cannot partition it."""
+    fault = Fault(
+        "check_raises", 16, "the check of some patterns raises", ("nn.dense",), None,
+        (
+            Patch("support.py", "    if step.kernel not in DTYPES:",
+                  '    if step.kernel == "matmul":\n        raise KeyError("matmul")\n'
+                  "    if step.kernel not in DTYPES:"),
+        ),
+    )
+    path = apply(fault, tmp_path) / "__init__.py"
+    settings = replace(make_settings(tmp_path, 120.0), operators=("nn.dense", "nn.relu"))
+    session = TargetSession(settings, declaration(f"{path}:target", ir))
+    session.open()
+    try:
+        name = next(n for n in session.patterns() if "dense" in n)
+        with pytest.raises(ConformanceFailure, match="KeyError") as failure:
+            session.suite.check_pattern(name)
+        assert failure.value.verdict.findings[0].check == "offload"
+    finally:
+        session.close()
+
+
+def test_executors_that_a_target_does_not_name_are_left_out(pytester: pytest.Pytester, ir: str) -> None:
+    named = '["graph"]' if ir == "relay" else '["vm"]'
+    pytester.makepyprojecttoml(
+        '[tool.pytest-byoc.targets.mine]\npartition = "pytest_byoc.examples.example_c:target"\n'
+        f"executors = {named}\n"
+    )
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=mine", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-operators=nn.relu,add",
+        "-p", "no:cacheprovider", "-k", "(test_thoroughly or test_structure) and (long_chain or diamond)",
+        "--byoc-report=out", timeout=300,
+    )
+    assert result.ret == 0
+    report = json.loads((pytester.path / "out" / "report.json").read_text())
+    told = "\n".join(report["not_checked"])
+    assert ("executor vm: not among the target's" in told) == (ir == "relay")
+    assert ("check aot: AOT is not among the target's executors" in told) == (ir == "relay")

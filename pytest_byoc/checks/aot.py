@@ -18,6 +18,9 @@ def observe(run: TargetRun) -> None:
     lacks = run.ir.lacks_aot()
     if lacks is None:
         return
+    if not run.target.takes_executor(EXECUTOR):
+        run.not_checked("AOT is not among the target's executors")
+        return
     if lacks:
         run.not_checked(lacks)
         return

@@ -14,11 +14,15 @@ BY_MACHINE = frozenset(("memory", "overrun", "reproducible"))
 SPEED = "speed"
 
 #: Structures on which all checks are made at smoke too: between them they show what each of the expensive
-#: ones is there for (two regions of one chain, operands out of order, many buffers, kernels that take a
-#: while, by elements and otherwise, constants that fill the artifact).
-AT_SMOKE = ("diamond", "inputs_reversed", "long_chain", "large", "large_weight", "forms_that_take_a_while")
+#: ones is there for (two regions of one chain, operands out of order, many buffers, each operator, kernels
+#: that take a while, by elements and otherwise, constants that fill the artifact).
+AT_SMOKE = (
+    "diamond", "inputs_reversed", "long_chain", "each_once", "large", "large_weight",
+    "forms_that_take_a_while",
+)
 #: At smoke the only ones of the expensive checks on one of them.
 ONLY_AT_SMOKE = {
+    "each_once": ("threads", "memory", "overrun", "overread"),
     "large": ("threads", "overrun"),
     "forms_that_take_a_while": ("threads", "overread"),
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),

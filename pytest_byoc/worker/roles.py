@@ -143,6 +143,14 @@ class TargetRole(Role):
         self._ir = irs[0]
         load_shared(self.target.libraries, with_tvm=True)
         names, missing = self._ir.executors()
+        others = [name for name in names if not self.target.takes_executor(name)]
+        missing = [*missing, *("executor %s: not among the target's" % name for name in others)]
+        names = [name for name in names if name not in others]
+        if not names:
+            raise Failure(
+                "target %s: executors must hold one of %s, what %s has; found %s"
+                % (self.target.name, ", ".join(others), self._ir.NAME, ", ".join(self.target.executors))
+            )
         self._ir.import_runtime()
         self._ir.import_compiler()
         import_python(self.target.libraries)

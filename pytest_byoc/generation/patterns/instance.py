@@ -23,8 +23,9 @@ T = TypeVar("T")
 _TRIES = 30
 #: Attempts at a whole graph: an operator chosen early may leave none for a later one.
 _ATTEMPTS = 12
-#: A batch of one, as many a target takes alone.
-_IMAGE = (1, 4, 7, 6)
+#: Batches of one, as many a target takes alone; the second one's channels, be they second or last, are a
+#: multiple of four, for which there are kernels of their own.
+_IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
 #: How often the scale of a product is that of its operands: some checks ask for it.
 _NATURAL = 0.8
 #: Larger values are avoided: results grow along a pattern.
@@ -277,7 +278,7 @@ class _Instance:
         if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
             wanted = self._choose("lead's dtype word", worded)
         first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
-        others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, _IMAGE)
+        others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, *_IMAGES)
         pool = first or others
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]

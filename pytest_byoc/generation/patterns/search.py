@@ -68,12 +68,14 @@ class Fragment:
 class Found:
     """What became of one pattern. fragments: graphs it takes, for each of its ways at most one. shadowed:
     graphs it would take, were it alone, but other patterns of the table take first. reason: why there is
-    no fragment, in words."""
+    no fragment, in words. raising: where the check, or partitioning, raises of graphs and there is no
+    fragment, one of them."""
 
     pattern: str
     fragments: list[Fragment] = field(default_factory=list)
     shadowed: list[Fragment] = field(default_factory=list)
     reason: str = ""
+    raising: Graph | None = None
 
     @property
     def fate(self) -> str:
@@ -114,6 +116,8 @@ class _Search:
             self._climb()
         if not self._found.fragments:
             self._found.reason = self._reason()
+        else:
+            self._found.raising = None
         return self._found
 
     # --- asking ------------------------------------------------------------------------------
@@ -142,6 +146,8 @@ class _Search:
                 self._structured += said.structure
                 self._raised = self._raised or said.raised
                 self._raising += bool(said.raised)
+                if said.raised and self._found.raising is None:
+                    self._found.raising = one.graph
                 self._words.update(said.words)
 
     def _take(self, way: Way, made: Sequence[Instance], all_of_them: bool) -> bool:
@@ -166,6 +172,7 @@ class _Search:
                 self._found.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
         if graphs and all(t is None for t in taken) and _RAISES not in self._why:
             self._why.append(_RAISES)
+            self._found.raising = self._found.raising or graphs[0]
         return False
 
     def _settled(self, found: Instance) -> Instance:

@@ -18,12 +18,13 @@ from . import (
     padding,
     sequences,
     simplified,
+    tuples,
 )
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
     "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "counts",
-    "dataflow", "epilogues", "layers", "memory", "padding", "sequences", "simplified",
+    "dataflow", "epilogues", "layers", "memory", "padding", "sequences", "simplified", "tuples",
 ]
 
 padding.register()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, fields, numeric_structure, structure
+from .vocabulary import Unavailable, Vocabulary, fields, numeric_structure, structure
 
 _T = TensorType((2, 3, 5), "float32")
 _ROW = TensorType((5,), "float32")
@@ -76,6 +76,16 @@ def many_regions(b: Builder, v: Vocabulary) -> Graph:
         y = b.node(v.binary, (b.input(_ROW), b.constant(_ROW, 0.5, 1.5)), {})[0]
         outputs.append(b.simple(v.unary[0], b.simple(v.host, y)))
     return b.graph(*outputs)
+
+
+@structure
+def each_once(b: Builder, v: Vocabulary) -> Graph:
+    """All that the target takes, each by itself: what one of them leaves behind, or reads or writes beyond
+    its own memory, shows in a few checks of one graph (classes 18, 28)."""
+    parts = v.parts()
+    if not parts:
+        raise Unavailable("the target takes no operator in its simplest form, nor a pattern")
+    return b.graph(*(value for part in parts for value in b.splice(part, lambda type_: None)))
 
 
 @numeric_structure

@@ -13,12 +13,14 @@ from ..builder import Builder
 @dataclass(frozen=True)
 class Vocabulary:
     """Operators to build structures from. claimed: every operator the target takes. asked: those it was asked
-    about; of the others it is not known.
+    about; of the others it is not known. parts: gives a graph that the target takes for each operator, and
+    for each of its patterns that holds others.
 
     The others raise Unavailable where there is none."""
 
     claimed: frozenset[str]
     asked: frozenset[str] = frozenset(OPERATORS)
+    parts: Callable[[], Collection[Graph]] = tuple
 
     @property
     def unary(self) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import platform
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tuple
@@ -223,6 +224,12 @@ def lower(
     from tvm import relay
 
     values: Dict[str, Any] = {}
+    fields: Dict[str, Tuple[Any, int]] = {}
+
+    def value(name: str) -> Any:
+        # Whoever writes `parts[0]` twice makes two nodes of it, as TVM's frontends do.
+        return relay.TupleGetItem(*fields[name]) if name in fields else values[name]
+
     params = []
     for s in graph.inputs:
         shape = (relay.Any(), *s.type.shape[1:]) if s.name in batched else s.type.shape
@@ -236,16 +243,15 @@ def lower(
         if lowering is None:
             raise Failure("operator %s has no lowering to Relay" % node.op)
         types = [graph.type_of(i) for i in node.inputs]
-        result = lowering(relay, [values[i] for i in node.inputs], node.attrs, types)
+        result = lowering(relay, [value(i) for i in node.inputs], node.attrs, types)
         if isinstance(result, relay.expr.TupleWrapper):
             result = result.astuple()
         signatures.append(signature(result.op.name, node.types))
         if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
             values[node.outputs[0]] = result
         else:
-            for i, name in enumerate(node.outputs):
-                values[name] = relay.TupleGetItem(result, i)
-    outputs = [values[o] for o in graph.outputs]
+            fields.update((name, (result, i)) for i, name in enumerate(node.outputs))
+    outputs = [value(o) for o in graph.outputs]
     body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
     module = tvm.IRModule.from_expr(relay.Function(params, body))
     return relay.transform.InferType()(module), signatures
@@ -360,21 +366,26 @@ def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Ex
     # cannot plan the memory of one that it fuses with nothing.
     required = ["FoldConstant"] if _quantized(module) else []
     disabled = _SLOW if quick else []
-    with tvm.transform.PassContext(opt_level, required, disabled_pass=disabled):
+    target = _targets(module)
+    with contextlib.ExitStack() as scopes:
+        scopes.enter_context(tvm.transform.PassContext(opt_level, required, disabled_pass=disabled))
+        if isinstance(target, list):
+            # Of several targets none is current, and what TVM itself makes of some operators asks for one.
+            scopes.enter_context(target[0])
         if executor == "aot":
-            return _build_aot(module)
+            return _build_aot(module, target)
         if executor == "graph":
-            return GraphExecutable(relay.build(module, target=_targets(module)))
-        return VMExecutable(relay.vm.compile(module, target=_targets(module)))
+            return GraphExecutable(relay.build(module, target=target))
+        return VMExecutable(relay.vm.compile(module, target=target))
 
 
-def _build_aot(module: Any) -> Executable:
+def _build_aot(module: Any, target: Any) -> Executable:
     from tvm import relay
     from tvm.relay.backend import Executor, Runtime
 
     options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
     executor, runtime = Executor("aot", options), Runtime("cpp")
-    return AotExecutable(relay.build(module, target=_targets(module), executor=executor, runtime=runtime))
+    return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
 
 
 def load(path: str, executor: str) -> Executable:

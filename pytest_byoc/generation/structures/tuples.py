@@ -1,0 +1,25 @@
+"""Structures about tuples: fields that are taken more than once, and what is joined again with its parts."""
+
+from __future__ import annotations
+
+from ...graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Vocabulary, fields, need, structure
+
+
+@structure
+def field_returned_twice(b: Builder, v: Vocabulary) -> Graph:
+    """A field of a split is returned twice, taken of the tuple each time (class 49)."""
+    need(v, "split")
+    first, second, _ = fields(b, b.simple(v.unary[0], b.input(TensorType((2, 3), "float32"))), 3, 1)
+    return b.graph(first, second, first)
+
+
+@structure
+def joined_with_its_concatenation(b: Builder, v: Vocabulary) -> Graph:
+    """What a concatenation is made of is combined with it: to whom tuples are no part of a region, there is a
+    way out of the region and into it again (classes 2, 4)."""
+    need(v, "concatenate")
+    a = b.simple(v.unary[0], b.input(TensorType((1, 3), "float32"), 0.5, 2.0))
+    (joined,) = b.node("concatenate", (a, a), {"axis": 0})
+    return b.graph(b.node(v.binary, (joined, a), {})[0])
