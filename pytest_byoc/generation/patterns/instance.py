@@ -220,7 +220,8 @@ class _Instance:
                 continue
             shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
             shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
-            natural_too = follows if plain or self._draw("natural") < _NATURAL else {}
+            of_lead = lead is not None and x == self._builder.types[lead]
+            natural_too = follows if of_lead and (plain or self._draw("natural") < _NATURAL) else {}
             chosen = self._again(op, x, attempt) or choose_parameters(
                 op, x, lambda n, c: natural_too.get(n, self._pick(n, c, demands, plain, shapes))  # noqa: B023
             )
