@@ -22,7 +22,7 @@ AT_SMOKE = (
 )
 #: At smoke the only ones of the expensive checks on one of them.
 ONLY_AT_SMOKE = {
-    "each_once": ("threads", "memory", "overrun", "overread"),
+    "each_once": ("bystanders", "threads", "memory", "overrun", "overread"),
     "large": ("threads", "overrun"),
     "forms_that_take_a_while": ("threads", "overread"),
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),

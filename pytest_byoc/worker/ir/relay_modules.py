@@ -39,8 +39,8 @@ def inline_back(module: Any) -> Any:
 
 def with_bystanders(module: Any, again: Any) -> Any:
     """The module with a function and another that calls it, a type definition more, an attribute of itself
-    and one of main, a function that calls a region of another target, and, where main returns a tensor of
-    numbers, another such region, with a constant, through which main's result goes.
+    and one of main, a function that calls a region of another target, and another such region, with a
+    constant, through which main's first result goes, if it has numbers.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -67,11 +67,19 @@ def with_bystanders(module: Any, again: Any) -> Any:
     params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in again["main"].params]
     functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
     main = module["main"]
-    made = main.checked_type.ret_type
+    made, outputs = main.checked_type.ret_type, [main.body]
+    several = isinstance(made, relay.TupleType)
+    if several:
+        if isinstance(main.body, relay.Tuple):
+            outputs = list(main.body.fields)
+        else:
+            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
+        made = made.fields[0]
     if isinstance(made, relay.TensorType) and made.dtype != "bool":
         y = relay.var("y", type_annotation=made)
         more = relay.Function([y], relay.add(y, relay.const(1, made.dtype)), ret_type=made)
-        main = relay.Function(main.params, relay.Call(region(more, OTHER + "_1"), [main.body]))
+        outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
+        main = relay.Function(main.params, relay.Tuple(outputs) if several else outputs[0])
     functions[module.get_global_var("main")] = main.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
     whole = tvm.IRModule(functions)
     kind = relay.GlobalTypeVar(BYSTANDER)
