@@ -40,7 +40,7 @@ def inline_back(module: Any) -> Any:
 def with_bystanders(module: Any, again: Any) -> Any:
     """The module with a function and another that calls it, a type definition more, an attribute of itself
     and one of main, a function that calls a region of another target, and another such region, with a
-    constant, through which main's first result goes, if it has numbers.
+    constant in a composite, through which main's first result goes, if it has numbers.
 
     again: the same graph lowered once more; it becomes that region, so that all that the target would
     take stands in it."""
@@ -76,8 +76,10 @@ def with_bystanders(module: Any, again: Any) -> Any:
             outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
         made = made.fields[0]
     if isinstance(made, relay.TensorType) and made.dtype != "bool":
-        y = relay.var("y", type_annotation=made)
-        more = relay.Function([y], relay.add(y, relay.const(1, made.dtype)), ret_type=made)
+        x, y = (relay.var(name, type_annotation=made) for name in "xy")
+        composite = relay.Function([x], relay.add(x, relay.const(1, made.dtype)), ret_type=made)
+        composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
+        more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
         outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
         main = relay.Function(main.params, relay.Tuple(outputs) if several else outputs[0])
     functions[module.get_global_var("main")] = main.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
