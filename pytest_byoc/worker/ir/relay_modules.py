@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 
+import numpy as np
+
 from .relay_nodes import with_non_op_nodes as with_non_op_nodes
 from .shared import BYSTANDER, OTHER, attribute, reached_from_main
 
@@ -75,9 +77,11 @@ def with_bystanders(module: Any, again: Any) -> Any:
         else:
             outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
         made = made.fields[0]
-    if isinstance(made, relay.TensorType) and made.dtype != "bool":
+    # NumPy has no bfloat16.
+    if isinstance(made, relay.TensorType) and made.dtype not in ("bool", "bfloat16"):
         x, y = (relay.var(name, type_annotation=made) for name in "xy")
-        composite = relay.Function([x], relay.add(x, relay.const(1, made.dtype)), ret_type=made)
+        ones = relay.const(np.ones([int(extent) for extent in made.shape], made.dtype))
+        composite = relay.Function([x], relay.add(x, ones), ret_type=made)
         composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
         more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
         outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
