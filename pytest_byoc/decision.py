@@ -167,8 +167,8 @@ def _reference_fault(evidence: Evidence) -> str | None:
                 f"{message['raised']['type']}: {_telling_line(message['raised']['message'])}"
             )
     for which in range(len(evidence.inputs)):
-        outputs = evidence.reference_outputs(which)
-        for i, array in enumerate(outputs or []):
+        found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))
+        for i, array in found:
             bounded = evidence.expected[which][i]
             if array.shape != bounded.shape or compare(array, bounded).outside.any():
                 name = evidence.graph.outputs[i]

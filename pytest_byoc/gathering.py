@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -160,14 +161,17 @@ class Gatherer:
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
         """What fails under another executor than the reference's is tried there with LLVM, and where TVM runs
-        operators itself also at the target's opt_level: some of TVM's own passes are for the higher ones."""
+        operators itself also at the target's opt_level: some of TVM's own passes are for the higher ones, and
+        some of these compute something else."""
         workers = self._workers
         failed = {m.get("executor") for m in evidence.target.raised()}
         if evidence.target.died:
             failed = set(workers.executors)
         asked = [(e, REFERENCE_OPT_LEVEL) for e in workers.executors[1:] if e in failed][:1]
         if evidence.host_runs_some and workers.opt_level != REFERENCE_OPT_LEVEL:
-            asked += [(e, workers.opt_level) for e in workers.executors if e in failed][:1]
+            found = itertools.chain.from_iterable(c.judge(evidence) for c in CHECKS if c.id == "numerics")
+            wrong = failed or ({workers.executors[0]} if any(found) else set())
+            asked += [(e, workers.opt_level) for e in workers.executors if e in wrong][:1]
         for executor, opt_level in asked:
             said = workers.ask_reference({**job, "executor": executor, "opt_level": opt_level})
             evidence.confirmation = said

@@ -80,7 +80,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
     # NumPy has no bfloat16.
     if isinstance(made, relay.TensorType) and made.dtype not in ("bool", "bfloat16"):
         x, y = (relay.var(name, type_annotation=made) for name in "xy")
-        ones = relay.const(np.ones([int(extent) for extent in made.shape], made.dtype))
+        ones = relay.const(np.ones([int(extent) for extent in made.shape]), made.dtype)
         composite = relay.Function([x], relay.add(x, ones), ret_type=made)
         composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
         more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
