@@ -149,6 +149,7 @@ def evaluated(graph: Graph) -> list[np.ndarray]:
     return [np.asarray(bounded.value, np.float64) for bounded in oracle.evaluate(graph, given)]
 
 
+@pytest.mark.once
 def test_structures_in_four_axes_compute_the_same(ir: str) -> None:
     found = {name: (graph, adapted(graph, ("four axes",), ir)) for name, graph in structures().items()}
     changed = {name: (graph, made) for name, (graph, made) in found.items() if made is not None}
@@ -160,6 +161,7 @@ def test_structures_in_four_axes_compute_the_same(ir: str) -> None:
     assert {"diamond", "long_chain", "equal_constants"} <= set(changed)
 
 
+@pytest.mark.once
 def test_structures_of_one_have_batches_of_one(ir: str) -> None:
     changed = 0
     for name, graph in structures().items():
@@ -175,6 +177,7 @@ def test_structures_of_one_have_batches_of_one(ir: str) -> None:
     assert changed > 190
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", ["float16", "int8", "uint8", "int32", "float64"])
 def test_structures_in_another_dtype(ir: str, dtype: str) -> None:
     changed = 0
@@ -193,6 +196,7 @@ def test_structures_in_another_dtype(ir: str, dtype: str) -> None:
     assert changed > (190 if dtype.startswith("float") else 20)
 
 
+@pytest.mark.once
 def test_forms_of_fewest_ways_come_first() -> None:
     found = list(forms())
     assert len(found) == len(set(found)) and found[0] == ("four axes",)
