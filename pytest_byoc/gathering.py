@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -169,9 +168,9 @@ class Gatherer:
             failed = set(workers.executors)
         asked = [(e, REFERENCE_OPT_LEVEL) for e in workers.executors[1:] if e in failed][:1]
         if evidence.host_runs_some and workers.opt_level != REFERENCE_OPT_LEVEL:
-            found = itertools.chain.from_iterable(c.judge(evidence) for c in CHECKS if c.id == "numerics")
-            wrong = failed or ({workers.executors[0]} if any(found) else set())
-            asked += [(e, workers.opt_level) for e in workers.executors if e in wrong][:1]
+            if not failed and any(any(c.judge(evidence)) for c in CHECKS if c.id == "numerics"):
+                failed = set(workers.executors)
+            asked += [(e, workers.opt_level) for e in workers.executors if e in failed][:1]
         for executor, opt_level in asked:
             said = workers.ask_reference({**job, "executor": executor, "opt_level": opt_level})
             evidence.confirmation = said

@@ -15,7 +15,7 @@ EXECUTOR = "vm"
 
 
 def observe(run: TargetRun) -> None:
-    if EXECUTOR not in run.ir.executors()[0] or not run.target.takes_executor(EXECUTOR):
+    if not run.can_use(EXECUTOR):
         return
     # Raises again, and is told once, where the graph itself fails.
     run.first_run(run.executors[0])

@@ -9,10 +9,9 @@ from typing import Any
 from ..graph import Node
 from .builder import Builder
 
-#: Position of a product's scale of its first operand; that of its second follows.
-_SCALES = {
-    "qnn.conv2d": 4, "qnn.dense": 4, "qnn.conv2d_transpose": 4, "qnn.batch_matmul": 4,
-}
+_PRODUCTS = frozenset(("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.batch_matmul"))
+#: Positions of a product's scales, of its first operand and of its second.
+_SCALES = (4, 5)
 #: What may stand between a product and its requantisation.
 _BETWEEN = frozenset(("nn.bias_add", "add", "nn.relu", "clip"))
 #: Of operators that take the scale of their first operand, the parameters for it and for its zero point.
@@ -25,12 +24,13 @@ def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
     product = _product(builder, lead) if op in _TAKERS else None
     if product is None:
         return {}
-    scales = [_elements(builder, product.inputs[_SCALES[product.op] + i]) for i in range(2)]
-    if len(scales[0]) != 1 or not scales[1]:
+    first, second = (product.inputs[at] for at in _SCALES)
+    of_first, of_second = _elements(builder, first), _elements(builder, second)
+    if len(of_first) != 1 or not of_second:
         return {}
-    each = tuple(scales[0][0] * s for s in scales[1])
+    each = tuple(of_first[0] * s for s in of_second)
     scale, zero_point = _TAKERS[op]
-    several = len(each) > 1 or bool(builder.types[product.inputs[_SCALES[product.op] + 1]].rank)
+    several = builder.types[second].rank > 0
     found: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
     if several:
         rank = builder.types[lead].rank
@@ -45,7 +45,7 @@ def _product(builder: Builder, value: str) -> Node | None:
     while value in nodes and nodes[value].op in _BETWEEN:
         value = nodes[value].inputs[0]
     found = nodes.get(value)
-    return found if found is not None and found.op in _SCALES else None
+    return found if found is not None and found.op in _PRODUCTS else None
 
 
 def _elements(builder: Builder, name: str) -> Sequence[float]:

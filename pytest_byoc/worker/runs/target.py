@@ -74,6 +74,10 @@ class TargetRun(Run):
             raise error
         return value
 
+    def can_use(self, executor: str) -> bool:
+        """Whether TVM has an executor of that name, and the target's regions can be built for it."""
+        return executor in self.ir.executors()[0] and self.target.takes_executor(executor)
+
     def module(self) -> Any:
         """The graph as an IRModule."""
 
