@@ -14,7 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from . import corpus
+from . import corpus, stages
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
@@ -93,6 +93,9 @@ class ActivePlugin:
     def pytest_report_header(self) -> str:
         s = self.settings
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
+        for target in self.sessions:
+            if target.record.partition_only:
+                parts.append(f"{target.record.target}: {stages.in_words(target.record.partition_only)}")
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
         if s.time_budget is not None:
@@ -221,6 +224,13 @@ class ActivePlugin:
             self._gate.fail("the time budget was used up before anything was examined")
         if self._gate.problems:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        unasked = self.settings.stages is None and any(r.partition_only for r in self._records())
+        if session.exitstatus == pytest.ExitCode.OK and unasked:
+            session.exitstatus = stages.EXIT_PARTITION_ONLY
+            self._gate.note(
+                f"exit code {stages.EXIT_PARTITION_ONLY}: the target conforms as far as it could be checked "
+                "here; with --byoc-stages=partition, which asks for no more, it is 0"
+            )
         if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
             write = self.waivers.write
             if self._write("file of waivers", session, lambda path: write(needed), self.waivers.path):

@@ -30,13 +30,17 @@ KEPT = 20_000
 class Claim:
     """placement: of each node, in which region it is, or None. regions: how many there are. composites:
     names of the composites in them. boundary_bytes: what a run passes into them and out of them. calls: as
-    `Evidence.calls`."""
+    `Evidence.calls`. changed: whether main is another one after partitioning. compilers: names of the
+    codegens that the regions are for; with_codegen: whether one of these is registered with TVM."""
 
     placement: tuple[int | None, ...]
     regions: int
     composites: frozenset[str]
     boundary_bytes: int = 0
     calls: tuple[tuple[str, ...], ...] = ()
+    changed: bool = False
+    compilers: frozenset[str] = frozenset()
+    with_codegen: bool = True
 
     @classmethod
     def told(cls, graph: Graph, regions: Any) -> Claim:
@@ -45,8 +49,15 @@ class Claim:
         evidence = Evidence(graph, [], {}, [], told, JobReport())
         names = frozenset(c for r in evidence.regions for c in r["composites"])
         return cls(
-            evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes(), evidence.calls()
+            evidence.placement(), len(evidence.regions), names, evidence.boundary_bytes(), evidence.calls(),
+            bool(regions["changed"]), frozenset(r["compiler"] for r in evidence.regions),
+            any(r["codegen"] for r in evidence.regions),
         )
+
+    @property
+    def to_be_judged(self) -> bool:
+        """Something is offloaded, or the graph is changed all the same."""
+        return bool(self.regions or self.changed)
 
     @property
     def offloaded(self) -> tuple[bool, ...]:

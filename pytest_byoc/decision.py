@@ -60,6 +60,8 @@ def decide(evidence: Evidence) -> Verdict:
         return replace(verdict, outcome=REFERENCE_WRONG)
     if not any(offloaded):
         return replace(verdict, outcome=NOT_OFFLOADED)
+    if evidence.partition_only and not any(evidence.target.facts("inlined")):
+        return replace(verdict, outcome=INCONCLUSIVE, notes=(*notes, *verdict.not_checked))
     if evidence.judged_share() < JUDGED_SHARE:
         return replace(verdict, outcome=INCONCLUSIVE)
     return verdict

@@ -57,6 +57,8 @@ class Evidence:
     bare: JobReport = field(default_factory=JobReport)
     #: Of running it where malloc looks at the ends of what it hands out.
     watched: JobReport = field(default_factory=JobReport)
+    #: Whether LLVM builds the regions in the target's place.
+    partition_only: bool = False
     #: Median seconds of a run, of "target" and "llvm".
     speed: dict[str, float] = field(default_factory=dict)
 

@@ -23,9 +23,12 @@ from .outcome import NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .peers import Peers
 from .recent import Recent
 from .settings import Settings
+from .stages import Stages
 from .worker.client import WorkerError
 from .workers import Workers
 
+#: Operators whose graphs every partition function is given first.
+_SIMPLEST = ("nn.relu", "add")
 #: Verdicts that are given again without a look.
 KEPT = 2000
 
@@ -39,6 +42,7 @@ class Examiner:
     """Examines graphs by the workers of one target in one IR. `open` before, `close` after use."""
 
     claims: Claims
+    _stages: Stages
 
     def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
         self.settings = settings
@@ -54,11 +58,17 @@ class Examiner:
         returns no IRModule at all."""
         self.workers.open()
         self.claims = Claims(self.workers.target, self.peers)
-        graph = default_case("nn.relu", "float32").graph
-        for message in self.claims.report([graph]).raised():
-            raised = message["raised"]
-            if raised["type"] == "NotAModule":
-                raise WorkerError(f"target {self.workers.name}: {raised['message']}")
+        graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
+        report = self.claims.report(graphs)
+        raised = [message["raised"] for message in report.raised()]
+        for found in raised:
+            if found["type"] == "NotAModule":
+                raise WorkerError(f"target {self.workers.name}: {found['message']}")
+        if self.workers.tvms_partition and len(raised) == len(graphs):
+            self.workers.partition_by_table(f"it raises {raised[0]['type']}: {raised[0]['message']}")
+            self.claims = Claims(self.workers.target, self.peers)
+        self._stages = Stages(self.workers, self.claims, self.settings.stages)
+        self._stages.try_out(lambda graph: self._examine(graph, selection.made(chosen=False)))
 
     def close(self) -> None:
         self.workers.close()
@@ -73,7 +83,7 @@ class Examiner:
         key = graph.digest, checks, quick
         if key not in self._verdicts:
             claim = self.claims.known(graph)
-            if claim is not None and not claim.regions:
+            if claim is not None and not claim.to_be_judged:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
             verdict = self.examine_anew(graph, checks, quick)
             self.learn(graph, checks, verdict, quick)
@@ -147,8 +157,11 @@ class Examiner:
         self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
         llvm: bool = True,
     ) -> Verdict:
-        """executor: the only one; None: all of them. merged: as in `examine_anew`; what the target makes of
+        """The verdict on a graph, by evidence that is gathered now.
+
+        executor: the only one; None: all of them. merged: as in `examine_anew`; what the target makes of
         its regions may be compiled as one source. llvm: whether the reference is asked."""
+        self._stages.decide(graph)
         inputs = data.input_sets(graph, between=each_input.CHECK.id in checks)
         constants = data.constants(graph)
         job = {"inputs": inputs, "constants": constants, "checks": list(checks), "merged": merged}

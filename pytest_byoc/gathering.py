@@ -64,8 +64,10 @@ class Gatherer:
             "checks": list(selection.made(chosen=False)), **job,
             "kind": "examine", "graph": graph.to_dict(), "folder": str(folder),
             "executors": workers.executors if executor is None else [executor],
-            "quick": executor is not None,
+            "quick": executor is not None, "partition_only": bool(workers.partition_only),
         }
+        if workers.partition_only:
+            job["checks"] = list(selection.partition_stage(job["checks"]))
         evidence = self._compile(graph, job, expected, llvm)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
@@ -102,10 +104,10 @@ class Gatherer:
             job["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
-            deterministic=workers.deterministic, larger=larger,
+            deterministic=workers.deterministic, larger=larger, partition_only=bool(workers.partition_only),
         )
-        if evidence.nothing_offloaded:
-            # Nothing to judge: the reference would be built for nothing.
+        if evidence.target.nothing_to_judge:
+            # The reference would be built for nothing.
             workers.target.collect()
         else:
             if llvm:

@@ -48,6 +48,11 @@ class JobReport:
         """The partitioned module is known, and has no region."""
         return any(not value["regions"] for _, value in self.facts("regions"))
 
+    @property
+    def nothing_to_judge(self) -> bool:
+        """Nothing is offloaded, and main is what it was before partitioning."""
+        return self.nothing_offloaded and not any(v["changed"] for _, v in self.facts("regions"))
+
     def raised(self) -> Iterator[dict[str, Any]]:
         return (m for m in self.messages if "raised" in m)
 

@@ -23,6 +23,7 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("python", "PATH", None, "interpreter that holds TVM and the vendor's code (default: this one)"),
     ("operators", "NAMES", None, "operators to generate, separated by commas (default: all)"),
     ("level", "LEVEL", None, "how much is examined: smoke, standard or full (default: standard)"),
+    ("stages", "STAGES", None, "stages to run: all or partition (default: those that can be run here)"),
     ("max-examples", "N", None, "random graphs per operator (default: the level's: 1, 8 or 60)"),
     ("max-nodes", "N", None, "operators per random graph (default: 5)"),
     ("timeout", "SECONDS", None, "limit for each stage of an example (default: 30)"),

@@ -115,6 +115,8 @@ class TargetRecord:
     not_checked: list[str] = field(default_factory=list)
     #: Arithmetic of lower precision that the target declares, in words.
     precision: str = ""
+    #: Why no stage behind partitioning was run, in words; "" where all were.
+    partition_only: str = ""
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     cells: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
@@ -251,6 +253,7 @@ class TargetRecord:
             "ir": self.ir,
             "versions": self.versions,
             "precision": self.precision,
+            "partition_only": self.partition_only,
             "outcomes": self.outcomes,
             "graphs": self.graphs,
             "subgraphs": self.regions,
@@ -289,7 +292,10 @@ class TargetRecord:
         were: those are still not new."""
         taken = self.as_dict()
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
-        empty = TargetRecord(self.target, self.ir, self.versions, precision=self.precision, failures=known)
+        empty = TargetRecord(
+            self.target, self.ir, self.versions, precision=self.precision,
+            partition_only=self.partition_only, failures=known,
+        )
         vars(self).update(vars(empty))
         return taken
 
@@ -337,6 +343,7 @@ class TargetRecord:
         self.speed += other["speed"]
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
+        self.partition_only = self.partition_only or other["partition_only"]
         for text in other["not_checked"]:
             if text not in self.not_checked:
                 self.not_checked.append(text)

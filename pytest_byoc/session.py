@@ -83,6 +83,7 @@ class TargetSession:
         self.record.versions = self.examiner.workers.versions
         self.record.precision = in_words(asdict(self.examiner.workers.precision))
         self.record.not_checked = list(self.examiner.workers.not_checked)
+        self.record.partition_only = self.examiner.workers.partition_only
 
     def close(self) -> None:
         gc.unfreeze()
@@ -101,6 +102,8 @@ class TargetSession:
         verdict = self.examiner.examine(
             graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
         )
+        # Where the simplest graphs did not tell, the first that is offloaded does.
+        self.record.partition_only = self.examiner.workers.partition_only
         if (case, graph.digest) not in self._counted:
             self._counted[case, graph.digest] = None
             self.record.add(verdict, case)

@@ -19,6 +19,8 @@ from .irs import IRS
 from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
 
+#: Stages that can be asked for.
+STAGES = ("all", "partition")
 #: Defaults: operators of a random graph; seconds that a stage of an example may take; address space in MiB
 #: that one may take beyond what its worker has after importing TVM.
 NODES, TIMEOUT, MEMORY = 5, 30, 4096
@@ -61,6 +63,8 @@ class Settings:
     strict_corpus: bool = False
     #: Whether what failed in earlier sessions is checked first.
     remembers: bool = False
+    #: Of `stages.STAGES`; None: what can be run here.
+    stages: str | None = None
 
 
 def _positive(name: str, value: str, kind: type) -> Any:
@@ -191,6 +195,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         corpus=_corpus(config),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
         # A list of waivers is for what every machine finds.
+        stages=_stages(option(config, "stages")),
         remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
 
@@ -230,6 +235,12 @@ def _level(given: str) -> Level:
     if given not in LEVELS:
         raise SettingsError(f"unknown level {given!r}; known are: {', '.join(LEVELS)}")
     return LEVELS[given]
+
+
+def _stages(given: str | None) -> str | None:
+    if given is not None and given not in STAGES:
+        raise SettingsError(f"unknown stages {given!r}; known are: {', '.join(STAGES)}")
+    return given
 
 
 def _explore(given: str | None) -> int | None:

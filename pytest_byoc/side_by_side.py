@@ -18,7 +18,7 @@ from .evidence import Evidence
 from .examine import Examiner, suspicious
 from .fragmentation import smallest
 from .graph import Graph
-from .outcome import PASS, REFERENCE_WRONG, Verdict
+from .outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, Verdict
 from .union import positions, union
 
 #: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
@@ -56,12 +56,12 @@ def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
 
 
 def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, Group]:
-    """By the id of a case the group it is in: neighbours of which the target takes something. Cases of one
-    graph are in one group, in which it is once."""
+    """By the id of a case the group it is in: neighbours of which something is offloaded or changed. Cases of
+    one graph are in one group, in which it is once."""
     cases: dict[Graph, list[str]] = {}
     known = claims.survey(graphs.values())
     for (case, graph), claim in zip(graphs.items(), known):
-        if claim is not None and claim.regions:
+        if claim is not None and claim.to_be_judged:
             cases.setdefault(graph, []).append(case)
     found: dict[str, Group] = {}
     for group in groups(list(cases), ir):
@@ -82,7 +82,7 @@ def examine(
     merged = quick and examiner.merges
     # Merging says what is taken of each graph: there is no need to ask before.
     claims = map(examiner.claims.known, unknown) if merged else examiner.claims.survey(unknown)
-    tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.regions)]
+    tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.to_be_judged)]
     if len(tried) < 2 or not examiner.exact:
         return None
     whole = union(tried)
@@ -96,7 +96,7 @@ def examine(
         if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
             return None
         verdict = examiner.look_again(whole, verdict, checks, quick, merged)
-    if verdict.outcome == PASS:
+    if verdict.outcome in (PASS, NOT_OFFLOADED):
         taken = [tried[i] for i in positions(verdict.graph)]
         for graph, part in zip(taken, parts(verdict, taken, examiner.claims.survey(taken))):
             if part is not None:
@@ -122,7 +122,10 @@ def parts(
         expected = evidence.expected[0][output : output + len(graph.outputs)]
         node, output = node + len(graph.nodes), output + len(graph.outputs)
         same = claim is not None and (alike or offloaded == claim.offloaded)
-        if claim is None or not same or share_judged(expected) < JUDGED_SHARE:
+        if claim is not None and not claim.regions:
+            # It was changed, and is right.
+            yield Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
+        elif claim is None or not same or share_judged(expected) < JUDGED_SHARE:
             yield None
         else:
             yield Verdict(

@@ -80,6 +80,8 @@ class ResolvedTarget:
     def __init__(self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
         self.name = name
         self.partition = partition
+        #: Whether TVM knows it by its name, and whether the partition function is one that TVM comes with.
+        self.named_in_tvm = self.tvms_partition = False
         known = {k for k in vars(Target) if not k.startswith("_")} - {"name", "partition"}
         self.irs = _as_tuple(options.get("ir"))
         self.libraries = _as_tuple(options.get("libraries"))
@@ -227,9 +229,12 @@ def resolve(declaration: Mapping[str, Any], irs: List[Any]) -> ResolvedTarget:
     if declaration.get("reference"):
         return _from_object(name, import_reference(declaration["reference"]), options)
     for ir in irs:
-        partition = ir.known_partition(name)
-        if partition is not None:
-            return ResolvedTarget(name, partition, dict({"ir": ir.NAME}, **options))
+        known_partition = ir.known_partition(name, bool(declaration.get("by_table")))
+        if known_partition is not None:
+            partition, own = known_partition
+            target = ResolvedTarget(name, partition, dict({"ir": ir.NAME}, **options))
+            target.named_in_tvm, target.tvms_partition = True, own
+            return target
     if declaration.get("table"):
         raise Failure(
             "target %s: its table in pyproject.toml has no partition = \"module:function\", and TVM knows "
@@ -237,7 +242,7 @@ def resolve(declaration: Mapping[str, Any], irs: List[Any]) -> ResolvedTarget:
         )
     known = list(declaration.get("names", []))
     for ir in irs:
-        known += ["%s (known to this TVM, %s)" % (n, ir.NAME) for n in ir.known_targets()]
+        known += ["%s (known to this TVM, %s: %s)" % (n, ir.NAME, w) for n, w in ir.known_targets().items()]
     raise Failure(
         "there is no target called %r. Known are:\n  %s\nor give module:attribute, or "
         "path/to/file.py:attribute." % (name, "\n  ".join(known))

@@ -54,6 +54,10 @@ class Workers:
         self.versions: dict[str, str] = {}
         self.executors: list[str] = []
         self.not_checked: list[str] = []
+        #: Whether TVM knows the target by its name, and whether TVM brings the partition function along.
+        self.named_in_tvm = self.tvms_partition = False
+        #: Why no stage behind partitioning can be run here, or is to be; "" where all are.
+        self.partition_only = ""
         self.deterministic = True
         self.opt_level = 0
         self.precision: Precision = FULL
@@ -62,13 +66,14 @@ class Workers:
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout
         )
+        self._target_config: dict[str, Any] = {}
         #: All there ever were: a session that is refused leaves none behind.
         self._started: list[Worker] = []
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
         common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
-        target_config = {
+        self._target_config = target_config = {
             **common,
             "role": "target",
             "target": self.declaration.for_worker(),
@@ -107,11 +112,26 @@ class Workers:
         if not said["runtime_only"]:
             self.not_checked.append(_ONE_LIBRARY)
 
+    def partition_by_table(self, reason: str) -> None:
+        """Starts the target's worker anew, to partition by the patterns registered under its name and not by
+        TVM's own partition function. Raises WorkerError.
+
+        reason: why that function can't be used here."""
+        self._target_config["target"]["by_table"] = True
+        self.target.stop()
+        self.target = self._worker(self._target_config)
+        self._describe({**self.target.ready(), "not_checked": self.not_checked})
+        self.not_checked.append(
+            f"TVM's own partition function for {self.name}: {reason}; the patterns registered under that "
+            "name are used in TVM's usual passes"
+        )
+
     def _describe(self, said: dict[str, Any]) -> None:
         self.ir, self.name = said["ir"], said["name"]
         self.versions, self.executors = said["versions"], said["executors"]
         self.not_checked, self.deterministic = list(said["not_checked"]), said["deterministic"]
         self.opt_level = said["opt_level"]
+        self.named_in_tvm, self.tvms_partition = said["named_in_tvm"], said["tvms_partition"]
         self.precision = Precision(**said["precision"])
 
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:

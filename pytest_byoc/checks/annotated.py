@@ -63,4 +63,5 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    partition_stage=True,
 )

@@ -83,6 +83,8 @@ class Check:
     target_alone: its `reload` is made only where TVM's own kernels run nothing of the graph.
     tvm_too: what it finds may be TVM's own doing: LLVM's artifact is looked at before it is held against
     the target (`Evidence.deployed`).
+    partition_stage: it needs no code of the target's but the partition function: it looks at partitioned
+    modules, or at what LLVM makes of them with the regions inlined.
     own_loader: its `reload` is made by a loader of its own, see `companions`.
     how: in what circumstances the target runs there, for the message where a process dies of them.
     """
@@ -97,6 +99,7 @@ class Check:
     owns: bool = False
     target_alone: bool = False
     tvm_too: bool = False
+    partition_stage: bool = False
     own_loader: bool = False
     how: str = ""
     where: str = ""

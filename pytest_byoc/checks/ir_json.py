@@ -37,4 +37,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    partition_stage=True,
 )

@@ -35,4 +35,5 @@ CHECK = Check(
     why="A suite that compares results alone passes when nothing is offloaded.",
     observe=observe,
     judge=judge,
+    partition_stage=True,
 )

@@ -48,4 +48,5 @@ CHECK = Check(
     why="Illegal merges; regions each runtime has to defend itself against.",
     observe=observe,
     judge=judge,
+    partition_stage=True,
 )

@@ -88,6 +88,17 @@ def again(check: str) -> Tuple[str, ...]:
     return tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check)
 
 
+#: The check that the values of a graph are judged by where its regions are neither built nor run.
+INLINE_BACK = "inline-back"
+
+
+def partition_stage(checks: Iterable[str] = ()) -> Tuple[str, ...]:
+    """Ids of those of the checks that need the partition function alone, and of those that every graph is
+    judged by then."""
+    needed = {"offload", "regions", INLINE_BACK, *checks}
+    return tuple(c.id for c in CHECKS if c.partition_stage and c.id in needed)
+
+
 def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
     """Those of the checks that the loader makes. host_runs_some: whether TVM runs a part of the graph itself,
     beside which some can't be made."""

@@ -49,4 +49,5 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    partition_stage=True,
 )

@@ -118,7 +118,7 @@ def targets(config: pytest.Config) -> list[str]:
     try:
         worker.start()
         for ir, names in worker.ready()["targets"].items():
-            lines += [f"{name}  (known to this TVM, {ir})" for name in names]
+            lines += [f"{name}  (known to this TVM, {ir}: {what})" for name, what in names.items()]
     except WorkerError as e:
         lines.append(f"targets TVM knows cannot be listed: {e}")
     finally:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import files
+from .. import files, stages
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import OUTCOMES
@@ -48,7 +48,10 @@ def markdown(
             lines += [f"  - {_text(item)}" for item in shown(problem.items, _ROWS)]
     if gate.notes:
         lines += ["", *[f"- {_text(note)}" for note in gate.notes]]
-    verdict = {0: "passed", 1: "failed", 2: "was interrupted"}.get(exit_code, f"ended with {exit_code}")
+    verdict = {
+        0: "passed", 1: "failed", 2: "was interrupted",
+        stages.EXIT_PARTITION_ONLY: "passed as far as it could be checked: partition stage only",
+    }.get(exit_code, f"ended with {exit_code}")
     return "\n".join([*lines, "", f"The session **{verdict}**.", ""])
 
 
@@ -57,6 +60,9 @@ def _target(record: TargetRecord) -> Iterator[str]:
     yield f"## pytest-byoc: {_text(record.target)}, {IR_TITLES.get(record.ir, record.ir)}"
     yield ""
     share = f"{record.offload_share():.0%}"
+    if record.partition_only:
+        yield f"**{_text(stages.in_words(record.partition_only))}**"
+        yield ""
     yield f"{_text(versions)}; {record.graphs} graphs, {share} of the operators offloaded."
     yield ""
     yield "| outcome | graphs |"

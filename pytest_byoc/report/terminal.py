@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from .. import stages
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
@@ -30,6 +31,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     yield f"target {record.target}, {IR_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     if record.precision:
         yield f"declared, and granted in its error bounds: it {record.precision}", plain
+    if record.partition_only:
+        yield stages.in_words(record.partition_only), {"yellow": True, "bold": True}
     yield "", plain
     if record.cells:
         yield from _table(record)

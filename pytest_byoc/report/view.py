@@ -11,6 +11,7 @@ from ..checks import CHECKS
 from ..graph import DTYPES
 from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
 from ..recorder import COUNTS, is_claimed
+from ..stages import EXIT_PARTITION_ONLY, in_words
 from .words import IR_TITLES, needed
 
 #: Items of a folded list, failures that stand open: report.json has all of them.
@@ -71,7 +72,10 @@ def in_bytes(n: float) -> str:
 
 
 def _verdict(exit_code: int, targets: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    word = {0: "Passed", 1: "Failed", 2: "Interrupted", 5: "Nothing was run"}.get(exit_code)
+    word = {
+        0: "Passed", 1: "Failed", 2: "Interrupted", 5: "Nothing was run",
+        EXIT_PARTITION_ONLY: "Passed as far as it could be checked: partition stage only",
+    }.get(exit_code)
     graphs = sum(t["graphs"] for t in targets)
     passed = sum(t["counts"][PASS] for t in targets)
     failing = sum(t["counts"][o] for t in targets for o in FAILURES)
@@ -110,6 +114,8 @@ def _reasons(gate: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> I
                 yield _reason("none", f"{t['name']}: {_number(n, 'failure')} {words}")
     if gate["exit"] == 0:
         yield _reason("pass", "Every check held, or what failed is known, and something was offloaded.")
+    elif gate["exit"] == EXIT_PARTITION_ONLY:
+        yield _reason("none", "Every check of the partition stage held; the later stages were not run.")
     elif gate["exit"] == 2:
         yield _reason("none", "The session was interrupted; the gate did not judge.")
     elif not any(t["failures"] for t in targets) and not gate["problems"]:
@@ -169,6 +175,8 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
         "ir": IR_TITLES.get(t["ir"], t["ir"]),
         "versions": t["versions"],
         "graphs": t["graphs"],
+        # Reports of an earlier version have no such field.
+        "partition_only": in_words(t["partition_only"]) if t.get("partition_only") else "",
         "counts": counts,
         "outcomes": list(_outcomes(counts)),
         "share": t["offloaded_share"],

@@ -19,13 +19,16 @@ def partitioned(run: TargetRun) -> Any:
     modules: Dict[int, Any] = {}
     signatures: List[str] = []
     nothing: Any = None
+    changed = False
     for position, graph in split(run.graph).items():
         run.stage("lower")
         module, found = run.ir.lower(graph, run.constants)
         module = run.partition(module)
         facts = run.ir.partition_facts(module)
-        run.record("claim", dict(facts, number=position, nodes=found))
-        if facts["regions"]:
+        run.record("claim", dict(facts, number=position, nodes=found, changed=run.main_changed))
+        # What is changed is judged, whether or not something of it is offloaded.
+        changed |= run.main_changed
+        if facts["regions"] or run.main_changed:
             modules[position] = module
             signatures += found
         else:
@@ -33,4 +36,7 @@ def partitioned(run: TargetRun) -> Any:
     merged = run.ir.modules.merged(modules) if modules else nothing
     run.narrow(only(run.graph, modules), signatures)
     run.record("kept", {"positions": list(modules), "merged": merged is not None})
-    return run.partition(run.lowered_again()) if merged is None else merged
+    if merged is None:
+        return run.partition(run.lowered_again())
+    run.main_changed = changed
+    return merged

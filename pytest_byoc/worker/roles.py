@@ -7,6 +7,7 @@ import os
 from typing import Any, Dict, List, Mapping, Sequence, cast
 
 from ..checks import CHECKS
+from ..checks.selection import partition_stage
 from ..graph import Graph
 from ..irs import IRS
 from . import fenv, matching, onnx_nodes, patterns
@@ -160,6 +161,8 @@ class TargetRole(Role):
             "executors": names,
             "not_checked": missing,
             "name": self.target.name,
+            "named_in_tvm": self.target.named_in_tvm,
+            "tvms_partition": self.target.tvms_partition,
             "deterministic": self.target.deterministic,
             "opt_level": self.target.opt_level,
             "precision": self.target.precision,
@@ -182,17 +185,21 @@ class TargetRole(Role):
         graph = Graph.from_dict(job["graph"])
         run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
         poison_allocations()
+        checks = job["checks"]
         for check in CHECKS:
-            if check.observe is None or check.id not in job["checks"]:
+            if check.observe is None or check.id not in checks:
                 continue
             run.begin(check.id)
             try:
                 check.observe(run)
             except Exception as e:
                 run.failed(e)
-            if run.nothing_offloaded:
+            if run.nothing_to_judge:
                 # Building and running it would judge TVM alone.
                 return
+            if run.nothing_offloaded:
+                # So would the checks of what codegens make: what partitioning has made of main is judged.
+                checks = partition_stage()
 
     def _patterns(self, graphs: List[Any], reporter: Reporter) -> None:
         """Describes the target's patterns. Some graphs are partitioned first: many a target registers

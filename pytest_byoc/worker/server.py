@@ -39,6 +39,10 @@ class NotAModule(TypeError):
     """What a partition function returned is no IRModule."""
 
 
+class MainLost(TypeError):
+    """A partition function returned a module without main, or whose main has another type."""
+
+
 def _die_with_parent() -> None:
     """Asks the kernel for SIGKILL when the parent dies, so that no worker outlives its session."""
     try:

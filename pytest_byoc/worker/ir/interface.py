@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ...graph import Graph
     from ..dlpack import Placed
+    from .main_function import Type
 else:
     # Python 3.8 has it; nothing asks for it at run time.
     Protocol = object
@@ -195,11 +196,12 @@ class IR(Protocol):
 
     # --- targets by name ---
 
-    def known_targets(self) -> List[str]:
-        """Names for which this TVM has a codegen registered."""
+    def known_targets(self) -> Dict[str, str]:
+        """Names that this TVM knows, each with what TVM holds of it, in words."""
 
-    def known_partition(self, name: str) -> Optional[Callable[[Any], Any]]:
-        """The partition function of a name TVM knows: its own, or one made from its patterns."""
+    def known_partition(self, name: str, by_table: bool) -> Optional[Tuple[Callable[[Any], Any], bool]]:
+        """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made
+        from the patterns. by_table: it is to be made so. None: TVM does not know the name."""
 
     def pattern_table(self, name: str) -> List[Tuple[str, Any, Any]]:
         """The patterns registered under a name, in the order they are tried in: (name, pattern, entry)."""
@@ -228,9 +230,17 @@ class IR(Protocol):
     def check_partitioned(self, module: Any) -> Any:
         """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
 
+    def main_type(self, module: Any) -> List[Type]:
+        """Types of main's parameters and, last, of its result. Raises MainLost where there is no main, or
+        where it is no function of the IR."""
+
+    def same_function(self, before: Any, after: Any) -> bool:
+        """Whether two functions are structurally equal: then they compute the same."""
+
     def partition_facts(self, module: Any) -> Dict[str, Any]:
         """"regions", those that main comes to: symbol, compiler, composites, calls (as signatures), "odd",
-        numbers of inputs and outputs, and "passed", the types of all tensors that go in and out. And
+        "codegen" (whether one is registered), numbers of inputs and outputs, and "passed", the types of all
+        tensors that go in and out. And
         "host_calls", how many calls are left to TVM."""
 
     # --- building and running ---

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import platform
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -15,6 +14,9 @@ from .. import dlpack
 from ..server import Failure
 from . import relax_modules
 from .interface import Executable, Modules
+from .main_function import Type, main_of, tensor_type
+from .relax_names import known_partition as known_partition
+from .relax_names import known_targets as known_targets
 from .shared import Tensors, check_module, has, headers_in, signature, sources
 from .shared import scopes as scopes
 
@@ -78,58 +80,6 @@ def lacks_aot() -> Optional[str]:
 
 
 # --- names TVM knows -------------------------------------------------------------------------
-
-
-def known_targets() -> List[str]:
-    """Names NAME for which this TVM has a `relax.ext.NAME`."""
-    from tvm_ffi.registry import list_global_func_names
-
-    prefix = "relax.ext."
-    found = {n[len(prefix) :] for n in list_global_func_names() if n.startswith(prefix)}
-    return sorted(n for n in found if "." not in n)
-
-
-def _import_contributed_patterns() -> None:
-    """Patterns are registered by importing their module."""
-    for package in ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda"):
-        try:
-            root = importlib.import_module(package)
-        except ImportError:
-            continue
-        for module in pkgutil.iter_modules(root.__path__):
-            try:
-                importlib.import_module(package + "." + module.name)
-            except Exception:  # a backend whose SDK is missing registers nothing
-                continue
-
-
-def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
-    """The partition function of a name TVM knows: its own, or one made from its patterns."""
-    import tvm
-    from tvm import relax
-
-    if tvm.get_global_func("relax.ext." + name, allow_missing=True) is None:
-        return None
-    _import_contributed_patterns()
-    for package in ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda"):
-        try:
-            module = importlib.import_module(package + "." + name)
-        except ImportError:
-            continue
-        if hasattr(module, "partition_for_" + name):
-            return getattr(module, "partition_for_" + name)
-    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
-
-    def partition(mod: Any) -> Any:
-        patterns = get_patterns_with_prefix(name)
-        if not patterns:
-            raise RuntimeError(
-                "relax.ext.%s is registered, but no pattern with the prefix %r is" % (name, name)
-            )
-        mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(mod)
-        return relax.transform.MergeCompositeFunctions()(mod)
-
-    return partition
 
 
 def pattern_table(name: str) -> List[Tuple[str, Any, Any]]:
@@ -253,6 +203,30 @@ def check_partitioned(module: Any) -> Any:
     return check_module(module)
 
 
+def main_type(module: Any) -> List[Type]:
+    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    from tvm import relax
+
+    main = main_of(module, relax.Function)
+    return [_main_type(t) for t in [*map(_type_of, main.params), _return_type(main)]]
+
+
+def _main_type(t: Any) -> Type:
+    if hasattr(t, "fields"):
+        return tuple(map(_main_type, t.fields))
+    if not hasattr(t, "dtype"):
+        return (str(t), None)
+    # The shape may be an expression whose extents nobody knows.
+    return tensor_type(t.dtype, getattr(getattr(t, "shape", None), "values", None), int(t.ndim))
+
+
+def same_function(before: Any, after: Any) -> bool:
+    """Whether two functions are structurally equal."""
+    import tvm_ffi
+
+    return bool(tvm_ffi.structural_equal(before, after, True))
+
+
 def partition_facts(module: Any) -> Dict[str, Any]:
     """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
     inputs, outputs, "passed", the types of all tensors that go in and out, and "times", from how many places
@@ -298,6 +272,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "composites": sorted(set(composites)),
                 "calls": calls,
                 "odd": relax_modules.oddities(function),
+                "codegen": _has_codegen(str(compiler)),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [_type(t) for t in given + returned],
@@ -305,6 +280,13 @@ def partition_facts(module: Any) -> Dict[str, Any]:
             }
         )
     return {"regions": regions, "host_calls": host_calls}
+
+
+def _has_codegen(compiler: str) -> bool:
+    """Whether a function is registered with TVM that makes code of a compiler's regions."""
+    import tvm
+
+    return tvm.get_global_func("relax.ext." + compiler, allow_missing=True) is not None
 
 
 # --- building and running --------------------------------------------------------------------

@@ -14,8 +14,11 @@ from ...operators import OPERATORS
 from ..server import Failure
 from . import relay_modules
 from .interface import Executable, Modules
+from .main_function import Type, main_of, tensor_type
 from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, tensor
 from .relay_executables import load_parts as load_parts
+from .relay_names import known_partition as known_partition
+from .relay_names import known_targets as known_targets
 from .shared import attribute, check_module, has, headers_in, signature
 from .shared import scopes as scopes
 
@@ -116,53 +119,11 @@ def _targets(module: Any) -> Any:
     kinds = names.intersection(tvm.target.Target.list_kinds())
     host = host_target()
     found = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
-    hooked = [k for k in found if k.get_kind_attr("RelayToTIR") or k.get_kind_attr("TIRToRuntime")]
+    hooked = [k for k in found if _hooked(k)]
     return [tvm.target.Target(host), *hooked] if hooked else host
 
 
 # --- names TVM knows -------------------------------------------------------------------------
-
-
-def known_targets() -> List[str]:
-    """Names NAME for which this TVM has a `relay.ext.NAME`."""
-    from tvm._ffi.registry import list_global_func_names
-
-    prefix = "relay.ext."
-    found = {n[len(prefix) :] for n in list_global_func_names() if n.startswith(prefix)}
-    # relay.ext.NAME.constant_updater and the like belong to NAME.
-    return sorted(n for n in found if "." not in n)
-
-
-def known_partition(name: str) -> Optional[Callable[[Any], Any]]:
-    """The partition function of a name TVM knows: its own, or one made from its pattern table."""
-    import tvm
-    from tvm import relay
-
-    if tvm.get_global_func("relay.ext." + name, allow_missing=True) is None:
-        return None
-    for module in (name.replace("-", ""), name.replace("-", "_"), name):
-        try:
-            contrib = importlib.import_module("tvm.relay.op.contrib." + module)
-        except ImportError:
-            continue
-        for function in ("partition_for_" + name.replace("-", "_"), "partition_for_" + module):
-            if hasattr(contrib, function):
-                return getattr(contrib, function)
-        break
-    table = relay.op.contrib.get_pattern_table(name)
-
-    def partition(mod: Any) -> Any:
-        passes = [relay.transform.InferType()]
-        if table is not None:
-            passes.append(relay.transform.MergeComposite(table))
-        passes += [
-            relay.transform.AnnotateTarget(name),
-            relay.transform.MergeCompilerRegions(),
-            relay.transform.PartitionGraph(),
-        ]
-        return tvm.transform.Sequential(passes)(mod)
-
-    return partition
 
 
 def pattern_table(name: str) -> List[Tuple[str, Any, Any]]:
@@ -284,6 +245,31 @@ def check_partitioned(module: Any) -> Any:
     return check_module(module)
 
 
+def main_type(module: Any) -> List[Type]:
+    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    from tvm import relay
+
+    main = main_of(module, relay.Function)
+    try:
+        type_ = main.checked_type
+    except ValueError:  # no types have been inferred since it was made
+        type_ = relay.transform.InferType()(module)["main"].checked_type
+    return [_main_type(t) for t in [*type_.arg_types, type_.ret_type]]
+
+
+def _main_type(t: Any) -> Type:
+    if hasattr(t, "fields"):
+        return tuple(map(_main_type, t.fields))
+    return tensor_type(t.dtype, t.shape) if hasattr(t, "shape") else (str(t), None)
+
+
+def same_function(before: Any, after: Any) -> bool:
+    """Whether two functions are structurally equal."""
+    import tvm
+
+    return bool(tvm.ir.structural_equal(before, after, map_free_vars=True))
+
+
 def partition_facts(module: Any) -> Dict[str, Any]:
     """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
     inputs, outputs, and "passed", the types of all tensors that go in and out."""
@@ -325,12 +311,27 @@ def partition_facts(module: Any) -> Dict[str, Any]:
                 "composites": composites,
                 "calls": calls,
                 "odd": relay_modules.oddities(function),
+                "codegen": _has_codegen(str(compiler)),
                 "inputs": len(function.params),
                 "outputs": len(returned),
                 "passed": [str(_type(t)) for t in given + returned],
             }
         )
     return {"regions": regions, "host_calls": host_calls}
+
+
+def _has_codegen(compiler: str) -> bool:
+    """Whether something is registered with TVM that makes code of a compiler's regions: a function, or a hook
+    of the kind of target of that name."""
+    import tvm
+
+    if tvm.get_global_func("relay.ext." + compiler, allow_missing=True) is not None:
+        return True
+    return compiler in tvm.target.Target.list_kinds() and _hooked(tvm.target.Target(compiler))
+
+
+def _hooked(target: Any) -> bool:
+    return bool(target.get_kind_attr("RelayToTIR") or target.get_kind_attr("TIRToRuntime"))
 
 
 # --- building and running --------------------------------------------------------------------

@@ -14,6 +14,10 @@ from ..server import Reporter, describe_exception
 Arrays = Mapping[str, np.ndarray]
 
 
+class NotCheckable(Exception):
+    """A check can't be made on a graph, for the reason that the message gives; nobody's fault."""
+
+
 class Run:
     def __init__(self, ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
         self.ir = ir
@@ -55,6 +59,9 @@ class Run:
         if any(error is e for e in self._reported):
             return
         self._reported.append(error)
+        if isinstance(error, NotCheckable):
+            self.not_checked(str(error))
+            return
         self._reporter.send(
             {
                 "raised": describe_exception(error),

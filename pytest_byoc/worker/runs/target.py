@@ -15,8 +15,9 @@ from ...graph import Graph
 from .. import merging
 from ..compiling import Compiler
 from ..ir.interface import IR, Executable, Form
+from ..ir.main_function import check_type
 from ..server import Reporter
-from .base import Arrays, Run
+from .base import Arrays, NotCheckable, Run
 
 
 class Other(NamedTuple):
@@ -47,6 +48,8 @@ class TargetRun(Run):
         #: Whether it is a union whose graphs are to be partitioned apart, and the sources of its regions may
         #: be compiled as one.
         self._merged = bool(job.get("merged", False))
+        #: Whether LLVM builds the regions in the target's place.
+        self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
         self._made: Dict[Tuple[str, ...], Any] = {}
         self._exports = 0
@@ -62,6 +65,10 @@ class TargetRun(Run):
         self.outline: List[str] = []
         #: Set once the partitioned module is known to hold no region.
         self.nothing_offloaded = False
+        #: Set by `partition`: whether main has become another than the one that was partitioned.
+        self.main_changed = False
+        #: The same of `partitioned`.
+        self._changed = False
 
     def _once(self, key: Tuple[str, ...], make: Any) -> Any:
         if key not in self._made:
@@ -93,6 +100,7 @@ class TargetRun(Run):
 
         def make() -> Any:
             module = merging.partitioned(self) if self._merged else self.partition(self.module())
+            self._changed = self.main_changed
             if "reproducible" in self._checks:
                 self.outline = self.ir.modules.outline(module)
             return module
@@ -107,10 +115,17 @@ class TargetRun(Run):
         self.constants = {s.name: self.constants[s.name] for s in graph.constants}
 
     def regions(self) -> Dict[str, Any]:
-        """Facts about the offloaded regions, and the signature each node can be found by."""
+        """Facts about the offloaded regions, the signature each node can be found by, and whether main was
+        changed by partitioning."""
         facts = self.ir.partition_facts(self.partitioned())
         self.nothing_offloaded = not facts["regions"]
-        return dict(facts, nodes=self._signatures)
+        return dict(facts, nodes=self._signatures, changed=self._changed)
+
+    @property
+    def nothing_to_judge(self) -> bool:
+        """Nothing is offloaded, and the module computes what TVM computes without the target: it is the same.
+        """
+        return self.nothing_offloaded and not self._changed
 
     def lowered_again(self) -> Any:
         """The graph as another IRModule, which shares nothing with the first."""
@@ -126,10 +141,18 @@ class TargetRun(Run):
         return self.partition(self.lowered_other(graph, constants))
 
     def partition(self, module: Any) -> Any:
-        """What the vendor's partition function makes of a module."""
+        """What the vendor's partition function makes of a module.
+
+        Raises NotAModule for something else than a module, and MainLost for one whose main is gone or has
+        another type."""
         self.stage("partition")
         self.scopes = self.scopes or self.ir.scopes()
-        return self.ir.check_partitioned(self.target.partition(module))
+        # The module may be changed in place; functions are not.
+        main, types = module["main"], self.ir.main_type(module)
+        partitioned = self.ir.check_partitioned(self.target.partition(module))
+        check_type(types, self.ir.main_type(partitioned))
+        self.main_changed = not self.ir.same_function(main, partitioned["main"])
+        return partitioned
 
     def marked_by_hand(self) -> Any:
         """The graph with an operator that the target takes marked as a region of its, as a user would; None
@@ -201,10 +224,33 @@ class TargetRun(Run):
     def _runs_from_library(self, executable: Executable) -> bool:
         """Whether what was built is run only as the library that it is exported to: it has functions that are
         compiled then, or linked by the target's own export options."""
+        if self._partition_only:
+            return False
         return bool(executable.needs_export() or self.target.export_options)
 
     def _build(self, module: Any, executor: str, opt_level: int) -> Executable:
+        if self._partition_only:
+            return self.inlined(module, executor, opt_level)
         return self.ir.build(module, executor, opt_level, self._quick)
+
+    def inlined(self, module: Any, executor: str, opt_level: int) -> Executable:
+        """A partitioned module with its regions inlined, built by LLVM. Raises NotCheckable where TVM can do
+        neither with what the regions hold (a layout, say, that is the target's alone)."""
+        if not self.ir.partition_facts(module)["regions"]:
+            self.stage("build")
+            return self.ir.build(module, executor, opt_level)
+        try:
+            plain = self.ir.modules.inline_back(module)
+        except Exception as e:
+            raise NotCheckable("TVM cannot inline the regions (%s)" % type(e).__name__) from e
+        if self.ir.partition_facts(plain)["regions"]:
+            raise NotCheckable("regions are left where they are called in another way than from main")
+        try:
+            return self.ir.build(plain, executor, opt_level)
+        except Exception as e:
+            raise NotCheckable(
+                "TVM's LLVM does not build what the regions hold (%s)" % type(e).__name__
+            ) from e
 
     def run(self, executor: str, which: int) -> Tuple[List[np.ndarray], List[str]]:
         """One more run with a set of inputs: outputs, and names of inputs that were modified."""
@@ -245,6 +291,8 @@ class TargetRun(Run):
         check being recorded as not made, where TVM's own build of that fails at it too."""
         try:
             return make(module)
+        except NotCheckable:
+            raise
         except Exception:
             stage = self._reporter.stage_name
             try:
@@ -259,6 +307,8 @@ class TargetRun(Run):
         """make(); None where what is made raises while it is compiled: the vendor's code may refuse it."""
         try:
             return make()
+        except NotCheckable:
+            raise
         except Exception:
             if self._reporter.stage_name not in ("build", "export"):
                 raise

@@ -1,0 +1,89 @@
+"""Targets that TVM knows by name in Relax: codegens, partition functions and patterns of its own."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import lru_cache
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+_PACKAGES = ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda")
+_PREFIX = "relax.ext."
+
+
+@lru_cache(maxsize=None)
+def _partition_functions() -> Dict[str, Callable[..., Any]]:
+    """TVM's partition functions by the name of their module. Importing it registers its patterns."""
+    found: Dict[str, Callable[..., Any]] = {}
+    for package in _PACKAGES:
+        try:
+            root = importlib.import_module(package)
+        except ImportError:
+            continue
+        for entry in pkgutil.iter_modules(root.__path__):
+            try:
+                module = importlib.import_module("%s.%s" % (package, entry.name))
+            except Exception:  # a backend whose SDK is missing registers nothing
+                continue
+            function = getattr(module, "partition_for_" + entry.name, None)
+            if function is not None:
+                found[entry.name] = function
+    return found
+
+
+def _codegens() -> List[str]:
+    from tvm_ffi.registry import list_global_func_names
+
+    found = {n[len(_PREFIX) :] for n in list_global_func_names() if n.startswith(_PREFIX)}
+    return sorted(n for n in found if "." not in n)
+
+
+def _prefixes() -> List[str]:
+    """What the names of registered patterns begin with."""
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    return sorted({str(p.name).partition(".")[0] for p in get_patterns_with_prefix("")})
+
+
+def known_targets() -> Dict[str, str]:
+    """Names that TVM knows, each with what TVM holds of it, in words."""
+    functions, codegens = _partition_functions(), _codegens()
+    patterns = _prefixes()
+    found = {}
+    for name in sorted({*functions, *codegens, *patterns}):
+        parts = [
+            (name in functions, "partition function"),
+            (name in patterns, "patterns"),
+            (name in codegens, "codegen"),
+        ]
+        words = ", ".join(word for there, word in parts if there)
+        found[name] = words if name in codegens else words + "; no codegen: partition stage only"
+    return found
+
+
+def known_partition(name: str, by_table: bool) -> Optional[Tuple[Callable[[Any], Any], bool]]:
+    """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made from
+    the registered patterns. by_table: it is to be made so. None: TVM does not know the name."""
+    functions = _partition_functions()
+    if name in functions and not by_table:
+        return functions[name], True
+    return (partition_by_patterns(name), False) if name in known_targets() else None
+
+
+def partition_by_patterns(name: str) -> Callable[[Any], Any]:
+    """The usual passes with the patterns registered under a name.
+
+    Partitioning raises RuntimeError where there are none."""
+    from tvm import relax
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    def partition(mod: Any) -> Any:
+        patterns = get_patterns_with_prefix(name)
+        if not patterns:
+            raise RuntimeError(
+                "relax.ext.%s is registered, but no pattern with the prefix %r is" % (name, name)
+            )
+        mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(mod)
+        return relax.transform.MergeCompositeFunctions()(mod)
+
+    return partition

@@ -1,0 +1,94 @@
+"""Targets that TVM knows by name in Relay: codegens, partition functions and pattern tables of its own."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import lru_cache
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+_CONTRIB = "tvm.relay.op.contrib"
+_PREFIX = "relay.ext."
+
+
+def _plain(name: str) -> str:
+    """A name without the dashes that TVM's modules can't have: cmsis-nn is in cmsisnn.py."""
+    return name.replace("-", "").replace("_", "")
+
+
+@lru_cache(maxsize=None)
+def _partition_functions() -> Dict[str, Callable[..., Any]]:
+    """TVM's partition functions by the name of their module."""
+    found: Dict[str, Callable[..., Any]] = {}
+    for entry in pkgutil.iter_modules(importlib.import_module(_CONTRIB).__path__):
+        try:
+            module = importlib.import_module("%s.%s" % (_CONTRIB, entry.name))
+        except Exception:  # a backend whose package is missing registers nothing
+            continue
+        function = getattr(module, "partition_for_" + entry.name, None)
+        if function is not None:
+            found[entry.name] = function
+    return found
+
+
+def _codegens() -> List[str]:
+    from tvm._ffi.registry import list_global_func_names
+
+    found = {n[len(_PREFIX) :] for n in list_global_func_names() if n.startswith(_PREFIX)}
+    # relay.ext.NAME.constant_updater and the like belong to NAME.
+    return sorted(n for n in found if "." not in n)
+
+
+def _tables() -> List[str]:
+    from tvm.relay.op.contrib import register
+
+    return sorted(register._PATTERN_TABLES)
+
+
+def known_targets() -> Dict[str, str]:
+    """Names that TVM knows, each with what TVM holds of it, in words."""
+    functions, codegens, tables = _partition_functions(), _codegens(), _tables()
+    names = {_plain(n): n for n in functions}
+    names.update((_plain(n), n) for n in (*tables, *codegens))
+    found = {}
+    for name in sorted(names.values()):
+        parts = [
+            (_plain(name) in map(_plain, functions), "partition function"),
+            (name in tables, "pattern table"),
+            (name in codegens, "codegen"),
+        ]
+        words = ", ".join(word for there, word in parts if there)
+        found[name] = words if name in codegens else words + "; no codegen: partition stage only"
+    return found
+
+
+def known_partition(name: str, by_table: bool) -> Optional[Tuple[Callable[[Any], Any], bool]]:
+    """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made from
+    the pattern table. by_table: it is to be made so. None: TVM does not know the name."""
+    if name not in known_targets():
+        return None
+    own = next((f for module, f in _partition_functions().items() if _plain(module) == _plain(name)), None)
+    if own is not None and not by_table:
+        return own, True
+    return partition_by_table(name), False
+
+
+def partition_by_table(name: str) -> Callable[[Any], Any]:
+    """The usual passes with the pattern table of a name, or without one where there is none."""
+    import tvm
+    from tvm import relay
+
+    table = relay.op.contrib.get_pattern_table(name)
+
+    def partition(mod: Any) -> Any:
+        passes = [relay.transform.InferType()]
+        if table is not None:
+            passes.append(relay.transform.MergeComposite(table() if callable(table) else table))
+        passes += [
+            relay.transform.AnnotateTarget(name),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
+        return tvm.transform.Sequential(passes)(mod)
+
+    return partition
