@@ -95,6 +95,8 @@ class Evidence:
         """Checks that could not be made, each once, with the reason."""
         found = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
         found += self.watched.not_checked()
+        if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
+            found.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
 
     def placement(self) -> tuple[int | None, ...]:

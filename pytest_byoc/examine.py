@@ -58,17 +58,32 @@ class Examiner:
         returns no IRModule at all."""
         self.workers.open()
         self.claims = Claims(self.workers.target, self.peers)
+        own = self._refusal()
+        if self.workers.tvms_partition and own:
+            self.workers.partition_by_table(f"it raises {own}")
+            self.claims = Claims(self.workers.target, self.peers)
+            by_table = self._refusal()
+            if by_table:
+                raise WorkerError(
+                    f"target {self.workers.name}: TVM knows the name, but can partition nothing for it here. Its "
+                    f"own partition function raises {own}; the patterns registered under that name raise "
+                    f"{by_table}"
+                )
+        self._stages = Stages(self.workers, self.claims, self.settings.stages)
+        self._stages.try_out(lambda graph: self._examine(graph, selection.made(chosen=False)))
+
+    def _refusal(self) -> str:
+        """What partitioning raises for each of the simplest graphs, in words; "" where it succeeds for one.
+
+        Raises WorkerError where it returns no IRModule at all."""
         graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
-        report = self.claims.report(graphs)
-        raised = [message["raised"] for message in report.raised()]
+        raised = [message["raised"] for message in self.claims.report(graphs).raised()]
         for found in raised:
             if found["type"] == "NotAModule":
                 raise WorkerError(f"target {self.workers.name}: {found['message']}")
-        if self.workers.tvms_partition and len(raised) == len(graphs):
-            self.workers.partition_by_table(f"it raises {raised[0]['type']}: {raised[0]['message']}")
-            self.claims = Claims(self.workers.target, self.peers)
-        self._stages = Stages(self.workers, self.claims, self.settings.stages)
-        self._stages.try_out(lambda graph: self._examine(graph, selection.made(chosen=False)))
+        if len(raised) < len(graphs):
+            return ""
+        return f"{raised[0]['type']}: {raised[0]['message'].strip().splitlines()[-1]}"
 
     def close(self) -> None:
         self.workers.close()

@@ -1,0 +1,144 @@
+"""Targets whose regions cannot be built here: the partition stage is checked, and named as all there was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import PYTHON
+
+#: example_c's partition function, for a codegen that nobody has; `wrong` takes sign for nn.relu.
+_RELAY = """\
+import tvm
+from tvm import relay
+from pytest_byoc.examples.example_c import target as example
+
+class Wrong(relay.ExprMutator):
+    def visit_call(self, call):
+        new = super().visit_call(call)
+        return relay.nn.relu(new.args[0]) if getattr(call.op, "name", "") == "sign" else new
+
+def ghost(mod):
+    mod = example.partition(mod)
+    for var, function in mod.functions.items():
+        if "Compiler" in (function.attrs.keys() if function.attrs else ()):
+            mod[var] = function.with_attr("Compiler", "ghost")
+    return mod
+
+def wrong(mod):
+    main = mod["main"]
+    main = relay.Function(main.params, Wrong().visit(main.body))
+    return ghost(relay.transform.InferType()(tvm.IRModule.from_expr(main)))
+"""
+_RELAX = """\
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from pytest_byoc.examples.example_c import target as example
+
+@mutator
+class Wrong(PyExprMutator):
+    def visit_call_(self, call):
+        new = self.visit_expr_post_order(call)
+        return relax.op.nn.relu(new.args[0]) if getattr(call.op, "name", "") == "relax.sign" else new
+
+def ghost(mod):
+    mod = example.partition(mod)
+    functions = dict(mod.functions.items())
+    for var, function in functions.items():
+        if isinstance(function, relax.Function) and "Codegen" in list(function.attrs.keys()):
+            functions[var] = function.with_attr("Codegen", "ghost")
+    return tvm.IRModule(functions)
+
+def wrong(mod):
+    main = Wrong(mod).visit_expr(mod["main"])
+    return ghost(tvm.IRModule({mod.get_global_var("main"): main}))
+"""
+_GRAPHS = """\
+import pytest_byoc as byoc
+
+ROWS = byoc.TensorType((3, 5), "float32")
+
+def graph(operator):
+    node = byoc.Node(operator, inputs=("x0",), attrs={}, outputs=("v0",), types=(ROWS,))
+    return byoc.Graph((byoc.Source("x0", ROWS),), constants=(), nodes=(node,), outputs=("v0",))
+
+def test_relu(byoc_check):
+    byoc_check(graph("nn.relu"))
+
+def test_sign(byoc_check):
+    byoc_check(graph("sign"))
+"""
+
+
+def run(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:
+    """A session on a graph of nn.relu and one of sign: pytest's result, and the report."""
+    pytester.makepyfile(phantom=_RELAY if ir == "relay" else _RELAX, test_graphs=_GRAPHS)
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={target}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
+        "--byoc-level=smoke", "--byoc-report=out", "-p", "no:cacheprovider", "test_graphs.py",
+        *args, timeout=300,
+    )
+    return result, json.loads(pytester.path.joinpath("out", "report.json").read_text())
+
+
+def test_without_a_codegen_the_partition_stage_is_checked(pytester: pytest.Pytester, ir: str) -> None:
+    result, report = run(pytester, ir, "phantom.py:ghost")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == 6 == report["gate"]["exit"]
+    assert f"no codegen for its regions here ({ir}.ext.ghost)" in report["partition_only"]
+    result.stdout.fnmatch_lines(
+        ["*partition stage only: the stages codegen, build, export, load and run were not run*"]
+    )
+    page = pytester.path.joinpath("out", "report.html").read_text()
+    assert "Passed as far as it could be checked: partition stage only" in page
+
+
+def test_the_partition_stage_may_be_all_that_is_wanted(pytester: pytest.Pytester, ir: str) -> None:
+    result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=partition")
+    assert (result.ret, report["outcomes"]["pass"]) == (pytest.ExitCode.OK, 1)
+    assert report["partition_only"] == "--byoc-stages=partition asks for it"
+
+
+def test_all_stages_may_be_insisted_on(pytester: pytest.Pytester, ir: str) -> None:
+    result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=all", "-k", "relu")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert [f["outcome"] for f in report["failures"]] == ["error"]
+
+
+def test_a_region_that_computes_something_else_is_found_without_a_codegen(
+    pytester: pytest.Pytester, ir: str
+) -> None:
+    result, report = run(pytester, ir, "phantom.py:wrong")
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (failure,) = report["failures"]
+    assert (failure["check"], failure["outcome"]) == ("inline-back", "wrong-result")
+
+
+def test_a_name_of_which_tvm_holds_no_codegen(pytester: pytest.Pytester, ir: str) -> None:
+    result, report = run(pytester, ir, {"relay": "dnnl", "relax": "tensorrt"}[ir], "-k", "relu")
+    result.assert_outcomes(passed=1, deselected=1)
+    assert result.ret == 6 and "no codegen" in report["partition_only"]
+
+
+def test_a_partition_function_of_tvms_own_that_cannot_be_used(pytester: pytest.Pytester, ir: str) -> None:
+    """Its patterns are used; where these can't be either, there is one message."""
+    if ir == "relax":
+        pytest.skip("all those of Relax can be used")
+    _, report = run(pytester, ir, "cmsis-nn", "-k", "relu")
+    (said,) = [text for text in report["not_checked"] if "own partition function for cmsis-nn" in text]
+    assert "NameError" in said and "the patterns registered under that name are used" in said
+    result = pytester.runpytest_subprocess("--byoc-target=tensorrt", f"--byoc-python={PYTHON}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    words = "*TVM knows the name, but can partition nothing for it here*is not defined*"
+    result.stderr.fnmatch_lines([words])
+
+
+@pytest.mark.once
+def test_stages_that_are_not_known_are_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-stages=some")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*unknown stages 'some'; known are: all, partition*"])
