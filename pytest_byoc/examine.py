@@ -65,8 +65,8 @@ class Examiner:
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(
-                    f"target {self.workers.name}: TVM knows the name, but can partition nothing for it here. Its "
-                    f"own partition function raises {own}; the patterns registered under that name raise "
+                    f"target {self.workers.name}: TVM knows the name, but can partition nothing for it here. "
+                    f"Its own partition function raises {own}; the patterns registered under that name raise "
                     f"{by_table}"
                 )
         self._stages = Stages(self.workers, self.claims, self.settings.stages)
