@@ -1,5 +1,6 @@
-"""python -m pytest_byoc: makes report.html anew, and checks a bundle.
+"""python -m pytest_byoc: drafts a target's table, makes report.html anew, and checks a bundle.
 
+    python -m pytest_byoc init my_target.py:partition
     python -m pytest_byoc report out/report.json
     python -m pytest_byoc verify out.zip
 """
@@ -7,27 +8,33 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import files
+from . import beside, files
+from .irs import IRS
 from .report import archive, html, schema
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 for a report or bundle with problems, 2 for what can't be read or written."""
-    parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Reports of pytest-byoc.")
+    """The exit code: 0, 1 for a report or bundle with problems or a target that takes nothing, 2 for what
+    can't be read, written or started."""
+    parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Tools of pytest-byoc.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("report", help="make the page of a report.json anew")
     command.add_argument("path", type=Path, metavar="report.json")
     command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
     command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")
     command.add_argument("path", type=Path, metavar="bundle.zip", help="what --byoc-bundle wrote")
+    _init_arguments(commands.add_parser("init", help="draft the table of a target for pyproject.toml"))
     options = parser.parse_args(arguments)
     try:
+        if options.command == "init":
+            return _init(options)
         if options.command == "verify":
             return _verify(options.path)
         return _report(options.path, options.output or html.path_beside(options.path))
@@ -35,6 +42,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = e.strerror if isinstance(e, OSError) and e.strerror else e
         print(f"{options.path}: {reason}", file=sys.stderr)
         return 2
+
+
+def _init_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "target", nargs="?", metavar="TARGET",
+        help="a known name, module:attribute or path/to/file.py:attribute (default: list what there is)",
+    )
+    command.add_argument("--python", metavar="PATH", help="interpreter that holds TVM and the target's code")
+    command.add_argument("--ir", choices=IRS, help="IR to look at (default: what the interpreter's TVM has)")
+    command.add_argument("--operators", default="", metavar="NAMES", help="those to look at (default: all)")
+    command.add_argument("--name", help="name of the table (default: the target's own)")
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="append the table to a file such as pyproject.toml"
+    )
+
+
+def _init(options: argparse.Namespace) -> int:
+    # The other commands need neither.
+    beside.load()
+    drafting = importlib.import_module("pytest_byoc.drafting")
+    asked = (options.target, options.python, options.ir, options.operators, options.name, options.output)
+    drafted: int = drafting.run(*asked)
+    return drafted
 
 
 def _report(path: Path, page: Path) -> int:

@@ -36,15 +36,15 @@ _SHARED = "TVM's own build is outside the bound there too"
 class Companions:
     """For one target. `anew` starts another worker of the target's, `bare` a loader that is given none of its
     libraries (None: it has none), `watched` one whose malloc looks at the ends of what it hands out; they are
-    started when they are first needed."""
+    started when they are first needed. built: how the target is, for jobs of the reference."""
 
     def __init__(
         self, anew: Callable[[], Worker], bare: Callable[[], Worker] | None, watched: Callable[[], Worker],
-        opt_level: int, precision: Precision,
+        built: Mapping[str, Any], precision: Precision,
     ) -> None:
         self._start = {"anew": anew, "bare": bare, "watched": watched}
         self._workers: dict[str, Worker] = {}
-        self._opt_level = opt_level
+        self._built = built
         self._precision = precision
 
     def _worker(self, name: str, check: str, evidence: Evidence) -> Worker | None:
@@ -98,7 +98,7 @@ class Companions:
         asked = {**given, "inputs": [inputs]}
         report = _compiled(target, job, folder / "twin", limit, checks=("offload", "roundtrip"), **asked)
         if report.died or any(report.raised()):
-            reference.submit({**job, **asked, "executor": job["executors"][0], "opt_level": self._opt_level})
+            reference.submit({**job, **asked, **self._built, "executor": job["executors"][0]})
             said = reference.collect()
             if said.died or any(said.raised()):
                 evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
@@ -172,7 +172,7 @@ class Companions:
         target = dict(evidence.target.facts("artifact")).get(executor)
         if selection.SPEED not in job["checks"] or target is None or evidence.loader.died:
             return
-        asked = {"executor": executor, "opt_level": self._opt_level, "export": str(path)}
+        asked = {**self._built, "executor": executor, "export": str(path)}
         reference.submit({**job, **asked, "inputs": job["inputs"][:1], "checks": []})
         reference.collect()
         if path.exists():
@@ -200,7 +200,7 @@ class Companions:
             changes, judged = variants.get(check.id, ({}, None))
             if judged is None or not any(f.outcome == WRONG_RESULT for f in check.judge(evidence)):
                 continue
-            usual = {"executor": job["executors"][0], "opt_level": self._opt_level}
+            usual = {**self._built, "executor": job["executors"][0]}
             reference.submit({**job, **usual, **changes})
             for _, value in reference.collect().facts("outputs"):
                 wanted = judged.expected[value["set"]]

@@ -84,6 +84,11 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "runtime-libraries": _TEXTS,
     "export-options": ("a table", (dict,)),
     "opt-level": ("an integer", (int,)),
+    "pass-config": ("a table", (dict,)),
+    "build": _TEXT,
+    "prepare": ("a string or a table", (str, dict)),
+    "strict-views": ("true or false", (bool,)),
+    "without-checks": ("a table of reasons", (dict,)),
     "executors": _TEXTS,
     "deterministic": ("true or false", (bool,)),
     "trivial-regions": _TEXTS,
@@ -155,6 +160,9 @@ def declare(
     else:
         python = find_python(in_table, root, f"[tool.pytest-byoc.targets.{given}] python")
     reference = table.pop("partition", None)
+    for key in ("build", "prepare"):
+        if isinstance(table.get(key), str):
+            table[key] = _absolute(table[key], root)
     libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
     table["runtime_libraries"] = [_library(p, root) for p in _list(table.pop("runtime_libraries", []))]
     if not table["runtime_libraries"]:

@@ -45,6 +45,10 @@ class Evidence:
     reference: JobReport
     loader: JobReport = field(default_factory=JobReport)
     deterministic: bool = True
+    #: Ids of the checks that the target has switched off.
+    without_checks: frozenset[str] = frozenset()
+    #: Whether views are held against the target even where LLVM's own artifact reads them wrongly.
+    strict_views: bool = False
     confirmation: JobReport = field(default_factory=JobReport)
     #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)

@@ -23,6 +23,8 @@ HANG_FLOOR = 3.0
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
 
+_TVM_TOO = "where TVM's own LLVM build fails it in the same way, it is not held against the target"
+
 #: Makes of what is known by then, which nodes are offloaded among it, the outputs of each run.
 Expected = Callable[[Evidence], list[list[Bounded]]]
 
@@ -68,6 +70,7 @@ class Gatherer:
         }
         if workers.partition_only:
             job["checks"] = list(selection.partition_stage(job["checks"]))
+        job["checks"] = [check for check in job["checks"] if check not in workers.without_checks]
         evidence = self._compile(graph, job, expected, llvm)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
@@ -76,9 +79,12 @@ class Gatherer:
             workers.companions.settle(workers.reference, job, evidence)
         if llvm:
             self._confirm(evidence, job)
-            loader_fails = evidence.loader.died or any(evidence.loader.raised())
-            if loader_fails or any(any(check.judge(evidence)) for check in CHECKS if check.tvm_too):
-                evidence.deployed = self._deploy_reference(evidence, job, folder)
+        loader_fails = llvm and (evidence.loader.died or any(evidence.loader.raised()))
+        found = _found_too(evidence)
+        if loader_fails or found:
+            evidence.deployed = self._deploy_reference(evidence, job, folder)
+            for check in found - _found_too(evidence):
+                evidence.loader.withdraw((), check, _TVM_TOO)
         shutil.rmtree(folder, ignore_errors=True)
         return evidence
 
@@ -102,9 +108,11 @@ class Gatherer:
             graph = only(graph, kept["positions"])
             job["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
             job["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
+            job["graph"] = graph.to_dict()
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=workers.deterministic, larger=larger, partition_only=bool(workers.partition_only),
+            without_checks=workers.without_checks, strict_views=workers.strict_views,
         )
         if evidence.target.nothing_to_judge:
             # The reference would be built for nothing.
@@ -162,19 +170,20 @@ class Gatherer:
 
     def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
         """What fails under another executor than the reference's is tried there with LLVM, and where TVM runs
-        operators itself also at the target's opt_level: some of TVM's own passes are for the higher ones, and
-        some of these compute something else."""
+        operators itself also as the target is built, at its opt_level and with its pass-config: some of TVM's
+        own passes compute something else there."""
         workers = self._workers
         failed = {m.get("executor") for m in evidence.target.raised()}
         if evidence.target.died:
             failed = set(workers.executors)
-        asked = [(e, REFERENCE_OPT_LEVEL) for e in workers.executors[1:] if e in failed][:1]
-        if evidence.host_runs_some and workers.opt_level != REFERENCE_OPT_LEVEL:
+        usual: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
+        asked = [(e, usual) for e in workers.executors[1:] if e in failed][:1]
+        if evidence.host_runs_some and workers.built != usual:
             if not failed and any(any(c.judge(evidence)) for c in CHECKS if c.id == "numerics"):
                 failed = set(workers.executors)
-            asked += [(e, workers.opt_level) for e in workers.executors if e in failed][:1]
-        for executor, opt_level in asked:
-            said = workers.ask_reference({**job, "executor": executor, "opt_level": opt_level})
+            asked += [(e, workers.built) for e in workers.executors if e in failed][:1]
+        for executor, built in asked:
+            said = workers.ask_reference({**job, **built, "executor": executor})
             evidence.confirmation = said
             if said.died or any(said.raised()):
                 break
@@ -201,7 +210,13 @@ class Gatherer:
         if not artifacts:
             return JobReport()
         loader = workers.companions.bare_loader(evidence) or workers.loader
-        checks = selection.loaded(job["checks"], host_runs_some=True)
+        checks = selection.loaded_of_llvm(job["checks"])
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
-        loader.submit(asked, self._limit())
+        loader.submit({**asked, "of_llvm": True}, self._limit())
         return loader.collect()
+
+
+def _found_too(evidence: Evidence) -> set[str]:
+    """Ids of the checks that find something that may be TVM's own doing."""
+    made = (c for c in CHECKS if c.tvm_too and c.id not in evidence.without_checks)
+    return {check.id for check in made if any(check.judge(evidence))}

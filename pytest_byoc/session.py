@@ -234,6 +234,7 @@ class TargetSession:
         if entry.automatic and verdict.outcome == PASS:
             check = corpus.failed_check(entry.path)
             not_made = {text.partition(":")[0] for text in verdict.not_checked} & selection.BY_MACHINE
+            not_made |= self.examiner.workers.without_checks
             if check in not_made:
                 self.record.corpus[entry.id] = f"{PASS}: kept, {check} was not made"
                 return verdict
@@ -326,7 +327,7 @@ class TargetSession:
                 declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
                 ir=self.ir,
                 executors=self.examiner.workers.executors,
-                opt_level=self.examiner.workers.opt_level,
+                opt_level=self.examiner.workers.built["opt_level"],
                 timeout=self.settings.timeout,
                 versions=self.examiner.workers.versions,
                 command=failure.command,

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .irs import IRS
 from .precision import PrecisionError, declared
+from .procedure import ProcedureError, preparation, reasons
 from .worker.server import Failure
 
 #: Targets installed with this package, by name.
@@ -46,6 +47,23 @@ class Target:
     patterns: Optional[str] = None
     #: Of the PassContext in which the partitioned module is built.
     opt_level: int = 3
+    #: `config` of the PassContext in which a module is partitioned and in which it is built, such as
+    #: {"relay.FuseOps.max_depth": 4, "relay.ext.ethos-n.options": {"variant": "n78"}}.
+    pass_config: Mapping[str, Any] = {}
+    #: In place of `relay.build`, `relay.vm.compile` or `tvm.compile`: `module:attribute`, or a method
+    #: build(mod, executor), that is given the partitioned module and "graph", "vm" or "aot" and returns what
+    #: these return. It is called in a PassContext of `opt_level` and `pass_config`.
+    build: Union[Callable[[Any, str], Any], str, None] = None
+    #: Called before the first run of what has been loaded. {"function": name, "arguments": [...]}: a function
+    #: of the loaded module or of one that it imports, called once after each load. `module:attribute`: a
+    #: function that is given each new executor (GraphModule, AotModule, VirtualMachine). Its module is
+    #: imported where nothing is but TVM's runtime, so it can't import the compiler.
+    prepare: Union[Mapping[str, Any], str, None] = None
+    #: Checks that are not made of the target: id of the check to the reason, which reports repeat.
+    without_checks: Mapping[str, str] = {}
+    #: Whether inputs that are views are held against it even where TVM's own kernels read them from their
+    #: beginning, as under Relay's VM.
+    strict_views: bool = False
     #: TVM's executors that its regions can be built for ("graph", "vm", "aot"), if not for all: some of what
     #: a hook makes into TIR can't be built for the VM.
     executors: Sequence[str] = ()
@@ -91,7 +109,9 @@ class ResolvedTarget:
         self.opt_level = int(options.get("opt_level", Target.opt_level))
         self.executors = _as_tuple(options.get("executors"))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))
+        self.strict_views = bool(options.get("strict_views", Target.strict_views))
         self.trivial_regions = _as_tuple(options.get("trivial_regions"))
+        self.pass_config: Dict[str, Any] = dict(options.get("pass_config") or {})
         unknown = sorted(set(options) - known)
         if unknown:
             raise Failure(
@@ -101,6 +121,11 @@ class ResolvedTarget:
         try:
             self.precision = declared(options)
         except PrecisionError as e:
+            raise Failure("target %s: %s" % (name, e)) from None
+        try:
+            self.prepare = preparation(options.get("prepare"))
+            self.without_checks = reasons(options.get("without_checks"))
+        except ProcedureError as e:
             raise Failure("target %s: %s" % (name, e)) from None
         odd = [o for o in self.trivial_regions if o not in ODDITIES]
         if odd:
@@ -115,11 +140,23 @@ class ResolvedTarget:
         bad = [ir for ir in self.irs if ir not in IRS]
         if bad:
             raise Failure("target %s: ir must be %s, found %r" % (name, " or ".join(IRS), bad[0]))
-
+        self.build = _build_function(name, options.get("build"))
 
     def takes_executor(self, name: str) -> bool:
         """Whether its regions can be built for an executor, as far as it says."""
         return not self.executors or name in self.executors
+
+
+def _build_function(name: str, given: Any) -> Optional[Callable[[Any, str], Any]]:
+    """The vendor's build function, imported where it is given by a reference. Raises Failure."""
+    if isinstance(given, str):
+        given = import_reference(given, "build of target %s" % name)
+    if given is not None and not callable(given):
+        raise Failure(
+            "target %s: build is a %s; expected a function of the partitioned module and the executor's name"
+            % (name, type(given).__name__)
+        )
+    return given
 
 
 def _as_tuple(value: Union[str, Sequence[str], None]) -> Tuple[str, ...]:
@@ -160,8 +197,8 @@ def import_file(path: str) -> str:
     return name
 
 
-def import_reference(reference: str) -> Any:
-    """The object `module:attribute` or `path/to/file.py:attribute` names.
+def import_reference(reference: str, role: str = "target") -> Any:
+    """The object `module:attribute` or `path/to/file.py:attribute` names. role: what it is, for messages.
 
     Raises Failure for a reference of another form, a missing file, module or attribute; what the
     vendor's code raises while being imported passes through.
@@ -173,7 +210,7 @@ def import_reference(reference: str) -> Any:
         path = os.path.join(where, "__init__.py") if os.path.isdir(where) else where
         if not os.path.isfile(path):
             what = "folder %s has no __init__.py" if os.path.isdir(where) else "there is no file %s"
-            raise Failure((what + " (given as target %s)") % (where, reference))
+            raise Failure((what + " (given as %s %s)") % (where, role, reference))
         name = import_file(path)
     else:
         name = where
@@ -183,7 +220,7 @@ def import_reference(reference: str) -> Any:
             found = None
         if found is None:
             raise Failure(
-                "there is no module %s (given as target %s) on the worker's path" % (name, reference)
+                "there is no module %s (given as %s %s) on the worker's path" % (name, role, reference)
             )
     module = importlib.import_module(name)
     target = module

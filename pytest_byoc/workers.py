@@ -59,7 +59,11 @@ class Workers:
         #: Why no stage behind partitioning can be run here, or is to be; "" where all are.
         self.partition_only = ""
         self.deterministic = True
-        self.opt_level = 0
+        #: How the target is built: "opt_level" and "pass_config", as for jobs of the reference.
+        self.built: dict[str, Any] = {"opt_level": 0, "pass_config": {}}
+        #: Ids of the checks that the target has switched off.
+        self.without_checks: frozenset[str] = frozenset()
+        self.strict_views = False
         self.precision: Precision = FULL
         self.host_lacks: frozenset[str] = frozenset()
         #: Makes a worker of a config, which is then started.
@@ -72,7 +76,7 @@ class Workers:
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
-        common = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
+        common: dict[str, Any] = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
         self._target_config = target_config = {
             **common,
             "role": "target",
@@ -91,9 +95,11 @@ class Workers:
         target.ready()
         self.reference.ready()
         self._describe(target.description)
-        libraries = target.description["runtime_libraries"]
+        libraries, prepare = (target.description[k] for k in ("runtime_libraries", "prepare"))
+        if prepare is not None:
+            common = {**common, "prepare": prepare, "sys_path": self.declaration.sys_path}
         with_libraries = common
-        if libraries:
+        if libraries or prepare is not None:
             self.loader.stop()
             self.loader = self._loader(common, libraries)
             if self.loader.ready()["threads"]:
@@ -103,9 +109,9 @@ class Workers:
                 self.not_checked.append(_THREADS)
         self.companions = Companions(
             lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
-            (lambda: self._loader(common, [])) if libraries else None,
+            (lambda: self._loader({**common, "bare": True}, [])) if libraries else None,
             lambda: self._loader(with_libraries, libraries, **_WATCHING),
-            self.opt_level, self.precision,
+            self.built, self.precision,
         )
         said = self.loader.ready()
         self.host_lacks = frozenset(n for n, op in OPERATORS.items() if set(said["absent"]) & set(op.calls))
@@ -130,8 +136,9 @@ class Workers:
         self.ir, self.name = said["ir"], said["name"]
         self.versions, self.executors = said["versions"], said["executors"]
         self.not_checked, self.deterministic = list(said["not_checked"]), said["deterministic"]
-        self.opt_level = said["opt_level"]
         self.named_in_tvm, self.tvms_partition = said["named_in_tvm"], said["tvms_partition"]
+        self.built = {key: said[key] for key in ("opt_level", "pass_config")}
+        self.without_checks, self.strict_views = frozenset(said["without_checks"]), said["strict_views"]
         self.precision = Precision(**said["precision"])
 
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:

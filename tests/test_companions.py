@@ -82,6 +82,8 @@ def test_dear_checks_by_level() -> None:
 def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
     loaded = selection.loaded(["roundtrip", "views", "missing-library"], host_runs_some=True)
     assert loaded == ["roundtrip"]
+    asked = ["roundtrip", "views", "overread", "missing-library"]
+    assert selection.loaded_of_llvm(asked) == ["roundtrip", "views"]
 
 
 # --- verdicts on what was recorded -----------------------------------------------------------------
@@ -153,7 +155,7 @@ def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     def refused() -> Worker:
         return _Refused("", {"role": "target"}, 1.0)
 
-    companions = Companions(refused, None, refused, 3, FULL)
+    companions = Companions(refused, None, refused, {"opt_level": 3}, FULL)
     evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport())
     target = refused()
     job = {"checks": ["reproducible"]}

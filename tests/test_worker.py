@@ -296,7 +296,7 @@ def test_what_tvm_fails_at_the_targets_opt_level_is_not_held_against_the_target(
     }
     graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
     e, verdict = examined(tmp_path, ir, graph)
-    assert e.workers.opt_level == 3 and any(verdict.offloaded)
+    assert e.workers.built["opt_level"] == 3 and any(verdict.offloaded)
     assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
 
 

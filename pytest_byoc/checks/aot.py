@@ -21,6 +21,9 @@ def observe(run: TargetRun) -> None:
     if not run.target.takes_executor(EXECUTOR):
         run.not_checked("AOT is not among the target's executors")
         return
+    if run.target.build is not None and EXECUTOR not in run.target.executors:
+        run.not_checked("the target builds by a function of its own, and does not name aot as an executor")
+        return
     if lacks:
         run.not_checked(lacks)
         return
@@ -45,8 +48,7 @@ def observe(run: TargetRun) -> None:
 
 def _run(run: TargetRun, module: Any) -> Dict[str, Any]:
     path = run.write(module, EXECUTOR)
-    run.stage("load")
-    executable = run.ir.load(path, EXECUTOR)
+    executable = run.loaded(path, EXECUTOR)
     run.stage("run")
     return {"path": path, "outputs": [executable.run(inputs)[0] for inputs in run.inputs]}
 

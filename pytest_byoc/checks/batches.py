@@ -41,7 +41,7 @@ def reload(run: LoaderRun) -> None:
         with run.using(executor):
             run.stage("load")
             first = run.load(executor)
-            larger, again = (run.ir.load(handed[name], executor) for name in ("larger", "again"))
+            larger, again = (run.load_from(handed[name], executor) for name in ("larger", "again"))
             run.stage("run")
             for small in (None, first, again):
                 if small is not None:

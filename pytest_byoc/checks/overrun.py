@@ -32,7 +32,7 @@ def reload(run: LoaderRun) -> None:
     for executor, path in run.artifacts.items():
         with run.using(executor):
             run.stage("load")
-            executable = run.ir.load(path, executor)
+            executable = run.load_from(path, executor)
             # TVM's pools round sizes up.
             executable.exact = True
             run.stage("run")

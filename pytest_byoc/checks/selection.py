@@ -106,6 +106,13 @@ def loaded(checks: Iterable[str], host_runs_some: bool) -> List[str]:
     return [check for check in checks if check not in left_out]
 
 
+def loaded_of_llvm(checks: Iterable[str]) -> List[str]:
+    """Those of the checks that the loader makes of LLVM's own artifact: where what they find may be TVM's own
+    doing, also those that are made where the target runs everything."""
+    left_out = {c.id for c in CHECKS if c.own_loader or (c.target_alone and not c.tvm_too)}
+    return [check for check in checks if check not in left_out]
+
+
 #: Those that partition a graph once more, or another one: what fails there is no cause of anything.
 ANEW = frozenset(
     ("annotated", "unbound", "non-op-nodes", "batches", "dynamic", "together", "reproducible")

@@ -50,7 +50,7 @@ def _at_once(run: LoaderRun, executor: str) -> None:
         # A copy is loaded as a library of its own: what is set up at the first run is not yet.
         path = os.path.join(run.new_folder(), os.path.basename(run.artifacts[executor]))
         shutil.copy(run.artifacts[executor], path)
-        copied = run.ir.load(path, executor)
+        copied = run.load_from(path, executor)
         wrong += _race(run, [copied.fresh() for _ in range(THREADS)], alone, 1)
     run.record("threads", wrong)
 

@@ -42,14 +42,14 @@ def reload(run: LoaderRun) -> None:
             continue
         with run.using(executor):
             run.stage("load")
-            first, second = run.load(executor), run.ir.load(other["path"], executor)
+            first, second = run.load(executor), run.load_from(other["path"], executor)
             run.stage("run")
             for _ in range(2):
                 run.record("together_other", second.run(other["inputs"])[0])
                 run.record("together_first", first.run(run.inputs[0])[0])
             if other["behind"] is not None:
                 run.stage("load")
-                behind = run.ir.load(other["behind"], executor)
+                behind = run.load_from(other["behind"], executor)
                 run.stage("run")
                 run.record("together_behind", behind.run(other["inputs"])[0])
 

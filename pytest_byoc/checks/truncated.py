@@ -35,7 +35,7 @@ def reload(run: LoaderRun) -> None:
                     f.write(data)
                 run.stage("load")
                 try:
-                    outputs = run.ir.load(path, executor).run(run.inputs[0])[0]
+                    outputs = run.load_from(path, executor).run(run.inputs[0])[0]
                 except Exception:  # as it should be
                     continue
                 run.record("cut_off", outputs)

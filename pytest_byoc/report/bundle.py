@@ -33,7 +33,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 #: The package that holds this module.
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: Settings of a target that stand beside its code and are repeated in reproduce.py.
-_OPTIONS = ("libraries", "runtime_libraries", "export_options")
+_OPTIONS = ("libraries", "runtime_libraries", "export_options", "pass_config", "build", "prepare")
 #: Names of the sets of inputs: A and B, and those between them.
 _SETS = "ABCDE"
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.

@@ -111,10 +111,14 @@ _ORDER = ("float", "bfloat", "int", "uint", "bool")
 
 
 def targets(config: pytest.Config) -> list[str]:
+    """As `target_lines`, of a session."""
+    return target_lines(config.rootpath, interpreter(config))
+
+
+def target_lines(root: Path, python: str | None) -> list[str]:
     """The names --byoc-target takes; those TVM knows are asked of the worker's interpreter."""
-    root = config.rootpath
     lines = [f"{name}  ({where})" for name, where in known_names(root).items()]
-    worker = Worker(find_python(interpreter(config), Path(root)), {"role": "list"}, 30.0)
+    worker = Worker(find_python(python, root), {"role": "list"}, 30.0)
     try:
         worker.start()
         for ir, names in worker.ready()["targets"].items():

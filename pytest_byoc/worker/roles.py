@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Dict, List, Mapping, Sequence, cast
+from typing import Any, Dict, List, Mapping, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
@@ -12,8 +12,10 @@ from ..graph import Graph
 from ..irs import IRS
 from . import fenv, matching, onnx_nodes, patterns
 from .ir.interface import IR
+from .ir.shared import check_pass_config, configured, plain
 from .libraries import import_python, is_path, load_shared, running_threads
 from .poison import poison_allocations
+from .preparing import Preparation
 from .runs import LoaderRun, ReferenceRun, TargetRun
 from .server import Failure, Reporter, describe_exception
 
@@ -47,8 +49,7 @@ def prepare(config: Mapping[str, Any]) -> Role:
         return TargetRole(config, wanted)
     if config["role"] == "reference":
         return ReferenceRole(_choose_ir(wanted))
-    late = config.get("late", False)
-    return LoaderRole(ir_module(config["ir"]), config.get("functions", []), config.get("libraries", []), late)
+    return LoaderRole(ir_module(config["ir"]), config)
 
 
 def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
@@ -155,6 +156,11 @@ class TargetRole(Role):
         self._ir.import_runtime()
         self._ir.import_compiler()
         import_python(self.target.libraries)
+        check_pass_config(self.target.pass_config, self.target.name)
+        Preparation(self.target.prepare).find()
+        missing += [
+            "check %s: switched off by the target: %s" % off for off in self.target.without_checks.items()
+        ]
         self.description = {
             "ir": self._ir.NAME,
             "versions": self._ir.versions(),
@@ -165,6 +171,10 @@ class TargetRole(Role):
             "tvms_partition": self.target.tvms_partition,
             "deterministic": self.target.deterministic,
             "opt_level": self.target.opt_level,
+            "pass_config": plain(self.target.pass_config),
+            "prepare": self.target.prepare,
+            "strict_views": self.target.strict_views,
+            "without_checks": list(self.target.without_checks),
             "precision": self.target.precision,
             "runtime_libraries": [
                 os.path.abspath(p) if is_path(p) else p
@@ -177,7 +187,7 @@ class TargetRole(Role):
             self._claims(job["graphs"], reporter)
             return
         if job["kind"] == "patterns":
-            self._patterns(job["graphs"], reporter)
+            self._patterns(job["graphs"], job.get("names", []), reporter)
             return
         if job["kind"] == "alone":
             self._alone(job, reporter)
@@ -201,9 +211,10 @@ class TargetRole(Role):
                 # So would the checks of what codegens make: what partitioning has made of main is judged.
                 checks = partition_stage()
 
-    def _patterns(self, graphs: List[Any], reporter: Reporter) -> None:
+    def _patterns(self, graphs: List[Any], more: List[str], reporter: Reporter) -> None:
         """Describes the target's patterns. Some graphs are partitioned first: many a target registers
-        its patterns only then, and the regions tell the name they are registered under."""
+        its patterns only then, and the regions tell the name they are registered under. more: other names
+        under which they may be."""
         names = [self.target.patterns]
         for entry in graphs:
             job = {"inputs": [], "constants": entry["constants"]}
@@ -212,7 +223,7 @@ class TargetRole(Role):
                 names += [region["compiler"] for region in run.regions()["regions"]]
             except Exception as e:
                 run.failed(e)
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys((*names, *more)):
             table = self._ir.pattern_table(name)
             if table:
                 described = [{"name": n, "table": name, "nodes": patterns.describe(p)} for n, p, _ in table]
@@ -231,7 +242,8 @@ class TargetRole(Role):
                 module, _ = self._ir.lower(graph, entry["constants"])
                 if number == 0 and not table:
                     # Registered by partitioning, as in _patterns.
-                    self.target.partition(module)
+                    with configured(self.target.pass_config):
+                        self.target.partition(module)
                     table = self._ir.pattern_table(job["table"])
                 value = matching.alone(self._ir, module, table[job["position"]][2])
             except Exception as e:
@@ -255,17 +267,23 @@ class LoaderRole(Role):
     """Loads exported artifacts. The vendor's Python is not imported here, but for what is declared to be part
     of the runtime, nor TVM's compiler if the installation has a runtime library of its own."""
 
-    def __init__(self, ir: IR, functions: Sequence[str], libraries: Sequence[str], late: bool) -> None:
-        """functions: names of which is told which are not there. libraries: the target's; the
-        shared ones among them are loaded. late: they are not, but in each child, by itself."""
+    def __init__(self, ir: IR, config: Mapping[str, Any]) -> None:
+        """config: "functions", names of which is told which are not there; "libraries", the target's, the
+        shared ones among which are loaded; "late", whether they are not, but in each child, by itself;
+        "prepare", the target's; "bare", whether the target's Python may be missing."""
         import tvm
 
         self._ir = ir
+        libraries, late = config.get("libraries", []), config.get("late", False)
+        self._preparation = Preparation(config.get("prepare"))
         self._libraries = libraries if late else ()
         ir.import_runtime()
         fenv.remember()
         if not late:
             import_python(libraries)
+            if not config.get("bare"):
+                self._find_preparation()
+        functions = config.get("functions", [])
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
         self.description = {
             "runtime_only": bool(_runtime_only()), "absent": absent, "threads": running_threads(),
@@ -280,7 +298,7 @@ class LoaderRole(Role):
             self._time(job, reporter)
             return
         poison_allocations()
-        run = LoaderRun(self._ir, job, reporter)
+        run = LoaderRun(self._ir, job, reporter, self._preparation)
         for check in CHECKS:
             if check.reload is None or check.id not in job["checks"]:
                 continue
@@ -291,12 +309,22 @@ class LoaderRole(Role):
                 run.failed(e)
         reporter.leaves_normally = run.leaves_normally
 
+    def _find_preparation(self) -> None:
+        try:
+            self._preparation.find()
+        except Exception as e:
+            raise Failure(
+                "prepare (%s) can't be imported where artifacts are loaded, with TVM's runtime and the "
+                "target's libraries alone (%s: %s): put it into a module that needs nothing else"
+                % (self._preparation.declared, type(e).__name__, e)
+            ) from None
 
     def _time(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         """Seconds of a run of each of several artifacts, some times each, in turn: what else the machine does
         meanwhile meets all of them."""
         reporter.stage("load")
         loaded = {name: self._ir.load(path, job["executor"]) for name, path in job["time"].items()}
+        self._preparation.apply(loaded["target"])
         reporter.stage("time")
         seconds: Dict[str, List[float]] = {name: [] for name in loaded}
         for _ in range(_REPEATS):

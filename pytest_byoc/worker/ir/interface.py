@@ -50,6 +50,32 @@ class Executable:
     has_parts = False
     #: Whether each tensor is allocated by itself, of exactly its size.
     exact = False
+    #: Called with each executor that is made of it, before that is run.
+    _prepare: Optional[Callable[[Any], None]] = None
+
+    def prepare_by(self, function: Callable[[Any], None]) -> None:
+        """Has a function called with each executor of TVM's that is made of it, and of what is `fresh`."""
+        self._prepare = function
+
+    def _prepared(self, executor: Any) -> Any:
+        """An executor that is new."""
+        if self._prepare is not None:
+            self._prepare(executor)
+        return executor
+
+    def _like(self, other: Executable) -> Executable:
+        """Itself, with the other's preparation."""
+        self._prepare = other._prepare
+        return self
+
+    def call(self, function: str, arguments: Sequence[Any]) -> None:
+        """Calls a function of the module, or of one that it imports. Raises what TVM raises where there is
+        none."""
+        self.root().get_function(function, True)(*arguments)
+
+    def root(self) -> Any:
+        """TVM's module, which imports all others."""
+        raise NotImplementedError
 
     def fresh(self) -> Executable:
         """Another executor of the same library."""
@@ -245,9 +271,16 @@ class IR(Protocol):
 
     # --- building and running ---
 
-    def build(self, module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
+    def build(
+        self, module: Any, executor: str, opt_level: int, quick: bool = False,
+        config: Optional[Mapping[str, Any]] = None,
+    ) -> Executable:
         """Compiles for this machine's CPU and an executor of `executors()`. quick: what TVM computes itself
-        may be slow."""
+        may be slow. config: of the PassContext."""
+
+    def built(self, found: Any, executor: str) -> Executable:
+        """What a build function of the target's own returned for an executor. Raises NotAModule for anything
+        else than TVM's functions return."""
 
     def load(self, path: str, executor: str) -> Executable:
         """What `Executable.export` wrote."""

@@ -11,7 +11,7 @@ import numpy as np
 from ...graph import Graph
 from ...operators import OPERATORS
 from .. import dlpack
-from ..server import Failure
+from ..server import Failure, NotAModule
 from . import relax_modules
 from .interface import Executable, Modules
 from .main_function import Type, main_of, tensor_type
@@ -292,16 +292,29 @@ def _has_codegen(compiler: str) -> bool:
 # --- building and running --------------------------------------------------------------------
 
 
-def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> VMExecutable:
+def build(
+    module: Any, executor: str, opt_level: int, quick: bool = False,
+    config: Optional[Mapping[str, Any]] = None,
+) -> VMExecutable:
     """Runs the codegen of the regions, if any, and compiles for the host's LLVM target; where it is to be
-    quick, without LLVM's optimisations."""
+    quick, without LLVM's optimisations. config: of the PassContext."""
     import tvm
     from tvm import relax
 
-    with tvm.transform.PassContext(opt_level=opt_level):
+    with tvm.transform.PassContext(opt_level=opt_level, config=config):
         module = relax.transform.RunCodegen()(module)
         target = {"kind": "llvm", "opt-level": 0} if quick else "llvm"
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
+
+
+def built(found: Any, executor: str) -> Executable:
+    """What a target's own build function returned. Raises NotAModule for anything else than `tvm.compile`
+    returns."""
+    if not hasattr(found, "export_library"):
+        raise NotAModule(
+            "the build function returned %s, expected what tvm.compile returns" % type(found).__name__
+        )
+    return VMExecutable(found)
 
 
 def load(path: str, executor: str) -> Executable:
@@ -350,7 +363,11 @@ class VMExecutable(Executable):
         self._tensors = Tensors(_tensor)
 
     def fresh(self) -> Executable:
-        return VMExecutable(self._executable)
+        return VMExecutable(self._executable)._like(self)
+
+    def root(self) -> Any:
+        # What was loaded is a module itself.
+        return getattr(self._executable, "mod", self._executable)
 
     def hold(
         self, inputs: Mapping[str, np.ndarray],
@@ -362,7 +379,8 @@ class VMExecutable(Executable):
 
         if self._vm is None:
             memory = "naive" if self.exact else None
-            self._vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
+            vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
+            self._vm = self._prepared(vm)
         if place:
             tensors = [tvm.runtime.from_dlpack(place(a)) for a in inputs.values()]
         else:
@@ -393,10 +411,10 @@ class VMExecutable(Executable):
         return [t.numpy() for t in tensors]
 
     def needs_export(self) -> bool:
-        return _links_first(self._executable.mod)
+        return _links_first(self.root())
 
     def sources(self) -> List[str]:
-        return sources(self._executable.mod.imports, "imports", _source)
+        return sources(self.root().imports, "imports", _source)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # A region of Relax is its codegen's.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...graph import Graph
 from ...operators import OPERATORS
-from ..server import Failure
+from ..server import Failure, NotAModule
 from . import relay_modules
 from .interface import Executable, Modules
 from .main_function import Type, main_of, tensor_type
@@ -357,9 +357,12 @@ def _quantized(module: Any) -> bool:
     return bool(found)
 
 
-def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Executable:
+def build(
+    module: Any, executor: str, opt_level: int, quick: bool = False,
+    config: Optional[Mapping[str, Any]] = None,
+) -> Executable:
     """Compiles for `_targets` and an executor of `executors()`. quick: TVM leaves the expressions of what it
-    computes itself as they are."""
+    computes itself as they are. config: of the PassContext."""
     import tvm
     from tvm import relay
 
@@ -369,7 +372,8 @@ def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Ex
     disabled = _SLOW if quick else []
     target = _targets(module)
     with contextlib.ExitStack() as scopes:
-        scopes.enter_context(tvm.transform.PassContext(opt_level, required, disabled_pass=disabled))
+        context = tvm.transform.PassContext(opt_level, required, disabled_pass=disabled, config=config)
+        scopes.enter_context(context)
         if isinstance(target, list):
             # Of several targets none is current, and what TVM itself makes of some operators asks for one.
             scopes.enter_context(target[0])
@@ -378,6 +382,12 @@ def build(module: Any, executor: str, opt_level: int, quick: bool = False) -> Ex
         if executor == "graph":
             return GraphExecutable(relay.build(module, target=target))
         return VMExecutable(relay.vm.compile(module, target=target))
+
+
+#: By executor, what stands for what has been compiled for it.
+_EXECUTABLES: Dict[str, Callable[[Any], Executable]] = {
+    "graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable,
+}
 
 
 def _build_aot(module: Any, target: Any) -> Executable:
@@ -389,12 +399,25 @@ def _build_aot(module: Any, target: Any) -> Executable:
     return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
 
 
+def built(found: Any, executor: str) -> Executable:
+    """What a target's own build function returned. Raises NotAModule for anything else than
+    `relay.build` and `relay.vm.compile` return."""
+    if not hasattr(getattr(found, "mod", found), "export_library"):
+        usual = "relay.vm.compile" if executor == "vm" else "relay.build"
+        raise NotAModule(
+            "the build function returned %s for the %s executor, expected what %s returns"
+            % (type(found).__name__, executor, usual)
+        )
+    executable = _EXECUTABLES[executor](found)
+    executable.has_parts = executable.has_parts and hasattr(found, "get_graph_json")
+    return executable
+
+
 def load(path: str, executor: str) -> Executable:
     """What `Executable.export` wrote."""
     import tvm
 
-    library = tvm.runtime.load_module(path)
-    return {"graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable}[executor](library)
+    return _EXECUTABLES[executor](tvm.runtime.load_module(path))
 
 
 def load_archive(path: str, executor: str) -> Executable:

@@ -25,10 +25,6 @@ class RelayExecutable(Executable):
     def arrays(self, tensors: Sequence[Any]) -> List[np.ndarray]:
         return [_array(t) for t in tensors]
 
-    def root(self) -> Any:
-        """TVM's module, which imports all others."""
-        raise NotImplementedError
-
     def needs_export(self) -> bool:
         return _links_first(self.root())
 
@@ -102,13 +98,13 @@ class GraphExecutable(RelayExecutable):
         self._module: Any = None
 
     def fresh(self) -> Executable:
-        return type(self)(self._library)
+        return type(self)(self._library)._like(self)
 
     def _create(self) -> Any:
         import tvm
         from tvm.contrib import graph_executor
 
-        return graph_executor.GraphModule(self._library["default"](tvm.cpu()))
+        return self._prepared(graph_executor.GraphModule(self._library["default"](tvm.cpu())))
 
     def hold(
         self, inputs: Mapping[str, np.ndarray],
@@ -185,7 +181,7 @@ class AotExecutable(GraphExecutable):
         import tvm
         from tvm.runtime.executor import AotModule
 
-        return AotModule(self._library["default"](tvm.cpu()))
+        return self._prepared(AotModule(self._library["default"](tvm.cpu())))
 
 
 class VMExecutable(RelayExecutable):
@@ -195,7 +191,7 @@ class VMExecutable(RelayExecutable):
         self._tensors = Tensors(tensor)
 
     def fresh(self) -> Executable:
-        return VMExecutable(self._executable)
+        return VMExecutable(self._executable)._like(self)
 
     def hold(
         self, inputs: Mapping[str, np.ndarray],
@@ -206,7 +202,8 @@ class VMExecutable(RelayExecutable):
         from tvm.runtime.vm import VirtualMachine
 
         if self._vm is None:
-            self._vm = VirtualMachine(self._executable, tvm.cpu(), "naive" if self.exact else None)
+            memory = "naive" if self.exact else None
+            self._vm = self._prepared(VirtualMachine(self._executable, tvm.cpu(), memory))
         if place:
             tensors = [tvm.nd.from_dlpack(place(a).__dlpack__()) for a in inputs.values()]
         else:
@@ -235,10 +232,11 @@ class VMExecutable(RelayExecutable):
         return float(evaluator("main").mean)
 
     def root(self) -> Any:
-        return self._executable.mod
+        # What was loaded is a module itself.
+        return getattr(self._executable, "mod", self._executable)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        self._executable.mod.export_library(
+        self.root().export_library(
             path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
         )
 
@@ -248,10 +246,20 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
     import tvm
     from tvm.contrib import graph_executor
 
+    library = tvm.runtime.load_module(parts["library"])
     with open(parts["graph"]) as f:
-        module = graph_executor.create(f.read(), tvm.runtime.load_module(parts["library"]), tvm.cpu())
+        module = graph_executor.create(f.read(), library, tvm.cpu())
     with open(parts["params"], "rb") as f:
         module.load_params(f.read())
-    executable = GraphExecutable(None)
-    executable._module = module
-    return executable
+    return _PartsExecutable(library, module)
+
+
+class _PartsExecutable(GraphExecutable):
+    """What was loaded from three files has its executor already."""
+
+    def __init__(self, library: Any, module: Any) -> None:
+        super().__init__(library)
+        self._module = module
+
+    def prepare_by(self, function: Callable[[Any], None]) -> None:
+        function(self._module)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 
-from ..server import NotAModule
+from ..server import Failure, NotAModule
 
 #: A function that is no target's business, and a region of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
@@ -113,6 +114,63 @@ def scopes() -> Dict[str, str]:
         "pass_context": "opt_level %d, required %s, disabled %s, config %s"
         % (context.opt_level, *passes, config),
     }
+
+
+@contextmanager
+def configured(config: Mapping[str, Any], opt_level: Optional[int] = None) -> Iterator[None]:
+    """Inside, the current PassContext has these values; without any of both nothing changes."""
+    import tvm
+
+    if not config and opt_level is None:
+        yield
+        return
+    level = tvm.transform.PassContext.current().opt_level if opt_level is None else opt_level
+    with tvm.transform.PassContext(opt_level=level, config=dict(config)):
+        yield
+
+
+def pass_options() -> List[str]:
+    """Keys that the `config` of a PassContext may have in this process."""
+    import tvm
+
+    return sorted(map(str, tvm.transform.PassContext.list_configs()))
+
+
+def known_here(config: Mapping[str, Any]) -> Dict[str, Any]:
+    """Those of the values that are options of this process's TVM: a target's library may add others."""
+    known = pass_options() if config else []
+    return {key: value for key, value in config.items() if key in known}
+
+
+def plain(config: Mapping[str, Any]) -> Dict[str, Any]:
+    """Those of the values that another process can be told: no objects of TVM's."""
+    return {key: value for key, value in config.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, str))
+
+
+def check_pass_config(config: Any, target: str) -> None:
+    """Raises Failure for values that this TVM does not take as the `config` of a PassContext."""
+    where = "target %s: pass_config " % target
+    if not isinstance(config, Mapping):
+        raise Failure(where + "must map names of options to values, found %r" % (config,))
+    known = pass_options()
+    for key in config:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 3)
+            meant = " (%s?)" % " or ".join(near) if near else "; known are %s" % ", ".join(known)
+            raise Failure(where + "holds %r, which is no option of this TVM%s" % (key, meant))
+    try:
+        with configured(config):
+            pass
+    except Exception as e:
+        raise Failure(where + "is refused by TVM: %s" % (str(e).strip().splitlines() or [""])[-1]) from None
 
 
 @contextmanager

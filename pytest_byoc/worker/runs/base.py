@@ -8,7 +8,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 import numpy as np
 
 from .. import surroundings
-from ..ir.interface import IR
+from ..ir.interface import IR, Executable
+from ..preparing import Preparation
 from ..server import Reporter, describe_exception
 
 Arrays = Mapping[str, np.ndarray]
@@ -31,6 +32,8 @@ class Run:
         #: What the process was like before anything of the graph was done, where a check asks for it.
         asked = "surroundings" in self._checks
         self.surroundings: Dict[str, Any] = surroundings.state() if asked else {}
+        #: What is called before the first run of what was loaded; None: nothing.
+        self._preparation: Optional[Preparation] = None
 
     def begin(self, check: str) -> None:
         """Names the check whose turn it is."""
@@ -45,6 +48,16 @@ class Run:
     def stage(self, name: str) -> None:
         """Says which stage begins; its time limit starts now."""
         self._reporter.stage(name)
+
+    def load_from(self, path: str, executor: str) -> Executable:
+        """What was exported to a path, ready to run."""
+        return self.ready(self.ir.load(path, executor))
+
+    def ready(self, executable: Executable) -> Executable:
+        """What was loaded, after the call that the target declares to be made then."""
+        if self._preparation is not None:
+            self._preparation.apply(executable)
+        return executable
 
     def record(self, key: str, value: Any) -> None:
         """Sends a fact to the check's host half, at once: a later crash can't lose it."""

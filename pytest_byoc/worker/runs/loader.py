@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping
 import numpy as np
 
 from ..ir.interface import IR, Executable
+from ..preparing import Preparation
 from ..server import Reporter
 from .base import Run
 
@@ -17,8 +18,12 @@ from .base import Run
 class LoaderRun(Run):
     """load, run: in a process that has never seen the vendor's compiler."""
 
-    def __init__(self, ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
+    def __init__(
+        self, ir: IR, job: Mapping[str, Any], reporter: Reporter, preparation: Preparation
+    ) -> None:
         super().__init__(ir, job, reporter)
+        # LLVM's own artifact knows nothing of the target.
+        self._preparation = None if job.get("of_llvm") else preparation
         #: Paths of artifacts by executor.
         self.artifacts: Mapping[str, str] = job["artifacts"]
         #: Whether the process is to run its exit handlers when all is done.
@@ -48,12 +53,12 @@ class LoaderRun(Run):
 
     def load(self, executor: str) -> Executable:
         """The artifact, loaded once more."""
-        return self.ir.load(self.artifacts[executor], executor)
+        return self.load_from(self.artifacts[executor], executor)
 
     def run_loaded(self, load: Callable[[], Executable]) -> List[np.ndarray]:
         """Outputs for the first inputs of what a function loads."""
         self.stage("load")
-        executable = load()
+        executable = self.ready(load())
         self.stage("run")
         outputs: List[np.ndarray] = executable.run(self.inputs[0])[0]
         return outputs

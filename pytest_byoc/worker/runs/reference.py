@@ -6,6 +6,7 @@ from typing import Any, List, Mapping
 
 from ...graph import Graph
 from ..ir.interface import IR, Executable
+from ..ir.shared import known_here
 from ..server import Reporter
 from .base import Arrays, Run
 
@@ -18,6 +19,8 @@ class ReferenceRun(Run):
         self.graph = graph
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
+        #: Of the PassContext: what the target declares, where its build is what LLVM's is compared to.
+        self._config = known_here(job.get("pass_config", {}))
         #: Names of inputs whose batch is left open.
         self._batched: List[str] = job.get("batched", [])
         #: Path the artifact is to be written to, if at all.
@@ -29,7 +32,7 @@ class ReferenceRun(Run):
         module, _ = self.ir.lower(self.graph, self._constants, self._batched)
         self.record("output_types", self.ir.output_types(module))
         self.stage("build")
-        executable = self.ir.build(module, executor, self._opt_level)
+        executable = self.ir.build(module, executor, self._opt_level, config=self._config)
         self.stage("run")
         for i, inputs in enumerate(self.inputs):
             self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})

@@ -16,6 +16,8 @@ from .. import merging
 from ..compiling import Compiler
 from ..ir.interface import IR, Executable, Form
 from ..ir.main_function import check_type
+from ..ir.shared import configured
+from ..preparing import Preparation
 from ..server import Reporter
 from .base import Arrays, NotCheckable, Run
 
@@ -41,6 +43,9 @@ class TargetRun(Run):
         super().__init__(ir, job, reporter)
         self.graph = graph
         self.target = target
+        self._preparation = Preparation(target.prepare)
+        #: Whether what is built is TVM's own, of a module that the target has not partitioned.
+        self._of_tvm = False
         self.executors: List[str] = job.get("executors") or ir.executors()[0]
         self.constants: Arrays = job["constants"]
         #: Whether what TVM computes itself may be slow: it is compiled in less time then.
@@ -149,7 +154,8 @@ class TargetRun(Run):
         self.scopes = self.scopes or self.ir.scopes()
         # The module may be changed in place; functions are not.
         main, types = module["main"], self.ir.main_type(module)
-        partitioned = self.ir.check_partitioned(self.target.partition(module))
+        with configured(self.target.pass_config):
+            partitioned = self.ir.check_partitioned(self.target.partition(module))
         check_type(types, self.ir.main_type(partitioned))
         self.main_changed = not self.ir.same_function(main, partitioned["main"])
         return partitioned
@@ -223,15 +229,32 @@ class TargetRun(Run):
 
     def _runs_from_library(self, executable: Executable) -> bool:
         """Whether what was built is run only as the library that it is exported to: it has functions that are
-        compiled then, or linked by the target's own export options."""
+        compiled then, or linked by the target's own export options, or it is of the target's own making."""
         if self._partition_only:
             return False
-        return bool(executable.needs_export() or self.target.export_options)
+        return bool(self._own_build or executable.needs_export() or self.target.export_options)
+
+    @property
+    def _all_tvms(self) -> bool:
+        """Whether what is built holds nothing of the target's."""
+        return self._of_tvm or self._partition_only or self.nothing_offloaded
+
+    @property
+    def _own_build(self) -> bool:
+        """Whether a function of the target's builds in place of TVM's."""
+        return self.target.build is not None and not self._all_tvms
+
+    def ready(self, executable: Executable) -> Executable:
+        return executable if self._all_tvms else super().ready(executable)
 
     def _build(self, module: Any, executor: str, opt_level: int) -> Executable:
         if self._partition_only:
             return self.inlined(module, executor, opt_level)
-        return self.ir.build(module, executor, opt_level, self._quick)
+        config = self.target.pass_config
+        if not self._own_build:
+            return self.ir.build(module, executor, opt_level, self._quick, config)
+        with configured(config, opt_level):
+            return self.ir.built(self.target.build(module, executor), executor)
 
     def inlined(self, module: Any, executor: str, opt_level: int) -> Executable:
         """A partitioned module with its regions inlined, built by LLVM. Raises NotCheckable where TVM can do
@@ -270,8 +293,7 @@ class TargetRun(Run):
         """As `run_at`, of one executable for several sets of inputs in turn."""
         self.stage("build")
         executable = self._build(module, executor, level)
-        if self._runs_from_library(executable):
-            executable = self._loaded(self._write(executable, self._another_name()), executor)
+        executable = self._to_run(executable, lambda: self._write(executable, self._another_name()), executor)
         self.stage("run")
         return [executable.run(inputs)[0] for inputs in sets]
 
@@ -295,11 +317,14 @@ class TargetRun(Run):
             raise
         except Exception:
             stage = self._reporter.stage_name
+            self._of_tvm = True
             try:
                 make(lower())
             except Exception as e:
                 self.not_checked("TVM's own build fails too %s (%s)" % (what, type(e).__name__))
                 return None
+            finally:
+                self._of_tvm = False
             self.stage(stage)
             raise
 
@@ -318,16 +343,22 @@ class TargetRun(Run):
         """What is run in this process: the executable itself, or the library it was exported to."""
 
         def make() -> Executable:
-            executable = self.executable(executor)
-            if not self._runs_from_library(executable):
-                return executable
-            return self._loaded(self.export(executor), executor)
+            return self._to_run(self.executable(executor), lambda: self.export(executor), executor)
 
         return self._once(("runnable", executor), make)
 
-    def _loaded(self, path: str, executor: str) -> Executable:
+    def _to_run(self, executable: Executable, export: Callable[[], str], executor: str) -> Executable:
+        """What is run in this process of what was built. export: writes it to the path that it returns."""
+        if self._runs_from_library(executable):
+            return self.loaded(export(), executor)
+        if self.target.prepare:
+            self.stage("load")
+        return self.ready(executable)
+
+    def loaded(self, path: str, executor: str) -> Executable:
+        """What was exported to a path, ready to run in this process."""
         self.stage("load")
-        return self.ir.load(path, executor)
+        return self.load_from(path, executor)
 
     def first_run(self, executor: str) -> Tuple[List[np.ndarray], List[str]]:
         """The first run with the first inputs, on memory nothing has run in before."""
