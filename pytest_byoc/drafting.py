@@ -268,6 +268,10 @@ class Draft:
         names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
         graphs = self._simple(*names)[:_RUN]
         verdicts = {n: self._examiner.examine(g) for n, g in zip(names, graphs)}
+        partition_only = self._examiner.workers.partition_only
+        if partition_only:
+            self._unsettled.append(f"executors and precision: nothing is run ({_one_line(partition_only)})")
+            return
         yield from self._executors(verdicts)
         try:
             found = precision_probes.find(self._examiner, self.taken)
