@@ -14,7 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from . import corpus, stages
+from . import corpus, deselection, stages
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
@@ -29,7 +29,7 @@ from .outcome import PASS, ConformanceFailure, Verdict
 from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
-from .report.words import vendor_frame
+from .report.words import counted, vendor_frame
 from .session import TargetSession
 from .settings import as_mapping, resolve
 from .worker.client import WorkerError
@@ -76,6 +76,8 @@ class ActivePlugin:
             getattr(config.option, "dist", "no") != "no"
         )
         self._controller = self._controller and not hasattr(config, "workerinput")
+        self._deselection = deselection.Deselection(config)
+        config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
         config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
 
     def _corpus(self) -> list[corpus.Entry]:
@@ -181,6 +183,7 @@ class ActivePlugin:
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
+            self._config.workeroutput["byoc_deselected"] = self._deselection.take()
             return
         if self._config.option.collectonly:
             # Nothing was examined: the reports of an earlier session stay.
@@ -256,6 +259,7 @@ class ActivePlugin:
             raise pytest.UsageError(output["byoc_unusable"])
         self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
+        self._deselection.add(output.get("byoc_deselected", 0))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
 
@@ -313,9 +317,13 @@ class ActivePlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> None:
         """A conformance failure is told in its own words; a test with failures that are all excused is
-        an expected failure; one that judged nothing did not pass."""
+        an expected failure; one that judged nothing did not pass, and is deselected if that is because the target
+        offloads nothing."""
         if not report.failed:
             self._finished(item)
+        if not self._excused and deselection.mark(call, report):
+            # What was recorded goes to the controller of pytest-xdist with the next report.
+            return
         verdicts = list(self._verdicts)
         if call.excinfo is not None and isinstance(call.excinfo.value, ConformanceFailure):
             report.longrepr = str(call.excinfo.value)
@@ -350,6 +358,12 @@ class ActivePlugin:
             terminalreporter.section("byoc", sep="=")
             for text, markup in terminal.summary(record):
                 terminalreporter.write_line(text, **markup)
+        if self._deselection.count:
+            terminalreporter.write_line("")
+            terminalreporter.write_line(
+                f"{counted(self._deselection.count, 'test')} deselected: the target offloads nothing of "
+                "what they examine"
+            )
         lines = list(terminal.gate(self._records(), self._gate, self.waivers))
         if lines:
             terminalreporter.section("byoc gate", sep="=")
