@@ -15,10 +15,11 @@ import hypothesis
 import pytest
 
 from . import corpus, deselection, stages
+from .activity import Activity
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
-from .collection import Collection, cases_of, is_ours, is_random
+from .collection import COSTS, Collection, cases_of, is_ours, is_random
 from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
@@ -30,6 +31,7 @@ from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
 from .report.words import counted, vendor_frame
+from .report.work import Work
 from .session import TargetSession
 from .settings import as_mapping, resolve
 from .worker.client import WorkerError
@@ -53,7 +55,8 @@ class ActivePlugin:
             self.baseline = baseline.read(s.baseline) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
-        self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
+        self._activity = Activity(lambda: self._progress.tick())
+        self.sessions = [TargetSession(self.settings, d, self._activity) for d in self.settings.targets]
         for number, target in enumerate(self.sessions):
             target.examiner.peers = Peers.of(getattr(config, "workerinput", {}), number)
         self._collection = Collection(self.settings, self.sessions, self.corpus)
@@ -78,7 +81,10 @@ class ActivePlugin:
         self._controller = self._controller and not hasattr(config, "workerinput")
         self._deselection = deselection.Deselection(config)
         config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
-        config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
+        self._progress = progress.Progress(
+            config, self._records(), self._activity, Work(COSTS), self._collection.kind_of, self._controller
+        )
+        config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
     def _corpus(self) -> list[corpus.Entry]:
         """The saved graphs that are collected. Raises SettingsError."""
@@ -120,6 +126,9 @@ class ActivePlugin:
                 "or name one in the environment variable CXX."
             )
             return
+
+    def _open(self) -> None:
+        """Starts the workers of all targets."""
         excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         for target in self.sessions:
             self._config.hook.pytest_byoc_session(session=target)
@@ -158,14 +167,17 @@ class ActivePlugin:
 
     def _refuse(self, message: str) -> None:
         """Ends a session whose options or targets can't be used, with exit code 4."""
+        self._unusable = message
         if not hasattr(self._config, "workeroutput"):
             raise pytest.UsageError(message)
         # A worker of pytest-xdist that raises now is taken for a crashed one, and started again.
         self._config.workeroutput["byoc_unusable"] = message
-        self._unusable = message
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
+        """pytest has written its header by now: starting the workers may take a while."""
+        if not (self._controller or self._unusable):
+            self._open()
         if self._unusable:
             pytest.exit(self._unusable, returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -185,7 +197,7 @@ class ActivePlugin:
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             self._config.workeroutput["byoc_deselected"] = self._deselection.take()
             return
-        if self._config.option.collectonly:
+        if self._config.option.collectonly or self._unusable:
             # Nothing was examined: the reports of an earlier session stay.
             return
         if self._out_of_time:
@@ -292,7 +304,7 @@ class ActivePlugin:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         budget = self.settings.time_budget
-        if budget is not None and is_ours(item) and time.monotonic() - self._start > budget:
+        if budget is not None and is_ours(item) and self._spent() > budget:
             self._out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
         self._verdicts.clear()
@@ -311,7 +323,11 @@ class ActivePlugin:
             return 0.0
         processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         left = max(1.0, self._random / processes - self._random_done)
-        return (budget - (time.monotonic() - self._start)) / left
+        return (budget - self._spent()) / left
+
+    def _spent(self) -> float:
+        """Seconds of the time budget. What is found out once for each TVM and then kept is not charged to it."""
+        return time.monotonic() - self._start - self._activity.uncharged
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -337,8 +353,6 @@ class ActivePlugin:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
-        if self._verdicts:
-            setattr(report, progress.ATTRIBUTE, progress.counts(self._verdicts))
         if verdicts:
             # JUnit XML takes a test's properties from its last report, which is yet to come.
             properties = junit.properties(verdicts, self._excused)

@@ -26,6 +26,8 @@ from .settings import Settings
 SUITE = Path(conformance.__file__).parent
 #: Cases on which all checks are made: a turn of their own.
 _SIMPLEST = "simplest"
+#: Tests of the vendor's own.
+OWN = "own"
 #: The phases of the suite in their order: what is the same every time decides before what is random, and
 #: what shows most with few graphs before the many.
 _PHASES = (
@@ -43,6 +45,11 @@ _PHASES = (
     "test_onnx.py",
     "test_random.py",
 )
+
+
+#: Of each phase: seconds of one of its tests for which the target offloads something, and the share of those, as
+#: measured of example_c. By them is guessed how long a session takes.
+COSTS: dict[str, tuple[float, float]] = {}
 
 
 class Collection:
@@ -179,6 +186,10 @@ class Collection:
             return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
         expensive = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
         return _PHASES.index(_SIMPLEST if expensive else case.turn)
+
+    def kind_of(self, item: pytest.Item) -> str:
+        """The phase of a test of the suite, by which its cost is known; OWN for any other."""
+        return _PHASES[self._turn(item)] if is_ours(item) else OWN
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]

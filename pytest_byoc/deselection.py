@@ -7,6 +7,7 @@ JUnit XML and in no IDE; its outcomes are in the record like any other's.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -96,8 +97,9 @@ class Deselection:
         if number:
             self._deselected(number)
             if reporter is not None:
-                # As its own hook does, which takes tests: those are in the other process.
-                reporter.stats.setdefault("deselected", []).extend([None] * number)
+                # As its own hook does, which takes tests: those are in the other process. (Hypothesis looks into
+                # the `__dict__` of each.)
+                reporter.stats.setdefault("deselected", []).extend(SimpleNamespace() for _ in range(number))
 
     def _deselected(self, number: int) -> None:
         self.count += number

@@ -119,6 +119,7 @@ class FakeWorker:
 
     def __init__(self, *reports: JobReport) -> None:
         self.reports = list(reports)
+        self.report_so_far = JobReport()
         self.jobs: list[dict[str, Any]] = []
 
     def submit(self, job: dict[str, Any]) -> None:
