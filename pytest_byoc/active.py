@@ -19,7 +19,7 @@ from .activity import Activity
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
-from .collection import COSTS, Collection, cases_of, is_ours, is_random
+from .collection import Collection, cases_of, costs, is_ours, is_random
 from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
@@ -82,7 +82,8 @@ class ActivePlugin:
         self._deselection = deselection.Deselection(config)
         config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
         self._progress = progress.Progress(
-            config, self._records(), self._activity, Work(COSTS), self._collection.kind_of, self._controller
+            config, self._records(), self._activity, Work(costs(self.settings.level)),
+            self._collection.kind_of, self._within_budget, self._controller,
         )
         config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
@@ -325,15 +326,24 @@ class ActivePlugin:
         left = max(1.0, self._random / processes - self._random_done)
         return (budget - self._spent()) / left
 
+    def _within_budget(self, seconds: float) -> float:
+        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
+        budget = self.settings.time_budget
+        if budget is None:
+            return seconds
+        left = max(0.0, budget - self._spent())
+        return left if self.settings.explore is not None else min(seconds, left)
+
     def _spent(self) -> float:
-        """Seconds of the time budget. What is found out once for each TVM and then kept is not charged to it."""
+        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
+        TVM, is not charged to it."""
         return time.monotonic() - self._start - self._activity.uncharged
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> None:
         """A conformance failure is told in its own words; a test with failures that are all excused is
-        an expected failure; one that judged nothing did not pass, and is deselected if that is because the target
+        an expected failure; one that judged nothing did not pass, and is deselected where the target
         offloads nothing."""
         if not report.failed:
             self._finished(item)

@@ -1,4 +1,5 @@
-"""What a session does before it can examine graphs: it starts workers, partitions graphs, imports ONNX's tests."""
+"""A session starts workers, partitions graphs and imports ONNX's tests before it can examine graphs: which
+of these activities goes on, how far it is, and how long it took."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from contextlib import contextmanager
 
 
 class Activity:
-    """What is being done, told by `during`; nothing most of the time, since graphs are examined then.
+    """What goes on at the moment, between the two ends of `during`.
 
-    on_tick: called by `tick` in the main thread alone, about once a second wherever the host waits for a worker.
-    seconds: time in activities that have ended. uncharged: the part of it that no time budget is charged with."""
+    on_tick: is called by `tick`, in the main thread alone, at least once a second while the host waits for
+    a worker. seconds: duration of all activities that have ended. uncharged: duration of those that are not
+    charged to the time budget."""
 
     def __init__(self, on_tick: Callable[[], None] = lambda: None) -> None:
         self._on_tick = on_tick
@@ -23,7 +25,8 @@ class Activity:
 
     @contextmanager
     def during(self, what: str, of: int = 0, charged: bool = True) -> Iterator[None]:
-        """An activity of so many steps (0: it is not known how many). Within another one it is a part of that."""
+        """An activity of so many steps (0: their number is unknown). Within another activity it is a part of
+        that one."""
         if self._begun is not None:
             self._of += of if what == self._what else 0
             yield
@@ -38,7 +41,7 @@ class Activity:
             self._begun = None
 
     def step(self, what: str, number: int, of: int = 0) -> None:
-        """So many more steps of an activity are done. of: how many there are, where that is known only now."""
+        """Adds steps that are done. of: the number of all steps, where it is known only now."""
         if what == self._what:
             self._done, self._of = self._done + number, of or self._of
         self.tick()
@@ -48,7 +51,7 @@ class Activity:
             self._on_tick()
 
     def in_words(self) -> str:
-        """What is being done and how far it is; "" where it is no such activity."""
+        """The activity with its steps and seconds; "" where there is none."""
         if self._begun is None:
             return ""
         steps = f" of {self._of}" if self._of else ""

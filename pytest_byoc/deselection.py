@@ -1,8 +1,8 @@
-"""Tests for which the target offloads nothing are deselected when they come up.
+"""Tests for which the target offloads nothing are deselected while the session runs.
 
-That is found out by partitioning, a part of the suite at a time: a session that partitioned everything first would
-show its first failure later. The report of such a test reaches no plugin, so that it has no letter, and is in no
-JUnit XML and in no IDE; its outcomes are in the record like any other's.
+Partitioning tells which they are, a part of the suite at a time: a session that partitioned all graphs
+before its first test would show its first failure later. No plugin is given the reports of such a test:
+it has no letter, and is in no JUnit XML and no IDE. What it found out is in the record all the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from _pytest.outcomes import Skipped
 from _pytest.runner import runtestprotocol
 
 from .collection import is_ours
@@ -22,19 +23,19 @@ _DESELECTED = "byoc_deselected"
 _COUNT = "byoc_deselected_before"
 
 
-class NotOffloaded(pytest.skip.Exception):
-    """Raised by a test of the suite for which the target offloads nothing. To whoever runs tests in another way
-    than pytest it is a skip."""
+class NotOffloaded(Skipped):
+    """Raised by a test of the suite for which the target offloads nothing. Where another plugin runs the
+    tests it is a skip."""
 
 
 def deselect(reason: str) -> NoReturn:
-    """Ends the running test of the suite: the target offloads nothing of what it examines."""
+    """Ends the running test of the suite: the target offloads nothing that it could examine."""
     raise NotOffloaded(reason)
 
 
 def expect_pass(verdict: Verdict) -> None:
-    """Ends the running test of the suite unless its graph has passed: deselected where nothing of it is
-    offloaded, otherwise skipped, since it could not be judged."""
+    """Ends the running test of the suite unless its graph has passed: the test is deselected where nothing
+    was offloaded, and skipped where the graph could not be judged."""
     if verdict.outcome == NOT_OFFLOADED:
         deselect(verdict.reason)
     if verdict.outcome != PASS:
@@ -42,7 +43,7 @@ def expect_pass(verdict: Verdict) -> None:
 
 
 def mark(call: pytest.CallInfo[None], report: pytest.TestReport) -> bool:
-    """Marks the report of a test that ended by `deselect`; whether it did."""
+    """Marks the report of a test that ended by `deselect`; True for such a test."""
     found = call.excinfo is not None and isinstance(call.excinfo.value, NotOffloaded)
     if found:
         setattr(report, _DESELECTED, True)
@@ -50,10 +51,10 @@ def mark(call: pytest.CallInfo[None], report: pytest.TestReport) -> bool:
 
 
 class Deselection:
-    """A plugin: runs the suite's tests, and reports those that were not deselected.
+    """A plugin that runs the suite's tests and reports those that were not deselected.
 
-    count: the number of tests that were deselected; in a process of pytest-xdist, since its last report. In the
-    controller: of all processes."""
+    count: the number of tests that were deselected: in all processes of pytest-xdist for its controller, in
+    one of the processes since its last report."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -65,7 +66,7 @@ class Deselection:
         self._session = session
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """As pytest's own, but that nothing is reported before it is known that something is to be."""
+        """Does the same as pytest's own, but reports a test after it has run, if at all."""
         if not is_ours(item):
             return None
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
@@ -97,12 +98,12 @@ class Deselection:
         if number:
             self._deselected(number)
             if reporter is not None:
-                # As its own hook does, which takes tests: those are in the other process. (Hypothesis looks into
-                # the `__dict__` of each.)
+                # Its own hook does this with tests, which are in the other process. Hypothesis reads the
+                # `__dict__` of each.
                 reporter.stats.setdefault("deselected", []).extend(SimpleNamespace() for _ in range(number))
 
     def _deselected(self, number: int) -> None:
         self.count += number
         if self._session is not None and not self._in_xdist:
-            # What pytest's percentages are of. No test at all would be an error of its own (exit code 5).
+            # pytest's percentages are shares of it. pytest makes an error of 0 (exit code 5).
             self._session.testscollected = max(1, self._session.testscollected - number)

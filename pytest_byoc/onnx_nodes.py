@@ -47,7 +47,7 @@ RTOL, ATOL = 1e-3, 1e-7
 IMPORTERS = min(4, os.cpu_count() or 1)
 #: What `survey` does, as an activity of the session.
 IMPORTING = "importing ONNX's node tests, which is done once for each TVM"
-#: Seconds between two looks at what others are doing.
+#: Seconds between two looks at another process.
 _WAIT = 0.5
 #: Of the files in the folder; to be raised when their meaning changes.
 _FORMAT = 1
@@ -91,8 +91,8 @@ class Survey:
 
 
 def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> Survey:
-    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes a while, with which no
-    time budget is charged; what was found is kept in `folder` and read from there afterwards."""
+    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes minutes, which are
+    not charged to the time budget; what was found is kept in `folder` and read from there afterwards."""
     activity = activity or Activity()
     version, stamp, records = _describe(workers)
     if version is None:
@@ -133,7 +133,8 @@ def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
 
 @contextmanager
 def _alone(folder: Path, activity: Activity) -> Iterator[None]:
-    """Other processes of the same session (pytest-xdist), or of another, wait rather than do the same work."""
+    """Other processes, of the same session (pytest-xdist) or of another one, wait instead of doing the same
+    work."""
     with open(folder / "lock", "w") as lock:
         while True:
             try:

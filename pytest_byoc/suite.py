@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: Patterns whose graphs are examined side by side where there are few of each.
 _PATTERNS = 8
-#: Operators whose early cases are partitioned, and examined side by side, before those of the next: all at once would
-#: put off the first verdict.
+#: Operators whose early cases are partitioned and examined side by side before those of the next operators:
+#: to partition all of them at first would delay the first verdict.
 _OPERATORS = 32
 #: The graph of an operator among others; None where there is none.
 _Make = Callable[[str], Graph | None]

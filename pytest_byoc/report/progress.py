@@ -1,4 +1,4 @@
-"""A line of progress now and then: what was found, what is left, what the session is waiting for."""
+"""A line of progress now and then: outcomes so far, the time that is left, and what the session waits for."""
 
 from __future__ import annotations
 
@@ -17,28 +17,31 @@ from ..recorder import TargetRecord
 from .words import counted, duration
 from .work import Finished, Work
 
-#: Seconds to the first line, and from one to the next: on a terminal, and elsewhere (a pipe, the log of a CI job).
+#: Seconds to the first line; from one line to the next on a terminal, and in a pipe or the log of a CI job.
 FIRST, INTERVAL, ELSEWHERE = 3.0, 20.0, 30.0
-#: Seconds after which a test or an activity that goes on is named.
+#: Seconds after which the running test is named.
 _LONG = 2.0
 #: Attribute of a report by which the controller of pytest-xdist has the tests finished since the last one.
 _FINISHED = "byoc_finished"
 
 
 class Progress:
-    """Writes lines, and tells the controller of pytest-xdist what its processes have done.
+    """A plugin that writes the lines; in a process of pytest-xdist it tells the controller which tests are
+    finished.
 
-    kind_of: the kind of a test, by which its cost is known. begun: when the session began."""
+    kind_of: returns the kind of a test, by which its cost is guessed. within_budget: bounds the seconds that
+    are left."""
 
     def __init__(
         self, config: pytest.Config, records: Sequence[TargetRecord], activity: Activity, work: Work,
-        kind_of: Callable[[pytest.Item], str], controller: bool,
+        kind_of: Callable[[pytest.Item], str], within_budget: Callable[[float], float], controller: bool,
     ) -> None:
         self._config = config
         self._records = records
         self._activity = activity
         self._work = work
         self._kind_of = kind_of
+        self._within_budget = within_budget
         self._controller = controller
         self._in_xdist = hasattr(config, "workerinput")
         self._interval: float | None = None
@@ -58,7 +61,7 @@ class Progress:
         """pytest's reporter is there only now."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         option = self._config.option
-        # Others read what a quiet list of tests says.
+        # A list of tests is read by programs.
         if self._in_xdist or reporter is None or option.verbose < -1 or option.collectonly:
             return
         self._interval = INTERVAL if reporter.isatty() else ELSEWHERE
@@ -109,7 +112,7 @@ class Progress:
     # --- lines -------------------------------------------------------------------------------
 
     def _tick_in_silence(self) -> None:
-        """In the controller of pytest-xdist, which waits for its processes without calling a hook."""
+        """Runs in the controller of pytest-xdist, which calls no hook while it waits for its processes."""
         while not self._ended.wait(1.0):
             self.tick()
 
@@ -132,12 +135,11 @@ class Progress:
             writer.flush()
 
     def line(self, now: float) -> str:
-        """What is known at that time."""
+        """The line at that time (of `time.monotonic`)."""
         parts = [duration(now - self._begin)]
         planned = self._work.planned.total()
         if self._work.done:
-            processes = max(1, len(self._processes))
-            left = self._work.seconds_left() / processes
+            left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
             parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
         found = [(o, sum(r.outcomes[o] for r in self._records)) for o in OUTCOMES]
         if any(n for _, n in found):
@@ -145,7 +147,7 @@ class Progress:
         return "byoc: " + "; ".join([*parts, *self._waiting(now)])
 
     def _waiting(self, now: float) -> list[str]:
-        """What goes on at the moment, if it takes long."""
+        """The activity, or the running test, if it takes long."""
         doing = self._activity.in_words()
         if doing:
             return [doing]
@@ -157,7 +159,7 @@ class Progress:
 
 
 def _about(seconds: float) -> str:
-    """An estimate, to one digit or two."""
+    """An estimated duration, without digits that nobody can know."""
     if seconds < 100:
         return f"about {max(5, 5 * round(seconds / 5))} s"
     return f"about {duration(60 * round(seconds / 60)).removesuffix(' 0 s')}"

@@ -1,21 +1,21 @@
-"""How much of the suite's work is left, in seconds: tests differ in what they cost by a factor of a hundred."""
+"""An estimate of the seconds that a session still takes. Tests differ in cost by a factor of a hundred."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-#: Finished tests of a kind that a guess counts for, and seconds of work that the guessed speed does.
+#: A guess weighs as much as so many finished tests of a kind; the guessed speed as so many seconds of work.
 _GUESS, _GUESS_SECONDS = 8.0, 5.0
-#: Seconds that a test costs for which the target offloads nothing: its graph is partitioned.
+#: Seconds in which one graph is partitioned.
 _PARTITIONED = 0.005
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A test that was run. seconds: without what it did for tests that come later. offloaded: whether the target
-    offloads any of what it examines."""
+    """A test that was run. seconds: its duration without activities (`Activity`). offloaded: False for a test
+    that was deselected since the target offloads nothing."""
 
     kind: str
     seconds: float
@@ -24,15 +24,15 @@ class Finished:
 
 @dataclass
 class Work:
-    """The tests of a session by kind. costs: seconds of one test of a kind for which the target offloads something,
-    and the share of those, where nothing is known of the target and the machine; other kinds are like `other`."""
+    """The tests of a session by kind. costs: a guess, by kind, of the seconds of one test for which the
+    target offloads something, and of the share of those tests. other: the same for all other kinds."""
 
     costs: Mapping[str, tuple[float, float]]
     other: tuple[float, float] = (1.0, 1.0)
     planned: Counter[str] = field(default_factory=Counter)
     _done: Counter[str] = field(default_factory=Counter)
     _offloaded: Counter[str] = field(default_factory=Counter)
-    _seconds: Counter[str] = field(default_factory=Counter)
+    _seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def plan(self, kinds: Iterable[str]) -> None:
         self.planned = Counter(kinds)
@@ -45,11 +45,11 @@ class Work:
 
     @property
     def done(self) -> int:
-        """The number of tests that were run."""
+        """The number of finished tests."""
         return self._done.total()
 
     def seconds_left(self) -> float:
-        """Seconds that the other tests will take one process."""
+        """Seconds in which one process would run the remaining tests."""
         speed = self._speed()
         return sum(
             number * (self._share(kind) * self._mean(kind, speed) + _PARTITIONED * speed)
@@ -57,7 +57,7 @@ class Work:
         )
 
     def _speed(self) -> float:
-        """How many times longer tests take here than was guessed."""
+        """The factor by which tests take longer than was guessed."""
         guessed = sum(n * self._cost(kind)[0] for kind, n in self._offloaded.items())
         return (_GUESS_SECONDS + sum(self._seconds.values())) / (_GUESS_SECONDS + guessed)
 
