@@ -71,6 +71,9 @@ class Progress:
     def pytest_sessionfinish(self) -> None:
         self._ended.set()
 
+    def pytest_itemcollected(self) -> None:
+        self.tick()
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._work.plan(map(self._kind_of, session.items))
 
@@ -155,7 +158,7 @@ class Progress:
             return [f"{self._test[0]} has been running for {now - self._test[1]:.0f} s"]
         if self._controller and not self._work.done:
             return ["the processes of pytest-xdist start workers, collect tests and partition graphs"]
-        return []
+        return ["collecting tests"] if not self._work.planned else []
 
 
 def _about(seconds: float) -> str:
