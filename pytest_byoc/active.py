@@ -269,7 +269,8 @@ class ActivePlugin:
         """Under pytest-xdist: what a worker process recorded joins the one report."""
         output = getattr(node, "workeroutput", {})
         if "byoc_unusable" in output:
-            raise pytest.UsageError(output["byoc_unusable"])
+            self._unusable = output["byoc_unusable"]
+            raise pytest.UsageError(self._unusable)
         self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
         self._deselection.add(output.get("byoc_deselected", 0))
@@ -376,6 +377,8 @@ class ActivePlugin:
         selection.finished |= cases_of(item) if is_ours(item) else {item.nodeid}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._unusable:
+            return
         for record in self._records():
             if not record.graphs:
                 continue

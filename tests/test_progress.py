@@ -39,7 +39,7 @@ def test_nothing_but_the_record_shows_a_test_for_which_nothing_is_offloaded(
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-level=smoke",
         "--byoc-operators=nn.relu,floor", "--byoc-report=out", "--junitxml=out.xml", "-ra", "-k",
-        "test_operator and (float32-shape or int8 or floor) or test_random or dead_code and not host",
+        "test_operator and (float32-shape or int8 or floor) or test_random or dead_code_at_host",
         *workers,
     )
     assert result.ret == 0, result.stdout.str()
@@ -107,12 +107,17 @@ def test_the_header_does_not_name_the_projects_own_tests(
     without.stdout.fnmatch_lines(["testpaths: tests"])
 
 
-def test_the_header_comes_before_the_workers_start(pytester: pytest.Pytester, ir: str) -> None:
+@_XDIST
+def test_the_header_comes_before_the_workers_start(
+    pytester: pytest.Pytester, ir: str, workers: Sequence[str]
+) -> None:
     """They take seconds; where they can't be had nothing was examined, and no report is written."""
     target = f"{FIXTURES / 'targets' / 'broken_import.py'}:target"
-    result = run(pytester, f"--byoc-target={target}", f"--byoc-ir={ir}", "--byoc-report=out")
+    result = run(pytester, f"--byoc-target={target}", f"--byoc-ir={ir}", "--byoc-report=out", *workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stdout.fnmatch_lines(["byoc: target; level standard"])
+    result.stdout.fnmatch_lines(["byoc: broken_import:target; level standard"])
+    result.stdout.no_fnmatch_line("report: *")
+    result.stderr.fnmatch_lines(["ERROR: target broken_import:target cannot be imported: *"])
     assert not pytester.path.joinpath("out", "report.json").exists()
 
 
