@@ -124,7 +124,7 @@ def test_the_header_comes_before_the_workers_start(
 # --- lines of progress ---------------------------------------------------------------------------
 
 _LINE = re.compile(
-    r"byoc: (\d+) of (\d+) tests? in \d+ s, about \d+ s left: (\d+) pass(, \d+ [a-z-]+)*(; .*)?"
+    r"byoc: (\d+) of (\d+) tests? in [\da-z ]+, about [\da-z ]+ left: (\d+) pass(, \d+ [a-z-]+)*(; .*)?"
 )
 
 
@@ -172,7 +172,8 @@ def test_progress_has_lines_of_its_own(
     assert all(found), lines
     tests = [int(match[1]) for match in found if match]
     assert tests == sorted(tests) and {match[2] for match in found if match} == {str(_collected(said))}
-    assert f"{lines[-1].split()[1]} passed" in said
+    # Of each process of pytest-xdist the last test is not heard of.
+    assert _collected(said) - (2 if "-n" in args else 0) <= tests[-1] <= _collected(said)
 
 
 def _collected(said: str) -> int:
@@ -185,7 +186,7 @@ def _collected(said: str) -> int:
 
 def test_what_comes_before_the_first_test_is_told_too(pytester: pytest.Pytester, ir: str) -> None:
     said = _said(pytester, ir, "-q", terminal=False)
-    assert re.search(r"^byoc: \d+ s; starting the workers of example_c.*, \d+ s$", said, re.MULTILINE)
+    assert re.search(r"^byoc: [\da-z ]+; starting the workers of example_c.*, \d+ s$", said, re.MULTILINE)
     partitioning = r"partitioning graphs to find out what the target offloads: \d+ of \d+, \d+ s"
     assert re.search(rf"^byoc: .*{partitioning}$", said, re.MULTILINE)
 
