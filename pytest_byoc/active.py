@@ -102,14 +102,18 @@ class ActivePlugin:
     def pytest_report_header(self) -> str:
         s = self.settings
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
-        for target in self.sessions:
-            if target.record.partition_only:
-                parts.append(f"{target.record.target}: {stages.in_words(target.record.partition_only)}")
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
         if s.time_budget is not None:
             parts.append(f"no test begins after {s.time_budget:g} s")
         return "byoc: " + "; ".join(parts)
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """What the header can't say, since the workers were not started yet."""
+        if self._config.option.collectonly:
+            return []
+        found = [r for r in self._records() if r.partition_only]
+        return [f"byoc: {r.target}: {stages.in_words(r.partition_only)}" for r in found]
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if self._controller:

@@ -63,7 +63,10 @@ class Examiner:
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
         ):
-            self.workers.open()
+            self._open()
+
+    def _open(self) -> None:
+        self.workers.open()
         self.claims = Claims(self.workers.target, self.peers, self.activity)
         own = self._refusal()
         if self.workers.tvms_partition and own:
