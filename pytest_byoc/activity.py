@@ -50,9 +50,9 @@ class Activity:
         if threading.current_thread() is threading.main_thread():
             self._on_tick()
 
-    def in_words(self) -> str:
-        """The activity with its steps and seconds; "" where there is none."""
-        if self._begun is None:
+    def in_words(self, least: float = 0.0) -> str:
+        """The activity with its steps and seconds; "" where there is none, or it has taken less time."""
+        if self._begun is None or time.monotonic() - self._begun < least:
             return ""
         steps = f" of {self._of}" if self._of else ""
         done = f": {self._done}{steps}" if self._done or self._of else ""

@@ -35,18 +35,18 @@ OWN = "own"
 #: first guess of how long it will take.
 _COSTS = {
     "test_corpus.py": (1.0, 1.0),
-    EARLY: (0.06, 0.2),
+    EARLY: (0.06, 0.15),
     _SIMPLEST: (1.2, 0.25),
-    FEW: (0.06, 0.2),
+    FEW: (0.05, 0.2),
     "test_patterns.py": (2.0, 1.0),
-    "test_regions.py": (0.08, 0.25),
-    "test_structures.py": (0.1, 0.8),
+    "test_regions.py": (0.12, 0.25),
+    "test_structures.py": (0.18, 0.9),
     "test_followed.py": (0.4, 0.25),
     "test_forms.py": (0.2, 0.15),
-    REST: (0.12, 0.2),
-    "test_thorough.py": (1.4, 0.8),
+    REST: (0.15, 0.25),
+    "test_thorough.py": (1.4, 0.9),
     "test_onnx.py": (0.12, 0.3),
-    "test_random.py": (0.6, 0.3),
+    "test_random.py": (0.6, 0.25),
 }
 _PHASES = tuple(_COSTS)
 
@@ -55,7 +55,7 @@ def costs(level: Level) -> dict[str, tuple[float, float]]:
     """The guess for a level: by phase, seconds and share as in `Work`."""
     if level.all_cases:
         return _COSTS
-    return {**_COSTS, "test_patterns.py": (0.35, 1.0), "test_random.py": (0.4, 0.3)}
+    return {**_COSTS, "test_patterns.py": (0.35, 1.0), "test_random.py": (0.25, 0.25)}
 
 
 class Collection:

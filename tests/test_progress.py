@@ -131,7 +131,7 @@ _LINE = re.compile(
 def _said(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = True) -> str:
     """What pytest writes to a terminal, or to a pipe, with a line of progress wherever one can be."""
     pytester.makepyfile(
-        often="import pytest_byoc.report.progress as p; p.FIRST = p.INTERVAL = p.ELSEWHERE = 0.0"
+        often="import pytest_byoc.report.progress as p; p.FIRST = p.INTERVAL = p.ELSEWHERE = p._LONG = 0.0"
     )
     ours, theirs = pty.openpty() if terminal else os.pipe()
     process = subprocess.Popen(
@@ -196,6 +196,18 @@ def test_no_progress_in_what_programs_read(pytester: pytest.Pytester, ir: str, a
     assert "byoc: " not in _said(pytester, ir, *args, terminal=False)
 
 
+def test_no_progress_of_ordinary_tests(pytester: pytest.Pytester, ir: str) -> None:
+    """The ini file names a target for other tests."""
+    pytester.makeini("[pytest]\nbyoc_target = example_c\n")
+    pytester.makepyfile(
+        often="import pytest_byoc.report.progress as p; p.FIRST = p.INTERVAL = p.ELSEWHERE = 0.0",
+        test_own="def test_own(): pass",
+    )
+    result = run(pytester, "-p", "often", f"--byoc-ir={ir}")
+    result.assert_outcomes(passed=1)
+    assert not any(re.match(r"byoc: \d+ of ", line) for line in result.outlines)
+
+
 # --- activities ----------------------------------------------------------------------------------
 
 
@@ -223,7 +235,8 @@ def test_an_activity_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     with activity.during("importing", charged=False):
         now[0] += 5
         activity.step("importing", 3, of=8)
-        assert activity.in_words() == "importing: 3 of 8, 5 s"
+        assert activity.in_words(5) == "importing: 3 of 8, 5 s"
+        assert activity.in_words(5.1) == ""
     assert (activity.seconds, activity.uncharged) == (8.0, 5.0)
 
 

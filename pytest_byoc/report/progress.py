@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ..activity import Activity
+from ..collection import OWN
 from ..outcome import OUTCOMES
 from ..recorder import TargetRecord
 from .words import counted, duration
@@ -19,7 +20,7 @@ from .work import Finished, Work
 
 #: Seconds to the first line; from one line to the next on a terminal, and in a pipe or the log of a CI job.
 FIRST, INTERVAL, ELSEWHERE = 3.0, 20.0, 30.0
-#: Seconds after which the running test is named.
+#: Seconds after which an activity, or the running test, is named.
 _LONG = 2.0
 #: Attribute of a report by which the controller of pytest-xdist has the tests finished since the last one.
 _FINISHED = "byoc_finished"
@@ -124,6 +125,9 @@ class Progress:
         now = time.monotonic()
         if self._interval is None or now - self._last < (FIRST if self._first else self._interval):
             return
+        if set(self._work.planned) == {OWN} and not self._found():
+            # A project's ordinary tests, in whose ini file a target is named.
+            return
         self._last, self._first = now, False
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         inside = capture is not None and not self._controller
@@ -144,14 +148,19 @@ class Progress:
         if self._work.done:
             left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
             parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
-        found = [(o, sum(r.outcomes[o] for r in self._records)) for o in OUTCOMES]
-        if any(n for _, n in found):
-            parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found if n)
+        found = self._found()
+        if found:
+            parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found.items())
         return "byoc: " + "; ".join([*parts, *self._waiting(now)])
+
+    def _found(self) -> dict[str, int]:
+        """The number of graphs so far, by outcome."""
+        counts = {o: sum(r.outcomes[o] for r in self._records) for o in OUTCOMES}
+        return {outcome: n for outcome, n in counts.items() if n}
 
     def _waiting(self, now: float) -> list[str]:
         """The activity, or the running test, if it takes long."""
-        doing = self._activity.in_words()
+        doing = self._activity.in_words(_LONG)
         if doing:
             return [doing]
         if self._test is not None and now - self._test[1] > _LONG:
