@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
+from pytest_byoc.deselection import expect_pass
 from pytest_byoc.session import TargetSession
 
 
 def test_onnx(byoc_target: TargetSession, byoc_onnx: str) -> None:
     verdict = byoc_target.check_onnx(byoc_onnx)
-    if verdict.outcome != "pass":
-        pytest.skip(verdict.reason)
+    expect_pass(verdict)

@@ -9,10 +9,11 @@ from itertools import count
 
 import pytest
 
+from pytest_byoc.deselection import deselect
 from pytest_byoc.generation.batches import at_batch, batch_size
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph
-from pytest_byoc.outcome import Verdict
+from pytest_byoc.outcome import NOT_OFFLOADED, Verdict
 from pytest_byoc.session import TargetSession
 
 #: How much larger the batches are for which a graph is examined again: no multiple, and the double.
@@ -35,7 +36,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
     claimed = byoc_target.suite.taken.claimed()
     parts = [] if byoc_operator in claimed else byoc_target.suite.taken.parts_with(byoc_operator)
     if byoc_operator not in claimed and not parts:
-        pytest.skip("not-offloaded: the target takes it in none of its systematic cases, nor in a pattern")
+        deselect("not-offloaded: the target offloads it in none of its systematic cases, nor in a pattern")
     seen: list[Verdict] = []
 
     def first_failing(graphs: Sequence[Graph]) -> Verdict | None:
@@ -84,4 +85,5 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         byoc_target.fail(failing, case)
     if not passed:
         outcomes = sorted({v.outcome for v in seen})
-        pytest.skip(f"none of {len(seen)} graphs passed: {', '.join(outcomes)}")
+        why = f"none of {len(seen)} graphs passed: {', '.join(outcomes)}"
+        deselect(why) if outcomes == [NOT_OFFLOADED] else pytest.skip(why)

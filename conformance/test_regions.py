@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
+from pytest_byoc.deselection import deselect, expect_pass
 from pytest_byoc.session import TargetSession
 
 
 def test_region(byoc_target: TargetSession, byoc_operator: str) -> None:
     if byoc_operator not in byoc_target.suite.taken.claimed():
-        pytest.skip("not-offloaded: the target takes it in none of its systematic cases")
+        deselect("not-offloaded: the target offloads it in none of its systematic cases")
     verdict = byoc_target.suite.check_region(byoc_operator)
     if verdict is None:
-        pytest.skip("the target takes it in no region of several operators")
-    if verdict.outcome != "pass":
-        pytest.skip(verdict.reason)
+        deselect("the target takes it in no region of several operators")
+    expect_pass(verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_byoc.deselection import deselect, expect_pass
 from pytest_byoc.generation.structures import Unavailable
 from pytest_byoc.session import TargetSession
 
@@ -12,8 +13,7 @@ def test_thoroughly(byoc_target: TargetSession, structure: str) -> None:
     try:
         verdict = byoc_target.suite.check_thoroughly(structure)
     except Unavailable as e:
-        pytest.skip(f"not-offloaded: {e}")
+        deselect(f"not-offloaded: {e}")
     if verdict is None:
         pytest.skip(f"not examined: test_structure[{structure}] tells how it fails")
-    if verdict.outcome != "pass":
-        pytest.skip(verdict.reason)
+    expect_pass(verdict)

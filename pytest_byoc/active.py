@@ -14,11 +14,12 @@ from typing import Any
 import hypothesis
 import pytest
 
-from . import corpus, stages
+from . import corpus, deselection, stages
+from .activity import Activity
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
-from .collection import Collection, cases_of, is_ours, is_random
+from .collection import Collection, cases_of, costs, is_ours, is_random
 from .declarations import SettingsError
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
@@ -29,7 +30,8 @@ from .outcome import PASS, ConformanceFailure, Verdict
 from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
-from .report.words import vendor_frame
+from .report.words import counted, vendor_frame
+from .report.work import Work
 from .session import TargetSession
 from .settings import as_mapping, resolve
 from .worker.client import WorkerError
@@ -53,7 +55,8 @@ class ActivePlugin:
             self.baseline = baseline.read(s.baseline) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
-        self.sessions = [TargetSession(self.settings, d) for d in self.settings.targets]
+        self._activity = Activity(lambda: self._progress.tick())
+        self.sessions = [TargetSession(self.settings, d, self._activity) for d in self.settings.targets]
         for number, target in enumerate(self.sessions):
             target.examiner.peers = Peers.of(getattr(config, "workerinput", {}), number)
         self._collection = Collection(self.settings, self.sessions, self.corpus)
@@ -76,7 +79,13 @@ class ActivePlugin:
             getattr(config.option, "dist", "no") != "no"
         )
         self._controller = self._controller and not hasattr(config, "workerinput")
-        config.pluginmanager.register(progress.Progress(config), "pytest-byoc-progress")
+        self._deselection = deselection.Deselection(config)
+        config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
+        self._progress = progress.Progress(
+            config, self._records(), self._activity, Work(costs(self.settings.level)),
+            self._collection.kind_of, self._within_budget, self._controller,
+        )
+        config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
     def _corpus(self) -> list[corpus.Entry]:
         """The saved graphs that are collected. Raises SettingsError."""
@@ -93,14 +102,18 @@ class ActivePlugin:
     def pytest_report_header(self) -> str:
         s = self.settings
         parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
-        for target in self.sessions:
-            if target.record.partition_only:
-                parts.append(f"{target.record.target}: {stages.in_words(target.record.partition_only)}")
         if s.explore is not None:
             parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
         if s.time_budget is not None:
             parts.append(f"no test begins after {s.time_budget:g} s")
         return "byoc: " + "; ".join(parts)
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """What the header can't say, since the workers were not started yet."""
+        if self._config.option.collectonly:
+            return []
+        found = [r for r in self._records() if r.partition_only]
+        return [f"byoc: {r.target}: {stages.in_words(r.partition_only)}" for r in found]
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if self._controller:
@@ -118,6 +131,9 @@ class ActivePlugin:
                 "or name one in the environment variable CXX."
             )
             return
+
+    def _open(self) -> None:
+        """Starts the workers of all targets."""
         excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         for target in self.sessions:
             self._config.hook.pytest_byoc_session(session=target)
@@ -156,14 +172,17 @@ class ActivePlugin:
 
     def _refuse(self, message: str) -> None:
         """Ends a session whose options or targets can't be used, with exit code 4."""
+        self._unusable = message
         if not hasattr(self._config, "workeroutput"):
             raise pytest.UsageError(message)
         # A worker of pytest-xdist that raises now is taken for a crashed one, and started again.
         self._config.workeroutput["byoc_unusable"] = message
-        self._unusable = message
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
+        """pytest has written its header by now: starting the workers may take a while."""
+        if not (self._controller or self._unusable):
+            self._open()
         if self._unusable:
             pytest.exit(self._unusable, returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -181,8 +200,9 @@ class ActivePlugin:
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
+            self._config.workeroutput["byoc_deselected"] = self._deselection.take()
             return
-        if self._config.option.collectonly:
+        if self._config.option.collectonly or self._unusable:
             # Nothing was examined: the reports of an earlier session stay.
             return
         if self._out_of_time:
@@ -253,9 +273,11 @@ class ActivePlugin:
         """Under pytest-xdist: what a worker process recorded joins the one report."""
         output = getattr(node, "workeroutput", {})
         if "byoc_unusable" in output:
-            raise pytest.UsageError(output["byoc_unusable"])
+            self._unusable = output["byoc_unusable"]
+            raise pytest.UsageError(self._unusable)
         self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
+        self._deselection.add(output.get("byoc_deselected", 0))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
 
@@ -288,7 +310,7 @@ class ActivePlugin:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         budget = self.settings.time_budget
-        if budget is not None and is_ours(item) and time.monotonic() - self._start > budget:
+        if budget is not None and is_ours(item) and self._spent() > budget:
             self._out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
         self._verdicts.clear()
@@ -307,15 +329,32 @@ class ActivePlugin:
             return 0.0
         processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         left = max(1.0, self._random / processes - self._random_done)
-        return (budget - (time.monotonic() - self._start)) / left
+        return (budget - self._spent()) / left
+
+    def _within_budget(self, seconds: float) -> float:
+        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
+        budget = self.settings.time_budget
+        if budget is None:
+            return seconds
+        left = max(0.0, budget - self._spent())
+        return left if self.settings.explore is not None else min(seconds, left)
+
+    def _spent(self) -> float:
+        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
+        TVM, is not charged to it."""
+        return time.monotonic() - self._start - self._activity.uncharged
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> None:
         """A conformance failure is told in its own words; a test with failures that are all excused is
-        an expected failure; one that judged nothing did not pass."""
+        an expected failure; one that judged nothing did not pass, and is deselected where the target
+        offloads nothing."""
         if not report.failed:
             self._finished(item)
+        if not self._excused and deselection.mark(call, report):
+            # What was recorded goes to the controller of pytest-xdist with the next report.
+            return
         verdicts = list(self._verdicts)
         if call.excinfo is not None and isinstance(call.excinfo.value, ConformanceFailure):
             report.longrepr = str(call.excinfo.value)
@@ -329,8 +368,6 @@ class ActivePlugin:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
-        if self._verdicts:
-            setattr(report, progress.ATTRIBUTE, progress.counts(self._verdicts))
         if verdicts:
             # JUnit XML takes a test's properties from its last report, which is yet to come.
             properties = junit.properties(verdicts, self._excused)
@@ -344,12 +381,20 @@ class ActivePlugin:
         selection.finished |= cases_of(item) if is_ours(item) else {item.nodeid}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._unusable:
+            return
         for record in self._records():
             if not record.graphs:
                 continue
             terminalreporter.section("byoc", sep="=")
             for text, markup in terminal.summary(record):
                 terminalreporter.write_line(text, **markup)
+        if self._deselection.count:
+            terminalreporter.write_line("")
+            terminalreporter.write_line(
+                f"{counted(self._deselection.count, 'test')} deselected: the target offloads nothing of "
+                "what they examine"
+            )
         lines = list(terminal.gate(self._records(), self._gate, self.waivers))
         if lines:
             terminalreporter.section("byoc gate", sep="=")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .activity import Activity
 from .evidence import Evidence
 from .generation import data
 from .generation.patterns import Alone, Pattern, parse_table
@@ -21,6 +22,8 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 #: Graphs partitioned in one process, shared among the processes of the session. A fork costs more than a
 #: partition does.
 _AT_ONCE = 50
+#: What `survey` does, as an activity of the session.
+PARTITIONING = "partitioning graphs to find out what the target offloads"
 #: Claims that are known without asking again: more than all systematic cases have, which are asked about
 #: together and examined later.
 KEPT = 20_000
@@ -68,8 +71,11 @@ class Claim:
 class Claims:
     """Claims of one target, each graph partitioned once: by this process, or by another of the session."""
 
-    def __init__(self, worker: Worker, peers: Peers | None = None) -> None:
+    def __init__(
+        self, worker: Worker, peers: Peers | None = None, activity: Activity | None = None
+    ) -> None:
         self._worker = worker
+        self._activity = activity or Activity()
         self._peers = peers or Peers()
         self._known = Recent[bytes, Claim | None](KEPT)
         self._at_once = 0
@@ -87,7 +93,9 @@ class Claims:
         keyed = [(g.digest, g) for g in graphs]
         new = {k: g for k, g in keyed if k not in self._known}
         found = {k: self._known[k] for k, _ in keyed if k not in new}
-        for (key, graph), message in zip(new.items(), self._each(list(new.values()), "claims", "regions")):
+        with self._activity.during(PARTITIONING, len(new)):
+            messages = self._each(list(new.values()), "claims", "regions")
+        for (key, graph), message in zip(new.items(), messages):
             found[key] = None if message is None else Claim.told(graph, message["value"])
             self._known[key] = found[key]
         return [found[k] for k, _ in keyed]
@@ -122,7 +130,8 @@ class Claims:
                 found.update((n, said.get(n)) for n in some[:done])
                 for n, message in said.items():
                     self._peers.tell(questions[n], message)
-            left = [n for n in left if n not in found]
+            before, left = len(left), [n for n in left if n not in found]
+            self._activity.step(PARTITIONING, before - len(left))
         return [found[n] for n in range(len(graphs))]
 
     def _several(self) -> int:

@@ -18,6 +18,7 @@ from .gate.selection import PARAMETERS, Selection, case_of
 from .generation import beyond
 from .generation.structures import STRUCTURES
 from .generation.systematic import EARLY, FEW, REST, Case, cases
+from .levels import Level
 from .operators import OPERATORS
 from .peers import FOLDER
 from .session import TargetSession
@@ -26,23 +27,35 @@ from .settings import Settings
 SUITE = Path(conformance.__file__).parent
 #: Cases on which all checks are made: a turn of their own.
 _SIMPLEST = "simplest"
+#: Tests of the vendor's own.
+OWN = "own"
 #: The phases of the suite in their order: what is the same every time decides before what is random, and
-#: what shows most with few graphs before the many.
-_PHASES = (
-    "test_corpus.py",
-    EARLY,
-    _SIMPLEST,
-    FEW,
-    "test_patterns.py",
-    "test_regions.py",
-    "test_structures.py",
-    "test_followed.py",
-    "test_forms.py",
-    REST,
-    "test_thorough.py",
-    "test_onnx.py",
-    "test_random.py",
-)
+#: what shows most with few graphs before the many. Of each, as measured with example_c at level standard, the
+#: seconds of one test for which the target offloads something, and the share of those tests: a session's
+#: first guess of how long it will take.
+_COSTS = {
+    "test_corpus.py": (1.0, 1.0),
+    EARLY: (0.06, 0.15),
+    _SIMPLEST: (1.2, 0.25),
+    FEW: (0.05, 0.2),
+    "test_patterns.py": (2.0, 1.0),
+    "test_regions.py": (0.12, 0.25),
+    "test_structures.py": (0.18, 0.9),
+    "test_followed.py": (0.4, 0.25),
+    "test_forms.py": (0.2, 0.15),
+    REST: (0.15, 0.25),
+    "test_thorough.py": (1.4, 0.9),
+    "test_onnx.py": (0.12, 0.3),
+    "test_random.py": (0.6, 0.25),
+}
+_PHASES = tuple(_COSTS)
+
+
+def costs(level: Level) -> dict[str, tuple[float, float]]:
+    """The guess for a level: by phase, seconds and share as in `Work`."""
+    if level.all_cases:
+        return _COSTS
+    return {**_COSTS, "test_patterns.py": (0.35, 1.0), "test_random.py": (0.25, 0.25)}
 
 
 class Collection:
@@ -151,8 +164,13 @@ class Collection:
             )
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order."""
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order.
+        Tests that pytest makes of an empty list of parameters, and would skip, are deselected."""
+        empty = [item for item in items if is_ours(item) and _is_empty(item)]
+        if 0 < len(empty) < len(items):
+            config.hook.pytest_deselected(items=empty)
+            items[:] = [item for item in items if item not in empty]
         for item in items:
             if not is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self.selection_of(item).planned.add(item.nodeid)
@@ -180,17 +198,24 @@ class Collection:
         expensive = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
         return _PHASES.index(_SIMPLEST if expensive else case.turn)
 
+    def kind_of(self, item: pytest.Item) -> str:
+        """The phase of a test of the suite, by which its cost is known; OWN for any other."""
+        return _PHASES[self._turn(item)] if is_ours(item) else OWN
+
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]
 
 
 def cases_of(item: pytest.Item) -> set[str]:
     """Ids of the cases that one of the suite's tests stands for, or what they start with."""
-    params = _params(item)
-    # Of an empty list of parameters pytest makes a test that is skipped, whose values are no values.
-    if not isinstance(params.get("byoc_target", 0), int):
+    if _is_empty(item):
         return set()
-    return {case_of(n, value, item.path.stem) for n, value in params.items() if n in PARAMETERS}
+    return {case_of(n, v, item.path.stem) for n, v in _params(item).items() if n in PARAMETERS}
+
+
+def _is_empty(item: pytest.Item) -> bool:
+    """True for the test that pytest makes of an empty list of parameters: its values are no values."""
+    return not isinstance(_params(item).get("byoc_target", 0), int)
 
 
 def _params(item: pytest.Item) -> dict[str, Any]:

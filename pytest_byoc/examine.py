@@ -9,6 +9,7 @@ from dataclasses import replace
 from reference_kernels import FULL, Bounded
 
 from . import oracle
+from .activity import Activity
 from .checks import each_input, selection
 from .claims import Claims
 from .decision import decide
@@ -44,9 +45,12 @@ class Examiner:
     claims: Claims
     _stages: Stages
 
-    def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
+    def __init__(
+        self, settings: Settings, declaration: TargetDeclaration, activity: Activity | None = None
+    ) -> None:
         self.settings = settings
-        self.workers = Workers(settings, declaration)
+        self.activity = activity or Activity()
+        self.workers = Workers(settings, declaration, self.activity)
         self._gatherer = Gatherer(self.workers, settings.timeout)
         self.gather = self._gatherer.gather
         #: Other processes that examine the same target.
@@ -56,12 +60,18 @@ class Examiner:
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had, or for a partition function that
         returns no IRModule at all."""
+        with self.activity.during(
+            f"starting the workers of {self.workers.name}, which import TVM and the target's code"
+        ):
+            self._open()
+
+    def _open(self) -> None:
         self.workers.open()
-        self.claims = Claims(self.workers.target, self.peers)
+        self.claims = Claims(self.workers.target, self.peers, self.activity)
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.claims = Claims(self.workers.target, self.peers)
+            self.claims = Claims(self.workers.target, self.peers, self.activity)
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(

@@ -12,8 +12,9 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 
 from reference_kernels import FULL, Bounded, exact
 
+from .activity import Activity
 from .comparison import compare
 from .decision import decide
 from .evidence import Evidence
@@ -43,6 +45,10 @@ from .workers import Workers
 RTOL, ATOL = 1e-3, 1e-7
 #: Processes that import tests at once.
 IMPORTERS = min(4, os.cpu_count() or 1)
+#: What `survey` does, as an activity of the session.
+IMPORTING = "importing ONNX's node tests, which is done once for each TVM"
+#: Seconds between two looks at another process.
+_WAIT = 0.5
 #: Of the files in the folder; to be raised when their meaning changes.
 _FORMAT = 1
 
@@ -84,9 +90,10 @@ class Survey:
         return {name: test.reason for name, test in self.tests.items() if test.reason is not None}
 
 
-def survey(workers: Workers, folder: Path) -> Survey:
-    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes a while; what was
-    found is kept in `folder` and read from there afterwards."""
+def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> Survey:
+    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes minutes, which are
+    not charged to the time budget; what was found is kept in `folder` and read from there afterwards."""
+    activity = activity or Activity()
     version, stamp, records = _describe(workers)
     if version is None:
         python = workers.declaration.python
@@ -98,9 +105,9 @@ def survey(workers: Workers, folder: Path) -> Survey:
     folder = folder / hashlib.sha256(key.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "survey.json"
-    with _alone(folder):
+    with activity.during(IMPORTING, charged=False), _alone(folder, activity):
         if not index.is_file():
-            found = _import_all(workers, known, folder)
+            found = _import_all(workers, known, folder, activity)
             part = index.with_suffix(".part")
             part.write_text(json.dumps([asdict(test) for test in found]))
             part.replace(index)
@@ -125,10 +132,17 @@ def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Other processes of the same session (pytest-xdist) wait rather than do the same work."""
+def _alone(folder: Path, activity: Activity) -> Iterator[None]:
+    """Other processes, of the same session (pytest-xdist) or of another one, wait instead of doing the same
+    work."""
     with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                activity.tick()
+                time.sleep(_WAIT)
         yield
 
 
@@ -149,13 +163,20 @@ def _describe(workers: Workers) -> tuple[str | None, float, dict[str, list[str]]
     return facts["onnx"], facts["stamp"], facts["records"]
 
 
-def _import_all(workers: Workers, known: list[str], folder: Path) -> list[NodeTest]:
+def _import_all(workers: Workers, known: list[str], folder: Path, activity: Activity) -> list[NodeTest]:
     importers = [workers.another_reference() for _ in range(IMPORTERS)]
     job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "of": IMPORTERS}
     try:
         with ThreadPoolExecutor(IMPORTERS) as pool:
-            parts = pool.map(lambda i: import_part(importers[i], {**job, "part": i}), range(IMPORTERS))
-            return sorted((t for part in parts for t in part), key=lambda t: t.name)
+            parts = [
+                pool.submit(import_part, worker, {**job, "part": i}) for i, worker in enumerate(importers)
+            ]
+            done = 0
+            while wait(parts, _WAIT).not_done:
+                reports = [worker.report_so_far for worker in importers]
+                before, done = done, sum(len([*r.facts("test")]) for r in reports)
+                activity.step(IMPORTING, done - before, sum(n for r in reports for _, n in r.facts("tests")))
+            return sorted((t for part in parts for t in part.result()), key=lambda t: t.name)
     finally:
         for worker in importers:
             worker.stop()

@@ -111,6 +111,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # The installed suite runs where the command line names a target and no path, or graphs to be replayed.
     if config.option.byoc_replay or (given and config.args_source is not pytest.Config.ArgsSource.ARGS):
         config.args = [str(SUITE)]
+        # What the project's own tests are is not what runs: pytest's header would name them.
+        config.args_source = pytest.Config.ArgsSource.ARGS
 
 
 def _active(request: pytest.FixtureRequest) -> Any:

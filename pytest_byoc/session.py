@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from . import corpus, files, onnx_nodes, side_by_side
+from .activity import Activity
 from .checks import selection
 from .decision import causes
 from .declarations import TargetDeclaration
@@ -37,10 +38,13 @@ _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 class TargetSession:
     """One target. `check` is what conformance tests and a vendor's own tests call."""
 
-    def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
+    def __init__(
+        self, settings: Settings, declaration: TargetDeclaration, activity: Activity | None = None
+    ) -> None:
         self.settings = settings
         self.declaration = declaration
-        self.examiner = Examiner(settings, declaration)
+        self.activity = activity or Activity()
+        self.examiner = Examiner(settings, declaration, self.activity)
         self.record = TargetRecord(declaration.name, "", {})
         #: What the suite's own tests ask.
         self.suite = Suite(self)
@@ -372,7 +376,7 @@ class TargetSession:
     def onnx_candidates(self) -> list[str]:
         """Names of the ONNX node tests that can be run; the others are recorded with their reason."""
         if self._survey is None:
-            self._survey = onnx_nodes.survey(self.examiner.workers, cache_folder("onnx"))
+            self._survey = onnx_nodes.survey(self.examiner.workers, cache_folder("onnx"), self.activity)
             if self._survey.not_checked:
                 self.record.not_checked.append(self._survey.not_checked)
             for name, reason in self._survey.left_out.items():

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Patterns whose graphs are examined side by side where there are few of each.
 _PATTERNS = 8
+#: Operators whose early cases are partitioned and examined side by side before those of the next operators:
+#: to partition all of them at first would delay the first verdict.
+_OPERATORS = 32
 #: The graph of an operator among others; None where there is none.
 _Make = Callable[[str], Graph | None]
 #: The same of its name, a dtype, the operators the target takes, and the IR.
@@ -49,7 +52,7 @@ class Suite:
         chosen = self._chosen(case)
         if not self._session.is_plain(case.graph, case.id, chosen):
             return self._session.check(case.graph, case.id, chosen=chosen)
-        kind = case.turn if case.early else f"{case.turn} of {case.operator}"
+        kind = f"{case.turn} of {self._alike_operators(case)[0]}"
         if case.without_llvm:
             kind += " without LLVM"
         return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
@@ -167,14 +170,21 @@ class Suite:
         return verdict
 
     def _chosen(self, case: Case) -> bool:
-        return self.taken.first_case(case.operator) == case.id
+        return self.taken.is_first(case)
+
+    def _alike_operators(self, case: Case) -> Sequence[str]:
+        """The operators whose cases are examined with this one: a few if it is early, or its own alone."""
+        names = self._session.settings.operators
+        at = names.index(case.operator)
+        at, number = (at // _OPERATORS * _OPERATORS, _OPERATORS) if case.early else (at, 1)
+        return names[at : at + number]
 
     def _runs(self, case: str) -> bool:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
-        """Early ones of all operators together, the others by operator: first the few, then the rest."""
-        found = self.taken.cases() if like.early else self.taken.cases(like.operator)
+        """Early ones of several operators together, the others by operator: first the few, then the rest."""
+        found = self.taken.cases(*self._alike_operators(like))
         # What LLVM cannot judge would keep it from judging the others.
         alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from .claims import Claim
+from .claims import PARTITIONING, Claim
 from .generation import beyond, systematic
 from .generation.adapting import LAST, Form, adapted, forms, joined, lead
 from .generation.neighbours import between
@@ -48,7 +48,8 @@ class Taken:
             for number, case in enumerate(found):
                 dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
                 kinds.setdefault((case.operator, dtype), []).append(number)
-            taken = self._first_taken({k: [found[n] for n in numbers] for k, numbers in kinds.items()})
+            with self._session.activity.during(PARTITIONING):
+                taken = self._first_taken({k: [found[n] for n in numbers] for k, numbers in kinds.items()})
             self._claimed = {}
             for operator, dtype in sorted(taken, key=lambda kind: kinds[kind][taken[kind]]):
                 self._claimed.setdefault(operator, []).append(dtype)
@@ -205,6 +206,16 @@ class Taken:
             taken = self._first_taken({name: found})
             self._first_of[name] = found[taken[name]].id if taken else None
         return self._first_of[name]
+
+    def is_first(self, case: Case) -> bool:
+        """Whether the case is the first of its operator that the target offloads. No case behind it is
+        partitioned for that."""
+        name = case.operator
+        if name not in self._first_of and _takes(self._session.examiner.claims.of(case.graph)):
+            found = self.cases(name)
+            taken = self._first_taken({name: found[: [c.id for c in found].index(case.id) + 1]})
+            self._first_of[name] = found[taken[name]].id
+        return self._first_of.get(name) == case.id
 
     def _first_taken(self, found: Mapping[_Kind, Sequence[Case]]) -> dict[_Kind, int]:
         """Of each kind the position of the first of its cases that the target takes, mostly the first of

@@ -9,6 +9,7 @@ from typing import Any
 
 from reference_kernels import FULL, Precision
 
+from .activity import Activity
 from .checks import overrun
 from .companions import Companions
 from .declarations import TargetDeclaration
@@ -46,7 +47,9 @@ class Workers:
     loader: Worker
     companions: Companions
 
-    def __init__(self, settings: Settings, declaration: TargetDeclaration) -> None:
+    def __init__(
+        self, settings: Settings, declaration: TargetDeclaration, activity: Activity | None = None
+    ) -> None:
         self.settings = settings
         self.declaration = declaration
         self.ir: str = ""
@@ -68,7 +71,8 @@ class Workers:
         self.host_lacks: frozenset[str] = frozenset()
         #: Makes a worker of a config, which is then started.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
-            Worker, declaration.python, timeout=settings.timeout
+            Worker, declaration.python, timeout=settings.timeout,
+            waiting=(activity or Activity()).tick,
         )
         self._target_config: dict[str, Any] = {}
         #: All there ever were: a session that is refused leaves none behind.

@@ -227,7 +227,7 @@ def test_baseline(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("CHANGING", "drops")
     result = run(pytester, ir, *FOUR, bad)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=2, skipped=2)
+    result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         ["*: 4 cases in common, 0 worse, 0 fixed", "*claimed before*", "  exp float32"]
     )
@@ -372,7 +372,7 @@ def test_junit_summary_and_share(
     assert found["test_operator[nn.relu[float32]]"][0] == {
         "byoc_outcome": "pass", "byoc_operator": "nn.relu", "byoc_dtype": "float32",
     }
-    assert found["test_operator[floor[float32]]"][0]["byoc_outcome"] == "not-offloaded"
+    assert "test_operator[floor[float32]]" not in found, "nothing of it is offloaded"
     text = page.read_text()
     assert text.startswith("# of another step\n## pytest-byoc: changing")
     assert "| error | 2 |" in text and "exp\\[float32-shape\\_scalar\\]" in text

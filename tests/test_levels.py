@@ -153,6 +153,23 @@ def test_the_time_budget_ends_the_session(pytester: pytest.Pytester, common: tup
     assert any("time budget" in text for text in target["not_checked"])
 
 
+@pytest.mark.once
+def test_what_is_found_out_once_for_each_tvm_is_not_charged_to_the_time_budget(
+    pytester: pytest.Pytester, common: tuple[str, ...]
+) -> None:
+    """As if ONNX's node tests had been imported for an hour."""
+    pytester.makepyfile(
+        imported="""
+        def pytest_collection_finish(session):
+            activity = session.config.pluginmanager.get_plugin("pytest-byoc-active").sessions[0].activity
+            activity.uncharged += 3600
+        """
+    )
+    few = (*common, "--byoc-time-budget=0.01s", "-k", "test_operator and relu and float32-shape")
+    assert pytester.runpytest_subprocess(*few, timeout=300).ret == 1
+    assert pytester.runpytest_subprocess(*few, "-p", "imported", timeout=300).ret == 0
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

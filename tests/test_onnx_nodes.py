@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +15,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc import onnx_nodes
+from pytest_byoc.activity import Activity
 from pytest_byoc.checks import Finding
 from pytest_byoc.comparison import compare
 from pytest_byoc.examine import Examiner
@@ -119,6 +123,7 @@ class FakeWorker:
 
     def __init__(self, *reports: JobReport) -> None:
         self.reports = list(reports)
+        self.report_so_far = JobReport()
         self.jobs: list[dict[str, Any]] = []
 
     def submit(self, job: dict[str, Any]) -> None:
@@ -177,6 +182,39 @@ def test_survey_is_kept(tmp_path: Path) -> None:
     workers.version = "1.17"
     onnx_nodes.survey(workers, tmp_path)
     assert workers.imports > imports
+
+
+def test_the_import_says_how_far_it_is_and_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first session with a TVM spends minutes on it."""
+    said: list[str] = []
+    activity = Activity(lambda: said.append(activity.in_words().rpartition(",")[0]))
+    import_part = onnx_nodes.import_part
+
+    def slowly(worker: Any, job: dict[str, Any]) -> list[NodeTest]:
+        worker.report_so_far = report(fact("tests", 3), fact("test", {}))
+        time.sleep(0.2)
+        return import_part(worker, job)
+
+    monkeypatch.setattr(onnx_nodes, "import_part", slowly)
+    monkeypatch.setattr(onnx_nodes, "_WAIT", 0.01)
+    workers: Any = FakeWorkers(tmp_path, "1.16")
+    onnx_nodes.survey(workers, tmp_path, activity)
+    n = onnx_nodes.IMPORTERS
+    assert f"{onnx_nodes.IMPORTING}: {n} of {3 * n}" in said
+    assert activity.uncharged >= 0.2
+
+
+def test_the_import_of_another_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    activity = Activity(lambda: said.append(activity.in_words()))
+    monkeypatch.setattr(onnx_nodes, "_WAIT", 0.01)
+    with open(tmp_path / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Timer(0.2, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
+        with activity.during(onnx_nodes.IMPORTING), onnx_nodes._alone(tmp_path, activity):
+            assert len(said) > 2 and said[-1].startswith(onnx_nodes.IMPORTING)
 
 
 def test_selected_operators_select_tests(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.faults import FAULTS, Fault, Patch, apply
-from pytest_byoc import examine
+from pytest_byoc import examine, suite
 from pytest_byoc.checks.base import Finding
+from pytest_byoc.generation import systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
@@ -100,6 +101,27 @@ def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSessio
             claim = session.examiner.claims.of(graph)
             assert claim is not None and claim.regions == 1 and all(claim.offloaded)
             assert len(graph.nodes) >= 3
+    finally:
+        session.close()
+
+
+def test_the_first_verdict_does_not_wait_for_later_claims(
+    session: TargetSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the early cases of a few operators are partitioned before it."""
+    monkeypatch.setattr(suite, "_OPERATORS", 2)
+    session.open()
+    try:
+        found = systematic.cases(_FEW, session.ir)
+        session.suite.selected = frozenset(c.id for c in found)
+        first = next(c for c in found if c.early and not c.simplest)
+        assert first.operator == _FEW[0]
+        session.suite.check_case(first)
+        known = {c.id for c in found if session.examiner.claims.known(c.graph) is not None}
+        assert {c.id for c in found if c.early and c.operator in _FEW[:2]} <= known
+        assert not {c.id for c in found if c.operator in _FEW[2:] and not c.simplest} & known
+        late = [c.id for c in found if c.operator == _FEW[1] and not c.early]
+        assert not known.intersection(late[-1:])
     finally:
         session.close()
 

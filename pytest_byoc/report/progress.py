@@ -1,87 +1,177 @@
-"""A line of progress now and then, on a terminal, during long sessions."""
+"""A line of progress now and then: outcomes so far, the time that is left, and what the session waits for."""
 
 from __future__ import annotations
 
-import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
+from dataclasses import astuple
 from typing import Any
 
 import pytest
 
-from ..outcome import OUTCOMES, PASS, Verdict
-from ..recorder import ONNX
-from .words import counted
+from ..activity import Activity
+from ..collection import OWN
+from ..outcome import OUTCOMES
+from ..recorder import TargetRecord
+from .words import counted, duration
+from .work import Finished, Work
 
-#: Seconds from one line to the next.
-INTERVAL = 20.0
-#: Attribute of a test's report by which its counts reach the controller of pytest-xdist.
-ATTRIBUTE = "byoc_progress"
-
-
-def counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Of one test's verdicts: number by outcome, and the cells that were offloaded and passed."""
-    outcomes: dict[str, int] = {}
-    cells: set[tuple[str, str]] = set()
-    for v in verdicts:
-        outcomes[v.outcome] = outcomes.get(v.outcome, 0) + 1
-        if v.outcome == PASS:
-            nodes = (n for n, taken in zip(v.graph.nodes, v.offloaded) if taken)
-            cells |= {(n.op, n.types[0].dtype) for n in nodes if not n.op.startswith(ONNX)}
-    return {"outcomes": outcomes, "cells": [list(c) for c in sorted(cells)]}
+#: Seconds to the first line; from one line to the next on a terminal, and in a pipe or the log of a CI job.
+FIRST, INTERVAL, ELSEWHERE = 3.0, 20.0, 30.0
+#: Seconds after which an activity, or the running test, is named.
+_LONG = 2.0
+#: Attribute of a report by which the controller of pytest-xdist has the tests finished since the last one.
+_FINISHED = "byoc_finished"
 
 
 class Progress:
-    """Writes on a terminal alone: under pytest-xdist that is the controller's."""
+    """A plugin that writes the lines; in a process of pytest-xdist it tells the controller which tests are
+    finished.
 
-    def __init__(self, config: pytest.Config) -> None:
+    kind_of: returns the kind of a test, by which its cost is guessed. within_budget: bounds the seconds that
+    are left."""
+
+    def __init__(
+        self, config: pytest.Config, records: Sequence[TargetRecord], activity: Activity, work: Work,
+        kind_of: Callable[[pytest.Item], str], within_budget: Callable[[float], float], controller: bool,
+    ) -> None:
         self._config = config
-        self._begin = self._last = 0.0
-        self._watched = False
-        self._outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._cells: set[tuple[str, ...]] = set()
+        self._records = records
+        self._activity = activity
+        self._work = work
+        self._kind_of = kind_of
+        self._within_budget = within_budget
+        self._controller = controller
+        self._in_xdist = hasattr(config, "workerinput")
+        self._interval: float | None = None
+        self._begin = self._last = time.monotonic()
+        self._first = True
+        #: The running test, when it began, and whether it was deselected.
+        self._test: tuple[str, float] | None = None
+        self._deselected = False
+        #: Finished tests that the controller has not heard of.
+        self._untold: list[Finished] = []
+        self._processes: set[str] = set()
+        self._ended = threading.Event()
+
+    # --- what is done ------------------------------------------------------------------------
 
     def pytest_sessionstart(self) -> None:
-        """Somebody watches a terminal, but not under -q, and not in a CI job, whose log may be one too.
-        pytest's reporter is there only now."""
+        """pytest's reporter is there only now."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-        in_ci = os.environ.get("CI") or os.environ.get("BUILD_NUMBER")
-        self._watched = bool(reporter and reporter.isatty and self._config.option.verbose >= 0 and not in_ci)
+        option = self._config.option
+        # A list of tests is read by programs.
+        if self._in_xdist or reporter is None or option.verbose < -1 or option.collectonly:
+            return
+        self._interval = INTERVAL if reporter.isatty() else ELSEWHERE
+        if self._controller:
+            threading.Thread(target=self._tick_in_silence, daemon=True).start()
 
-    def pytest_runtest_logstart(self) -> None:
-        # What comes before the first test, collection and its claims, examines no graph.
-        self._begin = self._begin or time.monotonic()
-        self._last = self._last or self._begin
+    def pytest_sessionfinish(self) -> None:
+        self._ended.set()
 
+    def pytest_itemcollected(self) -> None:
+        self.tick()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._work.plan(map(self._kind_of, session.items))
+
+    def pytest_deselected(self) -> None:
+        self._deselected = True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        begin, beside = time.monotonic(), self._activity.seconds
+        self._test, self._deselected = (item.name, begin), False
+        result = yield
+        seconds = time.monotonic() - begin - (self._activity.seconds - beside)
+        finished = Finished(self._kind_of(item), seconds, not self._deselected)
+        self._work.finish(finished)
+        self._test = None
+        if self._in_xdist:
+            self._untold.append(finished)
+        self.tick()
+        return result
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        found: Mapping[str, Any] | None = getattr(report, ATTRIBUTE, None)
-        if found is not None:
-            for outcome, n in found["outcomes"].items():
-                self._outcomes[outcome] += n
-            self._cells.update(tuple(c) for c in found["cells"])
+        if self._in_xdist:
+            told = (dict(self._work.planned), [astuple(f) for f in self._untold])
+            setattr(report, _FINISHED, told)
+            self._untold = []
+        elif self._controller:
+            self._processes.add(str(getattr(report, "worker_id", "")))
+            planned, finished = vars(report).pop(_FINISHED, ({}, []))
+            self._work.planned.update(planned if not self._work.planned else {})
+            for values in finished:
+                self._work.finish(Finished(*values))
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
-        """After pytest's own letter or word for the test. Its reporter begins a new line, and names the
-        file again, after what `write_line` wrote."""
-        now = time.monotonic()
-        if not self._watched or now - self._last < INTERVAL or not any(self._outcomes.values()):
-            return
-        self._last = now
-        reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
-        reporter.ensure_newline()
-        writer = self._config.get_terminal_writer()
-        if writer.width_of_current_line:
-            # Under pytest-xdist the reporter does not know that it is in the middle of a line of dots.
-            writer.line()
-        writer.line(self.line(now - self._begin), light=True)
+        if self._controller:
+            self.tick()
 
-    def line(self, seconds: float) -> str:
-        """What is known after so many seconds."""
-        total = sum(self._outcomes.values())
-        outcomes = ", ".join(f"{n} {o}" for o, n in self._outcomes.items() if n)
-        speed = f"{seconds:.0f} s ({total / max(seconds, 1e-3):.1f}/s)"
-        return (
-            f"byoc: {counted(total, 'graph')} in {speed}: {outcomes}; "
-            f"{counted(len(self._cells), 'cell')} (operator and dtype) with a pass"
-        )
+    # --- lines -------------------------------------------------------------------------------
+
+    def _tick_in_silence(self) -> None:
+        """Runs in the controller of pytest-xdist, which calls no hook while it waits for its processes."""
+        while not self._ended.wait(1.0):
+            self.tick()
+
+    def tick(self) -> None:
+        """Writes a line if one is due."""
+        now = time.monotonic()
+        if self._interval is None or now - self._last < (FIRST if self._first else self._interval):
+            return
+        if set(self._work.planned) == {OWN} and not self._found():
+            # A project's ordinary tests, in whose ini file a target is named.
+            return
+        self._last, self._first = now, False
+        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
+        inside = capture is not None and not self._controller
+        with capture.global_and_fixture_disabled() if inside else nullcontext():
+            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            reporter.ensure_newline()
+            writer = self._config.get_terminal_writer()
+            if writer.width_of_current_line:
+                # Under pytest-xdist the reporter does not know that it is in the middle of a line of dots.
+                writer.line()
+            writer.line(self.line(now), light=True)
+            writer.flush()
+
+    def line(self, now: float) -> str:
+        """The line at that time (of `time.monotonic`)."""
+        parts = [duration(now - self._begin)]
+        planned = self._work.planned.total()
+        if self._work.done:
+            left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
+            parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
+        found = self._found()
+        if found:
+            parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found.items())
+        return "byoc: " + "; ".join([*parts, *self._waiting(now)])
+
+    def _found(self) -> dict[str, int]:
+        """The number of graphs so far, by outcome."""
+        counts = {o: sum(r.outcomes[o] for r in self._records) for o in OUTCOMES}
+        return {outcome: n for outcome, n in counts.items() if n}
+
+    def _waiting(self, now: float) -> list[str]:
+        """The activity, or the running test, if it takes long."""
+        doing = self._activity.in_words(_LONG)
+        if doing:
+            return [doing]
+        if self._test is not None and now - self._test[1] > _LONG:
+            return [f"{self._test[0]} has been running for {now - self._test[1]:.0f} s"]
+        if self._controller and not self._work.done:
+            return ["the processes of pytest-xdist start workers, collect tests and partition graphs"]
+        return ["collecting tests"] if not self._work.planned else []
+
+
+def _about(seconds: float) -> str:
+    """An estimated duration, without digits that nobody can know."""
+    if seconds < 100:
+        return f"about {max(5, 5 * round(seconds / 5))} s"
+    return f"about {duration(60 * round(seconds / 60)).removesuffix(' 0 s')}"

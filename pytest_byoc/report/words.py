@@ -49,3 +49,11 @@ def needed(each: bool | None, operators: int) -> str:
     if each is None or (each and operators < 2):
         return ""
     return "; each is needed" if each else "; not all smaller ones were tried"
+
+
+def duration(seconds: float) -> str:
+    """34 s, 2 min 5 s, 1 h 3 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

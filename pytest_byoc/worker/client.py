@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,18 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """One worker process. Started by `start`; started anew after it died."""
+    """One worker process. Started by `start`; started anew after it died.
 
-    def __init__(self, python: str, config: Mapping[str, Any], timeout: float) -> None:
+    waiting: called at least once a second while a message of the worker's is waited for."""
+
+    def __init__(
+        self, python: str, config: Mapping[str, Any], timeout: float,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
         self._python = python
         self._config = dict(config)
         self._timeout = timeout
+        self._waiting = waiting
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._decoder = Decoder()
@@ -185,6 +191,11 @@ class Worker:
             self._step()
         return self._report
 
+    @property
+    def report_so_far(self) -> JobReport:
+        """The report on the job submitted last, which another thread may be collecting."""
+        return self._report
+
     def _step(self) -> None:
         """Adds one message to the report."""
         report = self._report
@@ -209,6 +220,7 @@ class Worker:
         """The next message; None when the worker is gone or its time is up."""
         assert self._socket is not None
         while not self._pending:
+            self._waiting()
             left = self._deadline - time.monotonic()
             ready, _, _ = select.select([self._socket], [], [], min(max(left, 0.0), 1.0))
             if not ready:

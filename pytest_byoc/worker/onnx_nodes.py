@@ -84,11 +84,15 @@ def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
     """Imports each `of`-th test from the `part`-th on, but those of `skip`; records of each what it is
     made of, or why it can't be run.
 
+    First it records the number of the tests ("tests").
+
     Tests made of the IR operators `operators` alone are written to `folder`.
     """
     known = set(job["operators"])
     skip = set(job["skip"])
-    for name, load in sorted(_tests().items())[job["part"] :: job["of"]]:
+    part = sorted(_tests().items())[job["part"] :: job["of"]]
+    reporter.send({"fact": "tests", "executor": None, "value": len(part)})
+    for name, load in part:
         if name in skip:
             continue
         reporter.stage(STAGE + name)
