@@ -90,6 +90,22 @@ def ask(pid: int, fd: int) -> None:
         size, before = os.fstat(fd).st_size, size
 
 
+#: The fatal signals, as faulthandler calls them.
+_NAMES = {
+    "Segmentation fault": signal.SIGSEGV, "Aborted": signal.SIGABRT, "Bus error": signal.SIGBUS,
+    "Illegal instruction": signal.SIGILL, "Floating-point exception": signal.SIGFPE,
+}  # fmt: skip
+
+
+def fatal_signal(fd: int) -> int:
+    """The signal that a process has received if it has written its stacks for that reason; or else 0. It may
+    hang then: TVM's handler needs memory, which a process that has used it up does not get."""
+    if not os.fstat(fd).st_size:
+        return 0
+    first = read(fd).partition("\n")[0]
+    return next((s for name, s in _NAMES.items() if first == "Fatal Python error: " + name), 0)
+
+
 def read(fd: int) -> str:
     return os.pread(fd, _MOST, 0).decode(errors="replace")
 

@@ -18,6 +18,8 @@ LINGER = 1.0
 #: Seconds that processes which a job has started have to end after it: those that sleep, those that
 #: compute, and those that run a program that was left running before.
 GRACE, GRACE_COMPUTING, GRACE_KNOWN = 2.0, 20.0, 0.3
+#: Seconds that a process has to die in once it has received a signal that is fatal.
+DYING = 5.0
 #: How much of what a process printed is kept for the report.
 TAIL = 8192
 #: Share of the address space that a process which has used it up had in use when it was last seen.
@@ -67,6 +69,8 @@ class Supervision:
         self._cpu: Dict[str, float] = {}
         self._cpu_used = 0.0
         self._status = 0
+        #: A fatal signal in whose handlers it hangs.
+        self._fatal = 0
         self._usage: Optional[resource.struct_rusage] = None
         self._gone = 0.0
         self._before = self._most = address_space("self")
@@ -74,20 +78,21 @@ class Supervision:
 
     def follow(self) -> Dict[str, Any]:
         """Waits for the end of the process, and says how it ended."""
-        hung = False
-        while not hung:
+        late = False
+        while not late:
             ready = self._listen()
             if self._usage is None:
-                hung = not self._has_ended() and time.monotonic() > self._deadline
+                late = not self._has_ended() and self._is_late()
             elif not self._is_worth_waiting(ready):
                 break
-        if hung:
-            stacks.ask(self._pid, self._ends.stacks)
+        if late:
+            if not self._fatal:
+                stacks.ask(self._pid, self._ends.stacks)
             os.kill(self._pid, signal.SIGKILL)
             self._note_end(os.wait4(self._pid, 0))
-        left = self._left() if self._ended_well() and not hung else []
+        left = self._left() if self._ended_well() else []
         self._strangers.end()
-        return self._end(hung, left)
+        return self._end(late and not self._fatal, left)
 
     # --- listening -----------------------------------------------------------------------------
 
@@ -155,6 +160,14 @@ class Supervision:
             self._note_end((done, status, usage))
         return bool(done)
 
+    def _is_late(self) -> bool:
+        """Whether the time of its stage is up, or that to die in."""
+        if not self._fatal:
+            self._fatal = stacks.fatal_signal(self._ends.stacks)
+            if self._fatal:
+                self._deadline = min(self._deadline, time.monotonic() + DYING)
+        return time.monotonic() > self._deadline
+
     def _note_end(self, waited: Tuple[int, int, resource.struct_rusage]) -> None:
         _, self._status, self._usage = waited
         self._gone = time.monotonic()
@@ -193,7 +206,7 @@ class Supervision:
         assert self._usage is not None
         self._account(self._gone, self._usage.ru_utime + self._usage.ru_stime)
         status = self._status
-        killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
+        killed = self._fatal or os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
         stack = stacks.read(self._ends.stacks) if hung or killed else ""
         return {
             "stage": self._stage,
