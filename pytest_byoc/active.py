@@ -14,13 +14,14 @@ from typing import Any
 import hypothesis
 import pytest
 
-from . import corpus, deselection, stages
+from . import corpus, deselection, scratch, stages
 from .activity import Activity
 from .checks import CHECKS
 from .checks.selection import AT_SMOKE
 from .checks.selection import made as made_checks
 from .collection import Collection, cases_of, costs, is_ours, is_random
 from .declarations import SettingsError
+from .ended import SessionEnded
 from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
 from .gate.problems import Gate
@@ -131,6 +132,7 @@ class ActivePlugin:
                 "or name one in the environment variable CXX."
             )
             return
+        scratch.sweep()
 
     def _open(self) -> None:
         """Starts the workers of all targets."""
@@ -189,8 +191,16 @@ class ActivePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Leaves out what has no line, which CPython 3.11 gives where a signal comes in: pytest asks for
-        it, and would end with an error of its own, not as an interrupted session."""
+        it, and would end with an error of its own, not as an interrupted session.
+
+        The report of a session that could not go on says why; from a process of pytest-xdist the controller
+        has it, and ends the session for the others."""
         excinfo.traceback = excinfo.traceback.filter(_has_line)
+        if isinstance(excinfo.value, SessionEnded):
+            for record in self._records():
+                record.not_checked.append(f"all that was left when the session ended: {excinfo.value.msg}")
+            if hasattr(self._config, "workeroutput"):
+                self._config.workeroutput["byoc_ended"] = excinfo.value.msg
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._close()
@@ -280,6 +290,8 @@ class ActivePlugin:
         self._deselection.add(output.get("byoc_deselected", 0))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
+        if "byoc_ended" in output:
+            raise SessionEnded(output["byoc_ended"])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -426,7 +438,9 @@ def _in_words(name: str, error: WorkerError) -> str:
     if error.kind is None:
         return str(error)
     frame = vendor_frame(error.frames)
-    text = f"target {name} cannot be imported: {error.kind}: {error}"
+    target = f"target {name}"
+    what = f"a library of {target} cannot be loaded" if error.loads else f"{target} cannot be imported"
+    text = f"{what}: {error.kind}: {error}"
     if frame is not None:
         text += f"\n  in {frame['file']}:{frame['line']}, in {frame['function']}"
         if frame["text"]:

@@ -125,6 +125,9 @@ class Claims:
             if some:
                 report = self.report([graphs[n] for n in some], kind, **more)
                 said = {some[m["value"]["number"]]: m for m in report.messages if m.get("fact") == fact}
+                if report.left_running:
+                    # One of them has: each is to be examined.
+                    said = {}
                 begun = [number for _, number in report.facts("begun")]
                 done = len(some) if report.died is None else max(begun, default=0) + 1
                 found.update((n, said.get(n)) for n in some[:done])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,6 +20,7 @@ from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .levels import Level
 from .operators import OPERATORS
 from .peers import FOLDER
+from .scratch import Scratch
 from .session import TargetSession
 from .settings import Settings
 
@@ -69,7 +69,7 @@ class Collection:
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
         #: In the controller of pytest-xdist: where its processes leave what they find out.
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Scratch | None = None
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
@@ -101,12 +101,12 @@ class Collection:
         what the others have found out about a target."""
         entries = [(e.id, str(e.path), e.automatic) for e in self.entries]
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-")
-        node.workerinput.update({"byoc_entries": entries, FOLDER: self._folder.name})
+            self._folder = Scratch("peers")
+        node.workerinput.update({"byoc_entries": entries, FOLDER: str(self._folder.path)})
 
     def pytest_unconfigure(self) -> None:
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """The suite's files, also where the project's own `python_files` would leave them out."""

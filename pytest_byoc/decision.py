@@ -102,7 +102,8 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
             raised = message["raised"]
             how = f" under the {message['executor']} executor" if message.get("executor") else ""
             if where:
-                how = f" in a fresh process{how}"
+                alone = " with TVM's runtime alone" if evidence.runtime_only else ""
+                how = f" in a fresh process (the loader{alone}){how}"
             check = where or ("offload" if message["stage"] == "partition" else "process")
             if _ran_before(message, report):
                 check, how = "rerun", f"{how} though the first run did not"
@@ -112,30 +113,71 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                 Finding(
                     check,
                     ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}: {_telling_line(raised['message'])}",
+                    f"{message['stage']} raised {raised['type']}{how}: {_telling_line(raised['message'])}"
+                    + _out_of_memory(raised, report),
                     {"exception": raised, "executor": message.get("executor")},
                 )
             )
-        died = report.died
-        if died is None:
-            continue
-        assert report.end is not None
-        stage = report.end["stage"]
         process = "fresh process" if where else "process"
-        in_which = f" {_HOW[report.turn]}" if _HOW.get(report.turn) else ""
-        if died == "hung":
-            outcome, text = HANG, f"the {process} hung in the stage {stage}{in_which} and was killed."
+        if report.died is not None:
+            findings.insert(0, _death(report, where, process))
         else:
-            outcome, text = CRASH, f"the {process} died in the stage {stage}{in_which}: {died}."
-        findings.insert(
-            0,
-            Finding(
-                report.turn if report.turn in selection.OWNERS else where or "process",
-                outcome, stage, died, text,
-                {"printed": report.end["printed"], "peak_kib": report.end["peak_kib"]},
-            ),
-        )
+            findings += _left_running(evidence, report, process)
     return findings
+
+
+#: What is told of the stages at whose names alone nobody sees what went on.
+_WHEN = {"exit": ", at its end", "unload": ", when the artifact was unloaded"}
+
+
+def _death(report: JobReport, where: str, process: str) -> Finding:
+    """A crash or hang of a worker's process. where: the check that tells of it, if it is nobody's turn."""
+    end, died = report.end, report.died
+    assert end is not None and died is not None
+    stage = end["stage"]
+    circumstances = f"{f' {_HOW[report.turn]}' if _HOW.get(report.turn) else ''}{_WHEN.get(stage, '')}"
+    if died == "hung":
+        outcome, text = HANG, f"the {process} hung in the stage {stage}{circumstances} and was killed"
+        if end.get("limit"):
+            text += f": the limit of a stage is {end['limit']:g} s"
+            shorter = ", shorter than --byoc-timeout since the target has hung before"
+            text += shorter if end.get("shortened") else " (--byoc-timeout)"
+    elif end.get("used_up"):
+        outcome = CRASH
+        text = f"the {process} {_USED_UP.format(end['memory'] >> 20)}, and died in the stage {stage}"
+        text += f"{circumstances}: {died}"
+    else:
+        outcome, text = CRASH, f"the {process} died in the stage {stage}{circumstances}: {died}"
+    told = ("printed", "peak_kib", "frames", "stack")
+    return Finding(
+        report.turn if report.turn in selection.OWNERS else where or "process",
+        outcome, stage, died, f"{text}.", {key: end[key] for key in told if key in end},
+    )
+
+
+_USED_UP = "ran out of the {} MiB of address space that an example may have (--byoc-memory)"
+
+
+def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
+    """Says of an exception whose reason is the limit of the address space that it is."""
+    limit = report.end["memory"] >> 20 if report.end and report.end.get("memory") else 0
+    if limit and ("MemoryError" in raised["type"] or "bad_alloc" in raised["message"]):
+        return f" (the process {_USED_UP.format(limit)})"
+    return ""
+
+
+def _left_running(evidence: Evidence, report: JobReport, process: str) -> list[Finding]:
+    """What a process that has done its job, with nothing raised in it, has left running."""
+    left = [p for p in report.left_running if p["name"] not in evidence.left_by_tvm]
+    if not left:
+        return []
+    stage = next((p["stage"] for p in left if p["stage"]), "") or "exit"
+    programs = "; ".join(p["program"] for p in left)
+    text = (
+        f"the {process} has ended, and what was started in its stage {stage} went on running until it was "
+        f"killed: {programs}."
+    )
+    return [Finding("process", ERROR, stage, "left-running", text, {"programs": programs})]
 
 
 def _ran_before(message: dict[str, Any], report: JobReport) -> bool:

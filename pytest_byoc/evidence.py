@@ -63,6 +63,10 @@ class Evidence:
     watched: JobReport = field(default_factory=JobReport)
     #: Whether LLVM builds the regions in the target's place.
     partition_only: bool = False
+    #: Whether the loader has TVM's runtime alone.
+    runtime_only: bool = False
+    #: Names of programs that TVM's own build leaves running, asked where the target leaves any.
+    left_by_tvm: frozenset[str] = frozenset()
     #: Median seconds of a run, of "target" and "llvm".
     speed: dict[str, float] = field(default_factory=dict)
 
@@ -102,6 +106,11 @@ class Evidence:
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
             found.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
+
+    def lacking_room(self) -> dict[str, Any] | None:
+        """As of `worker.room.lacking`, where a process was found to have no room for files at its end."""
+        reports = (self.target, self.reference, self.loader)
+        return next((r.end["lacking"] for r in reports if r.end and r.end.get("lacking")), None)
 
     def placement(self) -> tuple[int | None, ...]:
         """For each node, the position of the region its call is found in, or None. A call with the

@@ -14,6 +14,7 @@ from .checks import each_input, selection
 from .claims import Claims
 from .decision import decide
 from .declarations import TargetDeclaration
+from .ended import no_room
 from .evidence import Evidence
 from .gathering import Gatherer
 from .generation import beyond, data
@@ -196,4 +197,8 @@ class Examiner:
             values = [{**evidence.constants, **i} for i in evidence.inputs]
             return [oracle.evaluate(evidence.graph, v, self.workers.precision, taken) for v in values]
 
-        return decide(self.gather(graph, job, expected, executor, llvm))
+        evidence = self.gather(graph, job, expected, executor, llvm)
+        verdict = decide(evidence)
+        if suspicious(verdict) and (lacking := evidence.lacking_room()):
+            raise no_room(lacking)
+        return verdict

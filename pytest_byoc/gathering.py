@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from .checks import CHECKS, selection
 from .evidence import Evidence
 from .graph import Graph
 from .job_report import JobReport
+from .scratch import Scratch
 from .union import only
 from .workers import Workers
 
@@ -35,16 +35,17 @@ class Gatherer:
     def __init__(self, workers: Workers, timeout: float) -> None:
         self._workers = workers
         self._timeout = timeout
-        self._folder: Path | None = None
+        self._scratch: Scratch | None = None
         #: How many jobs there were.
         self.count = 0
         self._hung = False
         self._longest = 0.0
+        self._left: frozenset[str] | None = None
 
     def close(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder = None
+        if self._scratch is not None:
+            self._scratch.remove()
+        self._scratch = None
 
     def gather(
         self,
@@ -75,6 +76,8 @@ class Gatherer:
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             self._load(evidence, job, artifacts, folder)
+        if evidence.target.left_running or evidence.loader.left_running:
+            evidence.left_by_tvm = self._left_by_tvm(evidence, job, folder)
         if not evidence.nothing_offloaded:
             workers.companions.settle(workers.reference, job, evidence)
         if llvm:
@@ -89,11 +92,9 @@ class Gatherer:
         return evidence
 
     def _new_folder(self) -> Path:
-        self._folder = self._folder or Path(tempfile.mkdtemp(prefix="pytest-byoc-"))
+        self._scratch = self._scratch or Scratch()
         self.count += 1
-        folder = self._folder / str(self.count)
-        folder.mkdir()
-        return folder
+        return self._scratch.new_folder(str(self.count))
 
     def _compile(
         self, graph: Graph, job: dict[str, Any], expected: Expected, llvm: bool
@@ -146,6 +147,7 @@ class Gatherer:
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
         workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit())
         evidence.loader = workers.loader.collect()
+        evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._learn(evidence.loader)
         companions.watch(job, artifacts, evidence, self._limit())
         companions.time(workers.reference, workers.loader, job, evidence, folder / "timed.so")
@@ -162,6 +164,8 @@ class Gatherer:
 
     def _learn(self, report: JobReport) -> None:
         if report.died == "hung":
+            assert report.end is not None
+            report.end["shortened"] = report.end.get("limit", self._timeout) < self._timeout
             self._hung = True
         elif report.end is not None:
             self._longest = max([self._longest, *report.end["seconds"].values()])
@@ -187,6 +191,16 @@ class Gatherer:
             evidence.confirmation = said
             if said.died or any(said.raised()):
                 break
+
+    def _left_by_tvm(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> frozenset[str]:
+        """Names of the programs that are left running where LLVM builds and exports the graph: they are the
+        compiler's."""
+        if self._left is None:
+            asked = {"graph": evidence.graph.to_dict(), "executor": self._workers.executors[0]}
+            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(folder / "left.so"), "checks": []}
+            said = self._workers.ask_reference({**job, **asked, **export})
+            self._left = frozenset(p["name"] for p in said.left_running)
+        return self._left
 
     def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> JobReport:
         """What a loader makes of LLVM's own artifact, under the executors the target's fails under: parts

@@ -57,6 +57,12 @@ class JobReport:
         return (m for m in self.messages if "raised" in m)
 
     @property
+    def left_running(self) -> list[dict[str, str]]:
+        """Programs that still ran after the job's process had ended well, each {"program", "name",
+        "stage"}: its command line, its name, the stage in which it was started (empty: not known)."""
+        return list(self.end.get("left", ())) if self.end is not None else []
+
+    @property
     def ended(self) -> str:
         """What a process that died did, as in "the process hung"."""
         return "hung" if self.died == "hung" else f"died ({self.died})"

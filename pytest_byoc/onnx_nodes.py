@@ -24,6 +24,7 @@ import numpy as np
 
 from reference_kernels import FULL, Bounded, exact
 
+from . import files
 from .activity import Activity
 from .comparison import compare
 from .decision import decide
@@ -35,7 +36,7 @@ from .graph import Graph, Node, Source, TensorType
 from .job_report import JobReport
 from .operators import OPERATORS
 from .outcome import INCONCLUSIVE, NUMBERS, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
-from .report.words import printed_lines
+from .report.words import printed_lines, stack_lines
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
 from .worker.protocol import Decoder
@@ -108,9 +109,7 @@ def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> 
     with activity.during(IMPORTING, charged=False), _alone(folder, activity):
         if not index.is_file():
             found = _import_all(workers, known, folder, activity)
-            part = index.with_suffix(".part")
-            part.write_text(json.dumps([asdict(test) for test in found]))
-            part.replace(index)
+            files.replace(index, json.dumps([asdict(test) for test in found]).encode())
     selected = {o for name in workers.settings.operators for o in records.get(name, ())}
     tests = [_read_test(entry) for entry in json.loads(index.read_text())]
     return Survey({t.name: _select(t, set(known), selected) for t in tests}, version, folder)
@@ -333,7 +332,7 @@ def describe(verdict: Verdict, target: str, command: str) -> str:
     lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
     if verdict.outcome == WRONG_RESULT and finding.stage == "compare":
         lines.append(f"ONNX's tolerance: {ATOL:g} + {RTOL:g} * |expected|; integers exactly")
-    lines += printed_lines(finding.details)
+    lines += [*printed_lines(finding.details), *stack_lines(finding.details)]
     lines += ["", "inputs:"]
     lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
     lines += [f"note: {note}" for note in verdict.notes]

@@ -57,10 +57,13 @@ class Peers:
             return
         path = self._path(self._folder, question)
         part = path.with_suffix(f".{os.getpid()}")
-        with suppress(OSError):
+        try:
             self._folder.mkdir(exist_ok=True)
             part.write_text(json.dumps(answer))
             part.replace(path)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
 
     def first(self, question: Sequence[Any], answer: Any) -> Any:
         """The answer of the process that answers first, which the others then have to take: this one's, where

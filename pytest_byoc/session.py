@@ -310,7 +310,9 @@ class TargetSession:
             failure.case = self.examiner.peers.first(("failure", failure.id), case)
         if new and failure.case == case:
             text = self._text().new(verdict, original, failure, where)
-            text += self._write_bundle(failure, folder, verdict, text, found_in or case)
+            unsaved = self._write_bundle(failure, folder, verdict, text, found_in or case)
+            if unsaved:
+                text = self._text().new(verdict, original, failure, where) + unsaved
         else:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
@@ -324,7 +326,8 @@ class TargetSession:
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str
     ) -> str:
-        """Saves a failure; what is to be added to its text."""
+        """Saves a failure; where that can't be, what is to be added to its text, which then says nothing of
+        where it is saved."""
         try:
             bundle.write(
                 folder, verdict, text,

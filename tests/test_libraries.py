@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.active import _in_words
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON
@@ -97,12 +98,22 @@ def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.P
     "name, words", [("absent.py", "there is no file .*absent.py"), ("broken.py", "no device")]
 )
 def test_a_runtime_that_does_not_load_is_named(tmp_path: Path, ir: str, name: str, words: str) -> None:
+    """And that it is the loader which does not load it, and what of TVM that has."""
     (tmp_path / "broken.py").write_text('raise RuntimeError("no device")\n')
-    worker = Worker(PYTHON, {"role": "loader", "ir": ir, "libraries": [str(tmp_path / name)]}, 5.0)
+    config = {"role": "loader", "ir": ir, "env": {"TVM_USE_RUNTIME_LIB": "1"}}
+    worker = Worker(PYTHON, {**config, "libraries": [str(tmp_path / name)]}, 5.0)
     worker.start()
-    with pytest.raises(WorkerError, match=words):
+    with pytest.raises(WorkerError, match=words) as caught:
         worker.ready()
     worker.stop()
+    sound = Worker(PYTHON, config, 5.0)
+    sound.start()
+    alone = sound.ready()["runtime_only"]
+    sound.stop()
+    text = _in_words("mine", caught.value)
+    assert "in the loader, a process that only loads and runs artifacts" in text
+    assert ("with TVM's runtime alone" in text) == alone
+    assert name == "absent.py" or "library of target mine cannot be loaded: RuntimeError: no device" in text
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import linecache
 import os
 import platform
 import random
@@ -20,8 +21,8 @@ from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.outcome import Verdict
-from pytest_byoc.report.words import vendor_frame
-from pytest_byoc.worker import fenv, surroundings
+from pytest_byoc.report.words import printed_lines, vendor_frame
+from pytest_byoc.worker import fenv, stacks, surroundings
 from pytest_byoc.worker.client import Worker, WorkerError
 from pytest_byoc.worker.ir.shared import Tensors
 
@@ -85,7 +86,8 @@ def test_tensors_of_another_shape_or_dtype_are_new() -> None:
         ("hang", "hang", ("hung in the stage partition",)),
         ("exits", "crash", ("called exit(0)",)),
         ("exits_hard", "crash", ("exited with status 0", "stage partition")),
-        ("eats_memory", "error", ("partition raised MemoryError",)),
+        ("eats_memory", "error", ("partition raised MemoryError", "ran out of the 1024 MiB of address")),
+        ("leaks", "crash", ("SIGSEGV", "stage partition", "ran out of the 1024 MiB", "(--byoc-memory)")),
         ("raises", "error", ("partition raised ValueError", "exp is not to my liking")),
         ("closes_files", "crash", ("stage partition",)),
     ],
@@ -111,14 +113,66 @@ def test_noise_on_stdout_harms_nothing(opened: Examiner) -> None:
 @pytest.mark.parametrize("opened", ["chatters"], indirect=True)
 def test_a_process_left_behind_that_goes_on_printing_holds_nothing_up(opened: Examiner) -> None:
     verdict = opened.examine(chain("nn.relu", "exp"))
-    assert verdict.outcome == "pass", verdict.findings
+    assert [f.kind for f in verdict.findings] == ["left-running"]
     assert "noise" in verdict.evidence.target.end["printed"]
 
 
+@pytest.mark.parametrize(
+    ("opened", "function"), [("segfault", "_segfault"), ("abort", "partition"), ("hang", "<lambda>")],
+    indirect=["opened"],
+)
+def test_where_a_process_died_is_told_by_the_vendors_frame(opened: Examiner, function: str) -> None:
+    (finding, *_) = opened.examine(chain("exp")).findings
+    frame = vendor_frame(finding.details["frames"])
+    assert frame is not None and (frame["file"], frame["function"]) == (str(HOSTILE), function)
+    assert linecache.getline(frame["file"], frame["line"]).strip() == frame["text"] != ""
+    assert "most recent call first" in finding.details["stack"]
+
+
 @pytest.mark.parametrize("opened", ["segfault"], indirect=True)
-def test_what_a_process_printed_is_kept(opened: Examiner) -> None:
-    verdict = opened.examine(chain("exp"))
-    assert "string_at" in verdict.findings[0].details["printed"]
+def test_what_a_process_printed_is_kept_apart_from_pythons_stack(opened: Examiner, ir: str) -> None:
+    details = opened.examine(chain("exp")).findings[0].details
+    assert "string_at" in details["stack"] and "Fatal Python error" not in details["printed"]
+    # TVM's own handler prints the native stack, in Relax.
+    native = [line for line in printed_lines(details) if "strlen" in line or "ffi_call" in line]
+    assert bool(native) == (ir == "relax")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("opened", ["hang"], indirect=True)
+def test_a_hang_names_the_limit_and_the_option_that_sets_it(opened: Examiner) -> None:
+    first = opened.examine(chain("exp")).findings[0].message
+    assert "hung in the stage partition" in first and "5 s (--byoc-timeout)" in first
+    again = opened.examine(chain("nn.relu", "exp")).findings[0].message
+    assert "the limit of a stage is" in again and "shorter than --byoc-timeout" in again
+
+
+@pytest.mark.parametrize("opened", ["raises_in_tvm"], indirect=True)
+def test_where_tvms_own_code_raises_the_vendors_call_is_told(opened: Examiner) -> None:
+    (finding, *_) = opened.examine(chain("exp")).findings
+    frame = vendor_frame(finding.details["exception"]["frames"])
+    assert frame is not None and frame["function"] == "_raise_in_tvm"
+
+
+def test_frames_are_told_apart_by_whose_they_are() -> None:
+    """The C++ functions that TVM's exceptions bring along have no file; the standard library is nobody's."""
+    mine = stacks.frame("/vendor/codegen.py", 7, "emit", "")
+    library = stacks.frame(str(Path(os.__file__).parent / "subprocess.py"), 3, "run", "")
+    unknown = stacks.frame("<unknown>", 0, "tvm::runtime::Call", "")
+    assert vendor_frame([mine, library, unknown]) is mine
+    assert vendor_frame([library, unknown]) is library
+    assert vendor_frame([unknown]) is None
+    packages = Path(os.__file__).parent / "site-packages" / "vendor" / "codegen.py"
+    assert not stacks.frame(str(packages), 1, "emit", "")["standard"]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("opened", ["unspeakable"], indirect=True)
+def test_an_exception_without_words_is_told_with_its_type_and_place(opened: Examiner) -> None:
+    (finding, *_) = opened.examine(chain("exp")).findings
+    assert "partition raised _Unspeakable: (the exception has no text: KeyError raised" in finding.message
+    frame = vendor_frame(finding.details["exception"]["frames"])
+    assert frame is not None and frame["function"] == "_raise_unspeakable"
 
 
 def test_crashes_are_cheap(tmp_path: Path, ir: str) -> None:

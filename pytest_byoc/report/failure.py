@@ -7,7 +7,7 @@ from typing import Any
 
 from ..graph import Source, TensorType, show
 from ..outcome import Verdict
-from .words import printed_lines, vendor_frame
+from .words import printed_lines, stack_lines, vendor_frame
 
 #: Nodes of a graph that is drawn; a larger one is in the bundle.
 MOST_NODES = 40
@@ -20,8 +20,9 @@ _PLAIN = ("output", "name", "index", "outside", "elements", "executor", "actual_
 def details(verdict: Verdict) -> dict[str, Any]:
     """Of the finding that names a failure: kind; output, name, index, expected, bound, actual, llvm,
     outside, elements, executor where it has them; raised ({file, line, function, text, message}) for an
-    exception; printed (lines); also (messages of the next findings). Numbers that JSON has no word for
-    are "nan", "inf" and "-inf"."""
+    exception; died_in ({file, line, function, text}), where the vendor's Python was when the process died;
+    printed (lines, of both the process and Python's stack); also (messages of the next findings). Numbers
+    that JSON has no word for are "nan", "inf" and "-inf"."""
     finding = verdict.findings[0]
     found: dict[str, Any] = {"kind": finding.kind}
     found.update({k: finding.details[k] for k in _PLAIN if finding.details.get(k) is not None})
@@ -33,7 +34,11 @@ def details(verdict: Verdict) -> dict[str, Any]:
             **{k: frame[k] for k in ("file", "line", "function", "text") if k in frame},
             "message": str(exception["message"])[:_LONGEST],
         }
-    printed = [line.removeprefix("  | ") for line in printed_lines(finding.details)[2:]]
+    last = vendor_frame(finding.details.get("frames", []))
+    if last:
+        found["died_in"] = {k: last[k] for k in ("file", "line", "function", "text")}
+    lines = [*printed_lines(finding.details), *stack_lines(finding.details)]
+    printed = [line.removeprefix("  | ") for line in lines[2:]]
     if printed:
         found["printed"] = [line[:_LONGEST] for line in printed]
     if len(verdict.findings) > 1:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..graph import show
 from ..outcome import Verdict
 from ..recorder import Failure
-from .words import IR_TITLES, counted, needed, printed_lines, vendor_frame
+from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, vendor_frame
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class FailureText:
     python: str
 
     def new(self, verdict: Verdict, original: Verdict, failure: Failure, case: str) -> str:
-        """What failed, the graph, where it is saved, how to repeat it. original: before it was shrunk."""
+        """What failed, the graph, where it is saved, if it is, and how to repeat it. original: before it was
+        shrunk."""
         finding = verdict.findings[0]
         lines = self._heading(verdict)
         lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
@@ -29,9 +32,11 @@ class FailureText:
             lines.append(f"the graph of the case fails other checks too: {', '.join(failure.besides)}")
         frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
         if frame:
-            lines.append(f"raised in {frame['file']}:{frame['line']}, in {frame['function']}:")
-            lines.append(f"  {frame['text']}")
-        lines += printed_lines(finding.details)
+            lines += _frame("raised in", frame)
+        last = vendor_frame(finding.details.get("frames", []))
+        if last:
+            lines += _frame("it was in", last)
+        lines += [*printed_lines(finding.details), *stack_lines(finding.details)]
         n, before = len(verdict.graph.nodes), len(original.graph.nodes)
         shrunk = f", shrunk from {before}" if before != n else ""
         if not shrunk and verdict.graph != original.graph:
@@ -42,9 +47,11 @@ class FailureText:
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
         lines += [f"note: {note}" for note in verdict.notes]
         folder = Path(failure.graph).parent
-        alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {failure.command}"]
-        lines.append(f"or, without pytest-byoc: {alone}")
+        lines += ["", f"case:     {case}"]
+        if failure.graph:
+            alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
+            lines += [f"saved in: {folder}", f"repeat:   {failure.command}"]
+            lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
@@ -64,3 +71,8 @@ class FailureText:
             "",
             finding.message,
         ]
+
+
+def _frame(how: str, frame: Mapping[str, Any]) -> list[str]:
+    where = f"{how} {frame['file']}:{frame['line']}, in {frame['function']}"
+    return [f"{where}:", f"  {frame['text']}"] if frame["text"] else [where]

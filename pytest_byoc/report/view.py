@@ -19,7 +19,10 @@ _LISTED, _OPEN = 200, 8
 #: Operators of a graph whose text stands open beside its drawing: it has the attributes.
 _SMALL = 4
 #: The check of crashes, hangs and exceptions has no file of its own.
-_PROCESS = ("process", "No stage kills the process, raises, or takes longer than its limit.")
+_PROCESS = (
+    "process",
+    "No stage kills the process, raises, takes longer than its limit, or leaves a process running.",
+)
 _STATES = {
     "pass": ("✓", "all offloaded nodes passed"),
     "part": ("◐", "some passed, the rest could not be judged or shares a failing graph"),
@@ -314,7 +317,8 @@ def _failure(f: Mapping[str, Any], position: int) -> dict[str, Any]:
         "where": _where(details),
         "numbers": list(_numbers(details)),
         "outside": details.get("outside"), "elements": details.get("elements"),
-        "raised": details.get("raised"), "printed": details.get("printed", []),
+        "raised": details.get("raised"), "died_in": details.get("died_in"),
+        "printed": details.get("printed", []),
         "also": details.get("also", []), "besides": f.get("besides", []), "cases": f.get("cases", []),
         "bundle": f["bundle"],
         "small": operators <= _SMALL,

@@ -7,36 +7,56 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
-#: A frame of our worker as faulthandler prints it.
-_OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
-#: One of the interpreter itself, or of the start of the process, as TVM prints it, innermost first.
+#: A native frame of the interpreter itself, of the start of the process, or of a signal's way to its handler,
+#: as TVM prints them.
 _INTERPRETERS = re.compile(
-    r'  File "(?:\./)?(?:Python|Modules|Objects|Include)/[^"]*", line \d+, in |'
-    r'  File "[^"]*", line 0, in (?:_start|__libc_start_main\S*|0x[0-9a-f]+)$'
+    r'  File "(?:\./|.*/Python-3[^/]*/)?(?:Python|Modules|Objects|Include)/[^"]*", line \d+, in |'
+    r'  File "[^"]*", line 0, in (?:_start|__libc_start_main\S*|0x[0-9a-f]+)$|'
+    r'  File "[^"]*/(?:nptl/pthread_kill|sysdeps/posix/raise)\.c", line \d+, in '
 )
+#: How the stack begins that TVM prints when it receives SIGSEGV.
+_NATIVE = "Segfault encountered"
+#: Lines that are shown of what a process printed, and frames of a stack.
+_LINES, _FRAMES = 15, 12
 
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
-    """The end of what the process printed, for a failure's text. Of a stack that faulthandler or TVM has
-    printed our own frames, and the interpreter's, tell nothing."""
-    printed = [
-        line
-        for line in str(details.get("printed") or "").strip("\n").splitlines()
-        if not line.startswith("Extension modules:")
-        and not _OURS.match(line)
-        and not _INTERPRETERS.match(line)
-    ]
+    """The end of what the process printed, for a failure's text; of a native stack that TVM has printed, the
+    innermost frames, without those of the interpreter, which tell nothing."""
+    printed = str(details.get("printed") or "").strip("\n").splitlines()
+    begin = next((n for n, line in enumerate(printed) if _NATIVE in line), len(printed))
+    printed, native = printed[:begin], printed[begin + 1 :]
+    frames = [line for line in native if line.startswith("  File ") and not _INTERPRETERS.match(line)]
+    printed += [line for line in native if not line.startswith("  File ")]
     while printed and not printed[-1].strip():
         printed.pop()
-    if not printed:
+    lines = []
+    if printed:
+        lines += ["", "the process printed (its last lines):", *_quoted(printed[-_LINES:])]
+    if frames:
+        lines += ["", "the native stack, as TVM tells it, innermost first:", *_quoted(frames[:_FRAMES])]
+    return lines
+
+
+def stack_lines(details: Mapping[str, Any]) -> list[str]:
+    """Python's stack where a process crashed or hung, for a failure's text, without our own frames."""
+    frames = [f for f in reversed(details.get("frames") or ()) if not f["ours"]]
+    if not frames:
         return []
-    return ["", "the process printed (its last lines):", *("  | " + line for line in printed[-15:])]
+    shown = [f"{f['file']}:{f['line']}, in {f['function']}" for f in frames[:_FRAMES]]
+    return ["", "Python's stack at that moment, innermost first:", *_quoted(shown)]
+
+
+def _quoted(lines: Sequence[str]) -> list[str]:
+    return ["  | " + line for line in lines]
 
 
 def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The innermost frame of an exception that is neither ours, nor TVM's, nor the import system's."""
+    """The innermost frame that is neither ours, nor TVM's, nor the import system's, nor, if there is another
+    one, of Python's standard library."""
     theirs = [f for f in frames if not (f["ours"] or f["tvm"] or "importlib" in f["file"])]
-    return theirs[-1] if theirs else None
+    own = [f for f in theirs if not f.get("standard")]
+    return own[-1] if own else theirs[-1] if theirs else None
 
 
 def counted(number: int, what: str) -> str:

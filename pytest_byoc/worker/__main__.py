@@ -1,4 +1,5 @@
-"""Starts a worker: `python .../pytest_byoc/worker/__main__.py FD`.
+"""Starts a worker: `python .../pytest_byoc/worker/__main__.py CONTROL LIFELINE SCRATCH`, of which the first
+two are file descriptors and the last is a folder.
 
 Run by path, by an interpreter that need not have pytest-byoc installed. The package is registered
 by hand, so that nothing else of the host's site-packages becomes importable here.
@@ -26,6 +27,10 @@ if __name__ == "__main__":
     # Python put this script's folder first; its modules are not meant as top-level ones.
     del sys.path[0]
     _register_package()
+    from pytest_byoc.worker.keeper import keep
+
+    # Before anything is imported that starts threads.
+    keep(lifeline=int(sys.argv[2]), control=int(sys.argv[1]), scratch=sys.argv[3])
     try:
         import numpy  # noqa: F401
     except ImportError as e:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,25 +13,35 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..ended import SessionEnded, no_room
 from ..job_report import JobReport
+from ..scratch import Scratch
 from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds a worker may take to import TVM and the vendor's code.
 START_TIMEOUT = 120.0
 #: Seconds in which a worker ends a stage that hangs, before it counts as hanging itself.
 SLACK = 60.0
+#: Seconds in which a worker's keeper ends all that it keeps.
+STOPPING = 10.0
 #: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
 GROWTH = 256 << 20
 _MAIN = Path(__file__).with_name("__main__.py")
 
 
 class WorkerError(Exception):
-    """A worker that can't be had. `frames`: of the exception in it, if one was raised there."""
+    """A worker that can't be had. kind, frames: of the exception in it, if one was raised there. died:
+    whether its process has ended by itself. loads: whether it is a loader, which imports no target."""
 
-    def __init__(self, message: str, kind: str | None = None, frames: list[dict[str, Any]] | None = None):
+    def __init__(
+        self, message: str, kind: str | None = None, frames: list[dict[str, Any]] | None = None,
+        died: bool = False, loads: bool = False,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.frames = frames or []
+        self.died = died
+        self.loads = loads
 
 
 class Worker:
@@ -48,12 +57,16 @@ class Worker:
         self._config = dict(config)
         self._timeout = timeout
         self._waiting = waiting
+        #: The worker's keeper, which ends as the worker does, and the worker itself once it is ready.
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        #: The end of a pipe that the keeper watches: closed, all that it keeps is ended.
+        self._lifeline: int | None = None
         self._socket: socket.socket | None = None
         self._decoder = Decoder()
         self._pending: list[Any] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
-        self._scratch: str | None = None
+        self._scratch: Scratch | None = None
         self._resident = 0
         #: Seconds between two messages of a job, and when the next one is due.
         self._allowed = timeout + SLACK
@@ -66,10 +79,11 @@ class Worker:
     def start(self) -> None:
         """Launches the process without waiting for it; `ready` waits."""
         host, theirs = socket.socketpair()
-        self._scratch = self._scratch or tempfile.mkdtemp(prefix="pytest-byoc-worker-")
+        watched, self._lifeline = os.pipe()
+        self._scratch = self._scratch or Scratch("worker")
         env = dict(os.environ)
         # What TVM, compilers and vendors leave behind, of children that are ended too, goes with the worker.
-        env["TMPDIR"] = self._scratch
+        env["TMPDIR"] = str(self._scratch.path)
         # One thread each: children forked from a parent with thread pools can hang.
         env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
         env.update(self._config.get("env", {}))
@@ -77,8 +91,8 @@ class Worker:
         self._output.truncate()
         try:
             self._process = subprocess.Popen(
-                [self._python, str(_MAIN), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [self._python, str(_MAIN), str(theirs.fileno()), str(watched), env["TMPDIR"]],
+                pass_fds=[theirs.fileno(), watched],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -93,6 +107,7 @@ class Worker:
             ) from None
         finally:
             theirs.close()
+            os.close(watched)
         self._socket = host
         self._decoder = Decoder()
         self._pending = []
@@ -114,35 +129,43 @@ class Worker:
             how = f"did not get ready in {START_TIMEOUT:.0f} s" if hung else self._exit_in_words()
             raise WorkerError(
                 f"the {self._config['role']} worker ({self._python}) {how} while importing TVM and the "
-                f"target.{self._said()}"
+                f"target.{self._said()}",
+                died=not hung,
             )
         if "failed" in message:
             failed = message["failed"]
             self.stop()
-            raise WorkerError(failed["message"], failed["type"], failed["frames"])
-        self.description = message["ready"]
+            text, loads = failed["message"], self._config["role"] == "loader"
+            if loads:
+                alone = ", with TVM's runtime alone" if message["runtime_only"] else ""
+                text += f"\n  This was in the loader, a process that only loads and runs artifacts{alone}."
+            raise WorkerError(text, failed["type"], failed["frames"], loads=loads)
+        self.description, self._pid = message["ready"], message["pid"]
         self._resident = self._memory()
         return self.description
 
     def stop(self) -> None:
+        """Ends the worker, and every process that is left of what was started in it."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
         if self._process is not None:
             try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-            self._process.wait()
+                self._process.wait(STOPPING)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.remove()
             self._scratch = None
 
     def _memory(self) -> int:
-        """Bytes that the process holds; 0 if it is gone."""
-        assert self._process is not None
+        """Bytes that the worker holds; 0 if it is gone."""
         try:
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
+            pages = Path(f"/proc/{self._pid}/statm").read_text().split()[1]
         except OSError:
             return 0
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -160,21 +183,42 @@ class Worker:
     # --- jobs --------------------------------------------------------------------------------
 
     def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
-        """Hands over a job; `collect` brings the report. Jobs of several workers run at once.
+        """Hands over a job; `collect` brings the report. Jobs of several workers run at once. A worker that
+        has ended is started again; where that can't be, or a job has no room for its files, the session
+        ends (SessionEnded), here or in `collect`.
 
         timeout: seconds for each stage, where it is not the worker's own.
         """
         timeout = timeout or self._timeout
-        gone = self._process is None or self._process.poll() is not None or self._socket is None
-        if gone or (self._resident and self._memory() - self._resident > GROWTH):
+        message = encode({"job": job, "timeout": timeout})
+        for _ in range(2):
+            gone = self._process is None or self._process.poll() is not None or self._socket is None
+            if gone or (self._resident and self._memory() - self._resident > GROWTH):
+                self._start_again()
+            assert self._socket is not None
+            self._allowed = timeout + SLACK
+            self._deadline = time.monotonic() + self._allowed
+            self._report = JobReport()
+            try:
+                self._socket.sendall(message)
+                return
+            except OSError:  # it has ended since
+                self.stop()
+        raise SessionEnded(f"the {self._config['role']} worker ({self._python}) ends whenever it has started")
+
+    def _start_again(self) -> None:
+        """Starts the worker in the middle of a session; once more where it dies while it starts, for which
+        there may be a reason outside. Raises SessionEnded for a worker that can't be had."""
+        for attempts_left in (1, 0):
             self.stop()
-            self.start()
-            self.ready()
-        assert self._socket is not None
-        self._allowed = timeout + SLACK
-        self._deadline = time.monotonic() + self._allowed
-        self._report = JobReport()
-        self._socket.sendall(encode({"job": job, "timeout": timeout}))
+            try:
+                self.start()
+                self.ready()
+                return
+            except WorkerError as e:
+                if not (e.died and attempts_left):
+                    text = f"{e}\nIt was started before, and cannot be started again."
+                    raise SessionEnded(text) from None
 
     def wait_for(self, fact: str) -> JobReport:
         """The report so far, once it holds that fact or something raised, or the job has ended."""
@@ -211,6 +255,9 @@ class Worker:
                 "cpu": {}, "peak_kib": 0,
             }
         elif "end" in message:
+            # Whatever has failed, this may be why.
+            if message["end"].get("no_room"):
+                raise no_room(message["end"]["no_room"])
             report.end = message["end"]
         else:
             report.messages.append(message)

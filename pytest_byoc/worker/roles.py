@@ -286,7 +286,7 @@ class LoaderRole(Role):
         functions = config.get("functions", [])
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]
         self.description = {
-            "runtime_only": bool(_runtime_only()), "absent": absent, "threads": running_threads(),
+            "runtime_only": runtime_only(), "absent": absent, "threads": running_threads(),
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
@@ -333,7 +333,8 @@ class LoaderRole(Role):
         reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
 
 
-def _runtime_only() -> bool:
+def runtime_only() -> bool:
+    """Whether the TVM of this process is its runtime alone."""
     for path in ("tvm.base", "tvm._ffi.base"):
         try:
             return bool(importlib.import_module(path)._RUNTIME_ONLY)

@@ -7,28 +7,21 @@ passes the whole ones on, measures each stage against its time limit, and says h
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
 import resource
-import select
 import shutil
-import signal
 import socket
 import sys
 import tempfile
-import time
 import traceback
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Set
 
-from .protocol import Decoder, ProtocolError, encode
-
-#: Seconds for which a child that has ended is listened to, if processes that it started go on printing.
-LINGER = 1.0
-#: How much of what a process printed is kept for the report.
-TAIL = 8192
+from . import processes, room, stacks
+from .protocol import Decoder, encode
+from .supervision import Ends, Supervision, address_space
 
 
 class Failure(Exception):
@@ -43,42 +36,33 @@ class MainLost(TypeError):
     """A partition function returned a module without main, or whose main has another type."""
 
 
-def _die_with_parent() -> None:
-    """Asks the kernel for SIGKILL when the parent dies, so that no worker outlives its session."""
-    try:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    except (OSError, AttributeError):  # not Linux: an orphan ends when its socket closes
-        pass
-
-
 def describe_exception(error: BaseException) -> Dict[str, Any]:
-    """Type, message and frames of an exception, as data. Frames of this package are marked."""
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    examples = os.path.join(ours, "examples")
-    frames = []
-    for f in traceback.extract_tb(error.__traceback__):
-        path = os.path.abspath(f.filename)
-        frames.append(
-            {
-                "file": f.filename,
-                "line": f.lineno,
-                "function": f.name,
-                "text": f.line,
-                "ours": path.startswith(ours + os.sep) and not path.startswith(examples + os.sep),
-                "tvm": os.sep + "tvm" + os.sep in path or os.sep + "tvm_ffi" + os.sep in path,
-            }
-        )
-    message = str(error)
-    if isinstance(error, (SyntaxError,)):
-        message = "%s (%s, line %s)" % (error.msg, error.filename, error.lineno)
-    return {"type": type(error).__name__, "message": message[-4000:], "frames": frames}
+    """Type, message and frames of an exception, as data; frames as in `stacks.frame`."""
+    frames = [
+        stacks.frame(f.filename, f.lineno or 0, f.name, f.line or "")
+        for f in traceback.extract_tb(error.__traceback__)
+    ]
+    return {"type": type(error).__name__, "message": _message(error)[-4000:], "frames": frames}
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says of itself. It may be a vendor's, and fail at that."""
+    try:
+        if isinstance(error, SyntaxError):
+            return "%s (%s, line %s)" % (error.msg, error.filename, error.lineno)
+        return str(error)
+    except BaseException as e:
+        return "(the exception has no text: %s raised in its __str__)" % type(e).__name__
 
 
 class Reporter:
     """What a job uses to speak to the host."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, started: Callable[[], List[int]]) -> None:
+        """started: lists the processes that the job has started and not waited for."""
         self._fd = fd
+        self._started = started
+        self._seen: Set[int] = set()
         self.stage_name = "start"
         #: Whether the child is to end as any Python process does, and not at once.
         self.leaves_normally = False
@@ -90,28 +74,42 @@ class Reporter:
 
     def stage(self, name: str) -> None:
         """Says which stage begins; its time limit starts now."""
+        self.note_started()
         self.stage_name = name
         # CPU seconds so far, those of compilers that were called and have ended included.
         self.send({"stage": name, "cpu": sum(os.times()[:4])})
 
+    def note_started(self) -> bool:
+        """Tells the worker of processes that the stage has started; whether there are any of the job's."""
+        found = self._started()
+        new = [pid for pid in found if pid not in self._seen]
+        if new:
+            self._seen.update(new)
+            self.send({"started": [[pid, self.stage_name] for pid in new]})
+        return bool(found)
 
-def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory: int) -> None:
-    """The child's whole life. Returns only if the job asks for a normal end."""
+
+def _run_child(
+    job: Callable[[Reporter], None], ends: Ends, memory: int, started: Callable[[], List[int]]
+) -> None:
+    """The child's whole life. Returns only if it is to end as any Python process does."""
     status, normal = 1, False
     try:
         os.setsid()
-        _die_with_parent()
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        processes.die_with_parent()
+        os.dup2(ends.output, 1)
+        os.dup2(ends.output, 2)
+        stacks.write_to(ends.stacks)
         if memory:
-            limit = _address_space() + memory
+            limit = address_space("self") + memory
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        reporter = Reporter(result)
+        reporter = Reporter(ends.result, started)
         try:
             job(reporter)
             reporter.send({"done": True})
-            status, normal = 0, reporter.leaves_normally
+            # What it has started may be ended by what Python does at its end.
+            status, normal = 0, reporter.note_started() or reporter.leaves_normally
             if normal:
                 reporter.stage("exit")
         except BaseException as e:  # vendor code may raise anything, SystemExit included
@@ -131,134 +129,67 @@ def _run_child(job: Callable[[Reporter], None], result: int, output: int, memory
                 os._exit(status)
 
 
-def _address_space() -> int:
-    """Bytes of address space in use."""
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[0]) * resource.getpagesize()
-
-
 class ForkServer:
     """Runs jobs in forked children, one at a time."""
 
     def __init__(self, control: socket.socket, memory: int) -> None:
         self._control = control
         self._memory = memory
+        self._strangers = processes.Strangers()
+        self._known: Set[str] = set()
 
-    def run(self, job: Callable[[Reporter], None], timeout: float) -> None:
-        """Forks, runs `job` with `timeout` seconds for each stage, and sends the `end` message."""
+    def run(self, job: Callable[[Reporter], None], timeout: float, folder: str = "") -> None:
+        """Forks, runs `job` with `timeout` seconds for each stage, and sends the `end` message. folder: where
+        the job leaves files for others."""
+        # Gone before an artifact is loaded: it is not to live on what its compiler had lying about.
+        try:
+            # A job before this one may have removed it.
+            os.makedirs(tempfile.gettempdir(), exist_ok=True)
+            scratch = tempfile.mkdtemp(prefix="job-")
+        except OSError as e:
+            lacking = room.lacking(tempfile.gettempdir()) or {}
+            found = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
+            self._control.sendall(encode({"end": {"no_room": found}}))
+            return
+        end = self._run(job, timeout, scratch)
+        failed = not end.pop("ended_well")
+        for path in (scratch, folder or scratch):
+            if (failed or room.is_scarce(path)) and not end.get("lacking"):
+                end["lacking"] = room.lacking(path)
+        if failed and end.get("lacking"):
+            end["no_room"] = end["lacking"]
+        shutil.rmtree(scratch, ignore_errors=True)
+        self._control.sendall(encode({"end": end}))
+
+    def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> Dict[str, Any]:
+        """What is said of the end. scratch: the child's folder for temporary files."""
         result_r, result_w = os.pipe()
         output_r, output_w = os.pipe()
+        dump = stacks.new_file()
         sys.stdout.flush()
         sys.stderr.flush()
-        # Gone before an artifact is loaded: it is not to live on what its compiler had lying about.
-        scratch = tempfile.mkdtemp(prefix="job-")
         pid = os.fork()
         if pid == 0:
             os.close(result_r)
             os.close(output_r)
             self._control.close()
             os.environ["TMPDIR"] = tempfile.tempdir = scratch
-            _run_child(job, result_w, output_w, self._memory)
+            _run_child(job, Ends(result_w, output_w, dump), self._memory, self._strangers.started)
+            # Up through all of this, so that there is nothing on the way that is the worker's to do.
             sys.exit(0)
         os.close(result_w)
         os.close(output_w)
-        try:
-            end = self._watch(pid, result_r, output_r, timeout)
-        finally:
-            os.close(result_r)
-            os.close(output_r)
-            shutil.rmtree(scratch, ignore_errors=True)
-        self._control.sendall(encode({"end": end}))
-
-    def _watch(self, pid: int, result: int, output: int, timeout: float) -> Dict[str, Any]:
-        decoder = Decoder()
-        printed = b""
-        stage = "start"
-        began = time.monotonic()
-        deadline = began + timeout
-        seconds: Dict[str, float] = {}
-        cpu: Dict[str, float] = {}
-        used = 0.0
-        hung = False
-        waited: Optional[Tuple[int, Any]] = None
-        gone = began
-        garbage = False
-        open_fds = {result, output}
-        while not hung:
-            ready: List[int] = []
-            if open_fds:
-                ready, _, _ = select.select(list(open_fds), [], [], 0.05 if waited else 0.5)
-            elif waited:
-                break
-            else:  # the child closed its pipes and lives on
-                time.sleep(0.005)
-            for fd in ready:
-                data = os.read(fd, 1 << 16)
-                if not data:
-                    open_fds.discard(fd)
-                elif fd == output:
-                    printed = (printed + data)[-TAIL:]
-                else:
-                    try:
-                        for raw, message in decoder.feed_raw(data):
-                            if set(message) == {"stage", "cpu"}:
-                                now = time.monotonic()
-                                seconds[stage] = seconds.get(stage, 0.0) + now - began
-                                cpu[stage] = cpu.get(stage, 0.0) + message["cpu"] - used
-                                used = message["cpu"]
-                                stage, began = message["stage"], now
-                                deadline = now + timeout
-                            sent = time.monotonic()
-                            self._control.sendall(raw)
-                            # A host that is busy with other things costs the child nothing.
-                            deadline += time.monotonic() - sent
-                    except ProtocolError:
-                        garbage = True
-                        open_fds.discard(result)
-            if waited:
-                # Another process still holds the pipes; what matters has been read.
-                if not ready or time.monotonic() > gone + LINGER:
-                    break
-                continue
-            done, status, usage = os.wait4(pid, os.WNOHANG)
-            if done:
-                waited, gone = (status, usage), time.monotonic()
-            elif time.monotonic() > deadline:
-                hung = True
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-        if waited is None:
-            _, status, usage = os.wait4(pid, 0)
-            waited = (status, usage)
-        seconds[stage] = seconds.get(stage, 0.0) + time.monotonic() - began
-        status, usage = waited
-        cpu[stage] = cpu.get(stage, 0.0) + max(usage.ru_utime + usage.ru_stime - used, 0.0)
-        killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
-        return {
-            "stage": stage,
-            "seconds": {k: round(v, 6) for k, v in seconds.items()},
-            "hung": hung,
-            "signal": _signal_name(killed) if killed else None,
-            "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-            "garbage": garbage,
-            "printed": printed.decode(errors="replace"),
-            "cpu": {k: round(v, 6) for k, v in cpu.items()},
-            "peak_kib": usage.ru_maxrss,
-        }
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return "signal %d" % number
+        ends = Ends(result_r, output_r, dump)
+        end = Supervision(
+            self._control, pid, ends, timeout, self._memory, self._strangers, self._known
+        ).follow()
+        ends.close()
+        return end
 
 
 def serve(fd: int) -> None:
     """Reads the configuration, prepares the role, then serves jobs until the socket closes."""
-    _die_with_parent()
+    processes.adopt_orphans()
     control = socket.socket(fileno=fd)
     decoder = Decoder()
 
@@ -282,17 +213,31 @@ def serve(fd: int) -> None:
         from .roles import prepare
 
         role = prepare(config)
-        control.sendall(encode({"ready": role.description}))
+        control.sendall(encode({"ready": role.description, "pid": os.getpid()}))
     except Failure as e:
-        control.sendall(encode({"failed": {"type": None, "message": str(e), "frames": []}}))
+        told: Dict[str, Any] = {"type": None, "message": str(e), "frames": []}
+        control.sendall(encode({"failed": told, **_tvm_of(config)}))
         return
     except BaseException as e:
-        control.sendall(encode({"failed": describe_exception(e)}))
+        control.sendall(encode({"failed": describe_exception(e), **_tvm_of(config)}))
         return
+    stacks.come_before_tvm()
     server = ForkServer(control, int(config.get("memory", 0)))
     _leave_alone_what_exists()
     for message in stream:
-        server.run(partial(role.run, message["job"]), message["timeout"])
+        job = message["job"]
+        left_for_others = [job.get("export", ""), *job.get("artifacts", {}).values()]
+        folder = job.get("folder") or next(map(os.path.dirname, filter(None, left_for_others)), "")
+        server.run(partial(role.run, job), message["timeout"], folder)
+
+
+def _tvm_of(config: Dict[str, Any]) -> Dict[str, bool]:
+    """Whether a loader has TVM's runtime alone."""
+    if config["role"] != "loader":
+        return {}
+    from .roles import runtime_only
+
+    return {"runtime_only": runtime_only()}
 
 
 def _leave_alone_what_exists() -> None:

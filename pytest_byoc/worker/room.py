@@ -1,0 +1,56 @@
+"""Whether there is room for files where a job writes them: what fails without is nobody's fault."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from typing import Any, Dict, Optional
+
+#: Bytes that there must be: less than any compiler's file of a large graph, and written in milliseconds.
+NEEDED = 4 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def is_scarce(folder: str) -> bool:
+    """Whether little is left by what the file system says, which is asked in microseconds."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < NEEDED or (found.f_files > 0 and not found.f_favail)
+
+
+def lacking(folder: str) -> Optional[Dict[str, Any]]:
+    """Where a file of NEEDED bytes does not fit into a folder, or a quota, or the file system takes none:
+    {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}. Or else
+    None."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as f:
+            left = NEEDED
+            while left > 0:
+                left -= f.write(b"\1" * min(left, 1 << 20))
+        return None
+    except OSError as e:
+        if e.errno not in _NO_ROOM:
+            return None
+        return {"folder": folder, "error": e.strerror or str(e), "free": _free(folder), "used": _used(folder)}
+
+
+def _free(folder: str) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
+
+
+def _used(folder: str) -> int:
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,259 @@
+"""How the worker follows one job's process, from its fork to its end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import socket
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from . import processes, stacks
+from .protocol import Decoder, ProtocolError
+
+#: Seconds for which a process that has ended is listened to, if others that it started go on printing.
+LINGER = 1.0
+#: Seconds that processes which a job has started have to end after it: those that sleep, those that
+#: compute, and those that run a program that was left running before.
+GRACE, GRACE_COMPUTING, GRACE_KNOWN = 2.0, 20.0, 0.3
+#: Seconds that a process has to die in once it has received a signal that is fatal.
+DYING = 5.0
+#: How much of what a process printed is kept for the report.
+TAIL = 8192
+#: Share of the address space that a process which has used it up had in use when it was last seen.
+_USED_UP = 0.75
+#: Seconds between two looks at how much is in use.
+_LOOK = 0.1
+
+
+class Ends(NamedTuple):
+    """The worker's ends of what a job's process writes to: messages, what is printed, Python's stacks."""
+
+    result: int
+    output: int
+    stacks: int
+
+    def close(self) -> None:
+        for fd in self:
+            os.close(fd)
+
+
+class Supervision:
+    """Passes on what a process says, holds each of its stages to a time limit, keeps what it prints, and
+    finds and ends what it leaves running.
+
+    memory: bytes of address space that the process may use; 0: as many as it wants. known: names of programs
+    that were left running before, to which those found here are added."""
+
+    def __init__(
+        self, control: socket.socket, pid: int, ends: Ends, timeout: float, memory: int,
+        strangers: processes.Strangers, known: Set[str],
+    ) -> None:
+        self._control, self._pid, self._ends = control, pid, ends
+        self._timeout, self._memory = timeout, memory
+        self._strangers, self._known = strangers, known
+        self._decoder = Decoder()
+        self._open = {ends.result, ends.output}
+        self._printed = b""
+        self._garbage = False
+        #: Whether the job was done, and whether anything was raised in it.
+        self._done = self._raised = False
+        #: By process, the stage in which it was started.
+        self._started: Dict[int, str] = {}
+        self._stage = "start"
+        self._began = time.monotonic()
+        self._deadline = self._began + timeout
+        self._seconds: Dict[str, float] = {}
+        self._cpu: Dict[str, float] = {}
+        self._cpu_used = 0.0
+        self._status = 0
+        #: A fatal signal in whose handlers it hangs.
+        self._fatal = 0
+        self._usage: Optional[resource.struct_rusage] = None
+        self._gone = 0.0
+        self._before = self._most = address_space("self")
+        self._next_look = 0.0
+
+    def follow(self) -> Dict[str, Any]:
+        """Waits for the end of the process, and says how it ended."""
+        late = False
+        while not late:
+            ready = self._listen()
+            if self._usage is None:
+                late = not self._has_ended() and self._is_late()
+            elif not self._is_worth_waiting(ready):
+                break
+        if late:
+            if not self._fatal:
+                stacks.ask(self._pid, self._ends.stacks)
+            os.kill(self._pid, signal.SIGKILL)
+            self._note_end(os.wait4(self._pid, 0))
+        left = self._left() if self._ended_well() else []
+        self._strangers.end()
+        return self._end(late and not self._fatal, left)
+
+    # --- listening -----------------------------------------------------------------------------
+
+    def _listen(self) -> List[int]:
+        """Reads what there is; from where."""
+        running = self._usage is None
+        if not self._open:
+            if running:  # it has closed its pipes and lives on
+                time.sleep(0.005)
+            return []
+        ready, _, _ = select.select(list(self._open), [], [], _LOOK if running else 0.05)
+        self._look_at_memory()
+        for fd in ready:
+            data = os.read(fd, 1 << 16)
+            if not data:
+                self._open.discard(fd)
+            elif fd == self._ends.output:
+                self._printed = (self._printed + data)[-TAIL:]
+            else:
+                self._pass_on(data)
+        return ready
+
+    def _pass_on(self, data: bytes) -> None:
+        try:
+            for raw, message in self._decoder.feed_raw(data):
+                if set(message) == {"started"}:
+                    for pid, stage in message["started"]:
+                        self._started[pid] = stage
+                    continue
+                if set(message) == {"stage", "cpu"}:
+                    self._begin(message["stage"], message["cpu"])
+                self._done = self._done or "done" in message
+                self._raised = self._raised or "raised" in message
+                sent = time.monotonic()
+                self._control.sendall(raw)
+                # A host that is busy with other things costs the process nothing.
+                self._deadline += time.monotonic() - sent
+        except ProtocolError:
+            self._garbage = True
+            self._open.discard(self._ends.result)
+
+    def _begin(self, stage: str, cpu: float) -> None:
+        now = time.monotonic()
+        self._account(now, cpu)
+        self._stage, self._began = stage, now
+        self._deadline = now + self._timeout
+
+    def _account(self, now: float, cpu: float) -> None:
+        """Adds what the running stage has taken. cpu: CPU seconds of the process so far."""
+        self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._began
+        self._cpu[self._stage] = self._cpu.get(self._stage, 0.0) + max(cpu - self._cpu_used, 0.0)
+        self._cpu_used = cpu
+
+    def _look_at_memory(self) -> None:
+        now = time.monotonic()
+        if self._memory and now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._most = max(self._most, address_space(str(self._pid)))
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _has_ended(self) -> bool:
+        done, status, usage = os.wait4(self._pid, os.WNOHANG)
+        if done:
+            self._note_end((done, status, usage))
+        return bool(done)
+
+    def _is_late(self) -> bool:
+        """Whether the time of its stage is up, or that to die in."""
+        if not self._fatal:
+            self._fatal = stacks.fatal_signal(self._ends.stacks)
+            if self._fatal:
+                self._deadline = min(self._deadline, time.monotonic() + DYING)
+        return time.monotonic() > self._deadline
+
+    def _note_end(self, waited: Tuple[int, int, resource.struct_rusage]) -> None:
+        _, self._status, self._usage = waited
+        self._gone = time.monotonic()
+
+    def _ended_well(self) -> bool:
+        """Whether nothing is wrong with the job and its end: what is left running may follow from that."""
+        return self._usage is not None and not self._status and self._done and not self._raised
+
+    def _is_worth_waiting(self, ready: List[int]) -> bool:
+        """Whether a process that has ended is listened to still: what it left is read, and what it started
+        has time to end."""
+        since = time.monotonic() - self._gone
+        found = self._strangers.left() if self._ended_well() else []
+        if not found:
+            # Another process may hold the pipes; what matters has been read.
+            return bool(ready) and since <= LINGER
+        if not self._open:
+            time.sleep(0.01)
+        known = all(processes.name(pid) in self._known for pid in found)
+        grace = GRACE_KNOWN if known else GRACE
+        if since > grace and any(map(processes.computes, found)):
+            grace = GRACE_COMPUTING
+        return since <= grace
+
+    def _left(self) -> List[Dict[str, str]]:
+        """The programs left running, each once, with its name and the stage in which it was started."""
+        found: Dict[str, Dict[str, str]] = {}
+        for pid in self._strangers.left():
+            stage, name = self._started.get(pid, ""), processes.name(pid)
+            program = processes.program(pid)
+            found.setdefault(program, {"program": program, "name": name, "stage": stage})
+            self._known.add(name)
+        return [found[program] for program in sorted(found)]
+
+    def _end(self, hung: bool, left: List[Dict[str, str]]) -> Dict[str, Any]:
+        assert self._usage is not None
+        self._account(self._gone, self._usage.ru_utime + self._usage.ru_stime)
+        status = self._status
+        killed = self._fatal or os.WTERMSIG(status) if os.WIFSIGNALED(status) and not hung else None
+        stack = stacks.read(self._ends.stacks) if hung or killed else ""
+        return {
+            "stage": self._stage,
+            "seconds": {k: round(v, 6) for k, v in self._seconds.items()},
+            "hung": hung,
+            "limit": self._timeout,
+            "signal": _signal_name(killed) if killed else None,
+            "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "garbage": self._garbage,
+            "printed": self._printed.decode(errors="replace"),
+            "stack": stack,
+            "frames": stacks.frames(stack),
+            "cpu": {k: round(v, 6) for k, v in self._cpu.items()},
+            "peak_kib": self._usage.ru_maxrss,
+            "memory": self._memory,
+            "used_up": bool(self._memory) and self._used() > _USED_UP * self._memory,
+            "left": left,
+            "ended_well": self._ended_well(),
+        }
+
+    def _used(self) -> int:
+        """Bytes of address space that the process had used beyond what it began with, or held in memory, when
+        it was last seen."""
+        assert self._usage is not None
+        return max(self._most - self._before, (self._usage.ru_maxrss << 10) - _resident())
+
+
+def address_space(pid: str) -> int:
+    """Bytes of address space that a process has in use; 0 where it is gone."""
+    return _pages(pid, 0)
+
+
+def _resident() -> int:
+    """Bytes that this process holds in memory, and a child of it at first."""
+    return _pages("self", 1)
+
+
+def _pages(pid: str, position: int) -> int:
+    try:
+        with open("/proc/%s/statm" % pid) as f:
+            return int(f.read().split()[position]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return "signal %d" % number

@@ -1,0 +1,151 @@
+"""Sessions that can't go on end with one message, and hold nothing against the target."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc import files
+from pytest_byoc.ended import SessionEnded
+from pytest_byoc.worker import room
+
+from .conftest import FIXTURES, PYTHON
+from .test_worker import chain, examiner
+
+RESTARTING = FIXTURES / "targets" / "restarting.py"
+FILLING = FIXTURES / "targets" / "filling.py"
+FEW = (
+    "--byoc-operators=exp,nn.relu", "-k", "test_operator and float32", "--byoc-report=out", "-p",
+    "no:cacheprovider",
+)
+
+#: The IR is one of many here: what is shown is the host's.
+pytestmark = pytest.mark.once
+
+
+def run(pytester: pytest.Pytester, ir: str, target: Path, *args: str) -> pytest.RunResult:
+    common = (f"--byoc-target={target}:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}")
+    return pytester.runpytest_subprocess(*common, *FEW, *args, timeout=400)
+
+
+@pytest.fixture
+def deaths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "deaths"
+    monkeypatch.setenv("RESTARTING", str(path))
+    root = str(FIXTURES.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")])))
+    return path
+
+
+def test_a_worker_that_dies_while_it_starts_again_is_started_once_more(
+    deaths: Path, tmp_path: Path, ir: str
+) -> None:
+    deaths.write_text("start die")
+    e = examiner(tmp_path, f"{RESTARTING}:target", ir)
+    e.open()
+    try:
+        (finding,) = e.examine(chain("exp")).findings
+        assert "lost with its worker" in finding.message
+        assert e.examine(chain("nn.relu")).outcome == "pass"
+        assert deaths.read_text() == ""
+    finally:
+        e.close()
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_worker_that_cannot_be_started_again_ends_the_session(
+    pytester: pytest.Pytester, ir: str, deaths: Path, workers: tuple[str, ...]
+) -> None:
+    deaths.write_text("start " * (2 if workers else 1) + "die " * 9)
+    result = run(pytester, ir, RESTARTING, *workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = result.stdout.str() + result.stderr.str()
+    assert "died of SIGKILL while importing TVM and the target. It printed:" in text
+    assert "the device is gone" in text and "cannot be started again" in text
+    assert "Traceback" not in text and "INTERNALERROR" not in text
+    found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert found["gate"]["exit"] == pytest.ExitCode.USAGE_ERROR
+    assert any("cannot be started again" in reason for reason in found["not_checked"])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB in memory."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
+    yield folder
+    # Lazily: whatever is still open there is another test's failure.
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_ends_the_session_and_is_not_held_against_the_target(
+    pytester: pytest.Pytester, ir: str, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(small))
+    monkeypatch.setenv("FILLING", str(small / "ballast"))
+    result = run(pytester, ir, FILLING)
+    text = result.stdout.str() + result.stderr.str()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, text
+    assert f"there is no room for temporary files: {small}" in text and "TMPDIR" in text
+    assert "Traceback" not in text and "INTERNALERROR" not in text
+    assert "failed" not in result.parseoutcomes()
+    found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert not found["failures"] and not found["outcomes"].get("crash") and not found["outcomes"].get("error")
+    assert [p.name for p in small.iterdir()] == ["ballast"]
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(
+    ir: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(small))
+    assert room.lacking(str(small)) is None and not room.is_scarce(str(small))
+    fill(small / "ballast")
+    assert room.is_scarce(str(small))
+    found = room.lacking(str(small))
+    assert found is not None and found["error"] == "No space left on device" and found["used"] > 40 << 20
+    e = examiner(tmp_path, "example_c", ir)
+    try:
+        with pytest.raises(SessionEnded, match="no room for temporary files"):
+            e.open()
+            e.examine(chain("nn.relu"))
+    finally:
+        e.close()
+
+
+def fill(path: Path) -> None:
+    try:
+        with path.open("wb", buffering=0) as f:
+            while True:
+                f.write(b"\1" * (1 << 16))
+    except OSError:
+        pass
+
+
+def test_a_file_that_cannot_be_written_leaves_no_part_of_it(tmp_path: Path, small: Path) -> None:
+    (small / "kept").write_text("as it was")
+    with pytest.raises(OSError, match="No space left"):
+        files.replace(small / "kept", bytes(64 << 20))
+    assert [(p.name, p.read_text()) for p in small.iterdir()] == [("kept", "as it was")]
+
+
+def test_a_failure_that_cannot_be_saved_is_not_said_to_be(
+    pytester: pytest.Pytester, ir: str, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILLING", str(small / "ballast"))
+    common = (f"--byoc-target={FILLING}:raising", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}")
+    # The other one of two options of that name holds.
+    result = pytester.runpytest_subprocess(*common, *FEW, "-x", f"--byoc-report={small}", timeout=300)
+    text = result.stdout.str()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "It could NOT be saved" in text and "saved in:" not in text and "reproduce.py" not in text
+    assert not [path for path in small.rglob("*") if path.name.endswith(".part")]
