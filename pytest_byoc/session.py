@@ -17,6 +17,7 @@ from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, not_among, search
 from .graph import Graph
 from .levels import STANDARD
+from .likely_causes import likely_causes, recognised
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
@@ -28,6 +29,10 @@ from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
 
+#: The list of failures that processes of pytest-xdist share.
+FAILURES = "failures"
+#: What stands between the failures of one graph.
+AND_ANOTHER = "The graph has another failure, of a cause of its own:"
 #: Graphs of a case that are not counted twice.
 COUNTED = 20_000
 #: Of patterns that no graph is taken for, in words.
@@ -61,6 +66,8 @@ class TargetSession:
         self._failed_onnx: dict[str, Path] | None = None
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
+        #: How many of the shared list of failures are known.
+        self._learnt = 0
         self._counted = Recent[tuple[str, bytes], None](COUNTED)
         #: Verdicts on modules that fail though no graph in them does, by the first graph.
         self._side_by_side: dict[Graph, Verdict] = {}
@@ -278,24 +285,45 @@ class TargetSession:
         entry: corpus.Entry | None = None,
         found_in: str = "",
     ) -> None:
-        """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure.
+        """Shrinks, saves and lists a failing verdict, by each of its causes, and raises ConformanceFailure.
 
         entry: the graph of the corpus it is about. found_in: the case that it was found in at first."""
         beside = any(verdict is module for module in self._side_by_side.values())
         origin = found_in if entry is not None and entry.automatic else ""
-        original = verdict = self._not_excused(verdict, case, origin)
+        open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
+        told = []
+        for cause in open_:
+            if len(open_) > 1:
+                # What other checks found is told as a failure of its own.
+                own = tuple(f for f in cause.findings if f.check == cause.findings[0].check)
+                cause = replace(cause, findings=own)
+            told.append(self._list(cause, case, shrink, entry, found_in, beside))
+        text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in told)
+        raise ConformanceFailure(text, told[0][0])
+
+    def _list(
+        self, verdict: Verdict, case: str, shrink: bool, entry: corpus.Entry | None, found_in: str, beside: bool
+    ) -> tuple[Verdict, str]:
+        """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
+        what is told of it."""
+        original = verdict
         saved = [entry.path] if entry is not None and entry.automatic else []
-        shrinking = Shrinking(self.examiner, self.record, self.ir, original)
+        self._learn_of_failures()
+        shrinking = Shrinking(self.examiner, self.ir, original, self._recognised)
+        # A graph of an earlier session keeps its own bundle.
+        known = shrinking.known() if entry is None else None
+        verdict = shrinking.original
         finished: bool | None = None
-        if shrink and len(verdict.graph.nodes) > self.shrink_above and not shrinking.is_told():
+        if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not self.knows_enough():
             # Shrinking takes time, and may be what a session dies of.
-            first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
+            first = failure_id(verdict.signature, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
             with suppress(OSError):
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
-        failure, new = self.record.fail(verdict, case, original.graph)
+            known = self._recognised(verdict)
+        failure, new = self.record.fail(verdict, case, original.graph, known)
         where = f"{case}, found in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
@@ -306,6 +334,7 @@ class TargetSession:
         if new and failure.case == case:
             text = self._text().new(verdict, original, failure, where)
             text += self._write_bundle(failure, folder, verdict, text, found_in or case)
+            self.examiner.peers.append(FAILURES, {**failure.as_dict(), "count": 0, "cases": []})
         else:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
@@ -314,7 +343,20 @@ class TargetSession:
         for path in saved if failure.graph else ():
             if path.parent != folder:
                 corpus.remove(path)
-        raise ConformanceFailure(text, verdict)
+        return verdict, text
+
+    def _recognised(self, verdict: Verdict) -> Failure | None:
+        return recognised(list(self.record.failures.values()), verdict, self.ir)
+
+    def _learn_of_failures(self) -> None:
+        """Takes over what other processes of pytest-xdist have listed since."""
+        for item in self.examiner.peers.items(FAILURES, self._learnt):
+            self._learnt += 1
+            self.record.failures.setdefault(item["id"], Failure(**item))
+
+    def knows_enough(self) -> bool:
+        """Whether so many causes are known that no more are looked for (--byoc-max-causes)."""
+        return len(likely_causes(self.record.failures.values())) >= self.settings.max_causes
 
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str

@@ -2,43 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .checks import selection
+from .decision import causes
 from .examine import Examiner
+from .generation.plain import without
 from .generation.reduce import reduce
 from .graph import Graph
 from .outcome import Verdict
-from .recorder import TargetRecord, failure_id
+from .recorder import Failure
+from .signature import suspects
+
+#: Known failures that one graph may show, each hiding the next.
+_HIDING = 3
 
 
 @dataclass
 class Shrinking:
-    """original: the verdict of the graph that is to become small."""
+    """original: the verdict of the graph that is to become small. recognised: the failure that a failing verdict
+    is known by, if it is."""
 
     examiner: Examiner
-    record: TargetRecord
     ir: str
     original: Verdict
+    recognised: Callable[[Verdict], Failure | None]
 
-    def is_told(self) -> bool:
-        """Whether it is an operator alone, of which the failure has been told already."""
-        return len(self.original.graph.nodes) == 1 and self._known(self.original.graph)
+    def known(self) -> Failure | None:
+        """The failure that the graph is known by. Where more in it than that needs differs from the simplest
+        case, it is examined without what is known: if it fails all the same, it is from then on the original,
+        for it shows something else."""
+        known = None
+        for _ in range(_HIDING):
+            known = self.recognised(self.original)
+            if known is None or not known.traits or len(self.original.graph.nodes) > 1:
+                break
+            if not known.signature.is_generic or not suspects(self.original.graph, self.ir) - set(known.traits):
+                break
+            plainer = without(self.original.graph, frozenset(known.traits), self.ir)
+            verdict = self._examined(plainer) if plainer is not None else None
+            if verdict is None or not verdict.fails_like(self.original):
+                break
+            self.original = verdict
+        return known
 
     def run(self) -> tuple[Verdict, bool | None]:
         """The verdict of the smallest graph found, and whether there was time to try all smaller ones; the
         original and None where what was found fails by chance."""
-        reduced = reduce(self.original.graph, self._fails, self.ir, known=self._known)
+        reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
         shrunk = self._examined(reduced.graph)
-        return (shrunk, reduced.finished) if shrunk.failed else (self.original, None)
+        return (shrunk, reduced.finished) if shrunk.fails_like(self.original) else (self.original, None)
 
     def _examined(self, graph: Graph) -> Verdict:
-        return self.examiner.examine(graph, selection.again(self.original.findings[0].check))
+        """The verdict, by the failure that is being shrunk if there are several."""
+        check = self.original.findings[0].check
+        return _by_check(self.examiner.examine(graph, selection.again(check)), check)
 
     def _fails(self, graph: Graph) -> bool:
         return self._examined(graph).fails_like(self.original)
 
-    def _known(self, graph: Graph) -> bool:
-        """Whether the failure has been told of a graph, here or by a process beside."""
-        id = failure_id(self.original.identity, graph.operators)
-        return id in self.record.failures or self.examiner.peers.answer(("failure", id)) is not None
+    def _is_known(self, graph: Graph) -> bool:
+        verdict = self._examined(graph)
+        return verdict.failed and self.recognised(verdict) is not None
+
+
+def _by_check(verdict: Verdict, check: str) -> Verdict:
+    """The verdict with what it has of a check first, where that is a cause of its own."""
+    return next((c for c in causes(verdict) if c.findings and c.findings[0].check == check), verdict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..graph import show
 from ..outcome import Verdict
 from ..recorder import Failure
-from .words import IR_TITLES, counted, needed, printed_lines, vendor_frame
+from .words import IR_TITLES, counted, needed, printed_lines, title, vendor_frame
 
 
 @dataclass(frozen=True)
@@ -43,24 +43,32 @@ class FailureText:
         lines += [f"note: {note}" for note in verdict.notes]
         folder = Path(failure.graph).parent
         alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
-        lines += ["", f"case:     {case}", f"saved in: {folder}", f"repeat:   {failure.command}"]
+        lines += ["", f"found in: {case}", f"saved in: {folder}", f"repeat:   {failure.command}"]
         lines.append(f"or, without pytest-byoc: {alone}")
         return "\n".join(lines)
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
-        """Of a failure that another graph has shown before: which one, and what is wrong here."""
+        """Of a failure that is known already: which one, and what is wrong here."""
         lines = self._heading(verdict)
         lines += ["", f"This is failure {failure.id} again, first met in {failure.case or 'a test'}."]
-        lines.append(f"case:     {case}")
+        if failure.operators != list(verdict.graph.operators):
+            lines[-1] = (
+                f"This is probably failure {failure.id} again ({' + '.join(failure.operators)}), first met in "
+                f"{failure.case or 'a test'}: it was not looked for a smaller graph."
+            )
+        lines.append(f"found in: {case}")
         if failure.graph:
             lines.append(f"saved in: {Path(failure.graph).parent}")
         return "\n".join([*lines, f"repeat:   {failure.command}"])
 
     def _heading(self, verdict: Verdict) -> list[str]:
+        """What is wrong comes first: pytest's short summary of a test shows its first line."""
         finding = verdict.findings[0]
+        first, *rest = finding.message.splitlines() or [""]
         return [
+            f"{title(verdict.graph.operators)}: {first}",
+            *rest,
+            "",
             f"{verdict.outcome} in stage {finding.stage}, check {finding.check} "
             f"(target {self.target}, {IR_TITLES[self.ir]})",
-            "",
-            finding.message,
         ]
