@@ -1,9 +1,10 @@
 """Failures of a session grouped by what is probably one cause, and whether a new one is known by that.
 
-What says by itself what is wrong is one cause whichever operators it shows in: the same message of an exception,
-the same finding of a check that looks at one thing. A wrong number or a crash says nothing of that: it is one
-cause in one operator with the same attributes, whatever their values and the dtype; and over operators where
-several fail with the same attributes, or a good part of all fail in their simplest case.
+What says by itself what is wrong is one cause whichever operators it shows in: the same message of
+an exception, the same finding of a check that looks at one thing. A wrong number or a crash says
+nothing of that: it is one cause in one operator with the same attributes, whatever their values and
+the dtype; and over operators where several fail with the same attributes, or a good part of all
+fail in their simplest case.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def likely_causes(failures: Iterable[Failure]) -> list[Cause]:
 
 
 def recognised(failures: Sequence[Failure], verdict: Verdict, ir: str) -> Failure | None:
-    """The failure that a failing verdict is known by, without a look at a smaller graph; None for a new one."""
+    """The failure that a failing verdict is known by, without a look at a smaller graph; None for a
+    new one."""
     signature, graph = verdict.signature, verdict.graph
     alike = [f for f in failures if _fails_so(f, signature, graph.operators)]
     if not alike:
@@ -114,7 +116,8 @@ def _by_cause(alike: Sequence[Failure], signature: Signature, graph: Graph, ir: 
             if same and len(found) >= SEPARATE and own >= {_name(t) for t in found[0].traits}:
                 return found[0]
             # The key of a cause over operators ends with what these have in common.
-            if len({tuple(f.operators) for f in found}) >= ALIKE and cause.key[-1] == _common(suspects(graph, ir)):
+            wide = len({tuple(f.operators) for f in found}) >= ALIKE
+            if wide and cause.key[-1] == _common(suspects(graph, ir)):
                 return found[0]
         elif len(found) >= SEPARATE:
             return found[0]

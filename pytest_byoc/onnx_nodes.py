@@ -34,6 +34,7 @@ from .job_report import JobReport
 from .operators import OPERATORS
 from .outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from .report.words import printed_lines
+from .signature import NUMBERS
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
 from .worker.protocol import Decoder

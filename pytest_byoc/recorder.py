@@ -119,6 +119,8 @@ class Excused:
     expires: str = ""
     line: int = 0
     count: int = 1
+    #: The message without numbers and names.
+    normalised: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -244,8 +246,8 @@ class TargetRecord:
         """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
 
         found_in: the graph before it was shrunk: its cells are what has failed, of the operators
-        that are left in the shrunk one; where it is known which of these the target runs, of those. known: the
-        failure it was recognised by."""
+        that are left in the shrunk one; where it is known which of these the target runs, of those.
+        known: the failure it was recognised by."""
         origin = found_in or verdict.graph
         taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
         left = taken or set(verdict.graph.operators)

@@ -25,6 +25,7 @@ from .recent import Recent
 from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
 from .report.text import FailureText
+from .report.words import title
 from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
@@ -56,6 +57,8 @@ class TargetSession:
         #: Failing graphs of that many operators or fewer are not shrunk.
         self.shrink_above = 0
         self._excused: set[tuple[str, str, bytes]] = set()
+        #: Failing verdicts of the running test that `settle` has yet to choose from.
+        self._examples: list[Verdict] = []
         #: What excuses a failing verdict in a case, or None; the plugin knows the waivers.
         self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
         #: Called with each failure that is excused.
@@ -219,6 +222,38 @@ class TargetSession:
             self.fail(verdict, case, shrink)
         return verdict
 
+    def check_example(self, graph: Graph) -> Verdict:
+        """The verdict on a graph of a test of the user's own. Raises ConformanceFailure if the
+        target fails it; not for a failure that is excused. Hypothesis makes it smaller by running
+        the test again and again: what is listed and saved, once the test has ended (`settle`), is
+        the graph that it ends with."""
+        verdict = self.examine(graph, self.test)
+        if verdict.failed and not self.excused(verdict, self.test):
+            self._examples.append(verdict)
+            raise ConformanceFailure(f"{title(graph.operators)}: {verdict.findings[0].message}", verdict)
+        return verdict
+
+    def settle(self, raised: BaseException | None) -> list[str]:
+        """Lists and saves what a test of the user's own has ended with, of the failing examples of
+        `check_example`: what it raised, or else, where that is something else, the smallest of them. Texts on
+        what failed; none where there are no such examples."""
+        if not self._examples:
+            return []
+        smallest = min(self._examples, key=lambda v: (len(v.graph.nodes), v.graph.elements))
+        told: list[str] = []
+        if isinstance(raised, ConformanceFailure):
+            if any(raised.verdict is example for example in self._examples):
+                smallest = raised.verdict
+            else:
+                # Listed already, by `check`.
+                told.append(str(raised))
+        self._examples.clear()
+        try:
+            self.fail(smallest, self.test, shrink=False)
+        except ConformanceFailure as e:
+            told.append(str(e))
+        return told
+
     def absent(self, graph: Graph) -> list[str]:
         """Operators of a graph that the IR does not have."""
         return [op for op in graph.operators if self.ir not in OPERATORS[op].irs()]
@@ -302,19 +337,20 @@ class TargetSession:
         raise ConformanceFailure(text, told[0][0])
 
     def _list(
-        self, verdict: Verdict, case: str, shrink: bool, entry: corpus.Entry | None, found_in: str, beside: bool
+        self, verdict: Verdict, case: str, shrink: bool, entry: corpus.Entry | None, found_in: str,
+        beside: bool
     ) -> tuple[Verdict, str]:
         """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
         what is told of it."""
         original = verdict
         saved = [entry.path] if entry is not None and entry.automatic else []
-        self._learn_of_failures()
+        enough = self.knows_enough()
         shrinking = Shrinking(self.examiner, self.ir, original, self._recognised)
         # A graph of an earlier session keeps its own bundle.
         known = shrinking.known() if entry is None else None
         verdict = shrinking.original
         finished: bool | None = None
-        if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not self.knows_enough():
+        if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not enough:
             # Shrinking takes time, and may be what a session dies of.
             first = failure_id(verdict.signature, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
@@ -356,6 +392,7 @@ class TargetSession:
 
     def knows_enough(self) -> bool:
         """Whether so many causes are known that no more are looked for (--byoc-max-causes)."""
+        self._learn_of_failures()
         return len(likely_causes(self.record.failures.values())) >= self.settings.max_causes
 
     def _write_bundle(

@@ -21,8 +21,8 @@ _HIDING = 3
 
 @dataclass
 class Shrinking:
-    """original: the verdict of the graph that is to become small. recognised: the failure that a failing verdict
-    is known by, if it is."""
+    """original: the verdict of the graph that is to become small. recognised: the failure that a
+    failing verdict is known by, if it is."""
 
     examiner: Examiner
     ir: str
@@ -36,11 +36,12 @@ class Shrinking:
         known = None
         for _ in range(_HIDING):
             known = self.recognised(self.original)
-            if known is None or not known.traits or len(self.original.graph.nodes) > 1:
+            graph = self.original.graph
+            if known is None or not known.traits or len(graph.nodes) > 1:
                 break
-            if not known.signature.is_generic or not suspects(self.original.graph, self.ir) - set(known.traits):
+            if not known.signature.is_generic or not suspects(graph, self.ir) - set(known.traits):
                 break
-            plainer = without(self.original.graph, frozenset(known.traits), self.ir)
+            plainer = without(graph, frozenset(known.traits), self.ir)
             verdict = self._examined(plainer) if plainer is not None else None
             if verdict is None or not verdict.fails_like(self.original):
                 break

@@ -78,8 +78,9 @@ class Signature:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Check, stage and kind, where kinds that may be one fault's are one: numbers that are wrong by however
-        much, deaths of whatever signal (that hangs on what lies beside what was written to)."""
+        """Check, stage and kind, where kinds that may be one fault's are one: numbers that are
+        wrong by however much, deaths of whatever signal (that hangs on what lies beside what was
+        written to)."""
         kind = "number" if self.kind in NUMBERS else "crash" if self.outcome == "crash" else self.kind
         return self.check, self.stage, kind
 

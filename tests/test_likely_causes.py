@@ -77,7 +77,8 @@ def test_what_tells_messages_apart_stays() -> None:
     messages = (
         "lib0.cc:3:9: fatal error: dmlc/logging.h: No such file or directory",
         "lib0.cc:9:4: error: 'FOO' was not declared", "lib0.cc:9:4: error: 'BAR' was not declared",
-        "no rule for nn.relu", "no rule for nn.gelu", "/opt/vendor/a.so is missing", "/opt/vendor/b.so is missing",
+        "no rule for nn.relu", "no rule for nn.gelu", "/opt/vendor/a.so is missing",
+        "/opt/vendor/b.so is missing",
     )
     assert len(set(map(normalised, messages))) == len(messages)
 
@@ -94,7 +95,8 @@ def test_distinct_faults_of_one_convolution_are_distinct_failures() -> None:
 
 
 def test_another_message_is_another_failure() -> None:
-    """A missing header is not "again" of an error in a macro, though both are one exception of one operator."""
+    """A missing header is not "again" of an error in a macro, though both are one exception of one
+    operator."""
     relu = of("nn.relu")
     missing = raising(relu, "a.cc:1:9: fatal error: dmlc/logging.h: No such file", "CompileError")
     macro = raising(relu, "a.cc:7:2: error: 'FOO' was not declared", "CompileError")

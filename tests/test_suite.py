@@ -16,8 +16,8 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
-from pytest_byoc.operators import OPERATORS
 from pytest_byoc.likely_causes import likely_causes
+from pytest_byoc.operators import OPERATORS
 from pytest_byoc.outcome import ConformanceFailure, Verdict
 from pytest_byoc.recorder import Excused
 from pytest_byoc.report import terminal

@@ -8,7 +8,7 @@ from pytest_byoc.outcome import CRASH
 from pytest_byoc.recorder import TargetRecord
 from pytest_byoc.report import html, terminal
 
-from .test_report import Page, chain, diamond, report, wrong
+from .test_report import Page, chain, report, wrong
 
 
 def test_what_is_hardly_ever_offloaded_is_said() -> None:
@@ -74,7 +74,8 @@ def test_of_several_processes_the_one_that_saved_it_tells() -> None:
 
 
 def test_the_terminal_lists_causes_and_the_most_frequent_first() -> None:
-    """A bug that shows in every graph does not hide the others: each is a line of its own, and all are named."""
+    """A bug that shows in every graph does not hide the others: each is a line of its own, and all
+    are named."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16"})
     for i in range(30):
         record.fail(wrong(chain(1), f"message {i}.", kind=f"kind {i}"), f"case {i}")

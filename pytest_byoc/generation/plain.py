@@ -1,7 +1,8 @@
 """An operator alone beside its simplest case: what differs, and how it becomes plainer step by step.
 
-Attributes go to their defaults, or to ones where they are sizes, alone and together; axes to one element, with
-the operands that have to follow; dtype, rank and operands to those of the simplest case.
+Attributes go to their defaults, or to ones where they are sizes, alone and together; axes to one
+element, with the operands that have to follow; dtype, rank and operands to those of the simplest
+case.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _UNFIT = (TypeRuleError, LookupError, StopIteration, ValueError, TypeError)
 
 
 class Differences(NamedTuple):
-    """attributes: those that have neither their default nor, where they are sizes, ones. others: dtype, rank and
-    operands that are not those of the simplest case, in words."""
+    """attributes: those that have neither their default nor, where they are sizes, ones. others:
+    dtype, rank and operands that are not those of the simplest case, in words."""
 
     attributes: dict[str, Any]
     others: tuple[str, ...]
@@ -49,7 +50,8 @@ def alone(graph: Graph, node: Node) -> Graph:
 
 
 def differences(graph: Graph, ir: str) -> Differences:
-    """What differs from the simplest case; `graph` is one operator. Of operators that no record is of, nothing."""
+    """What differs from the simplest case; `graph` is one operator. Of operators that no record is
+    of, nothing."""
     (node,) = graph.nodes
     op = OPERATORS.get(node.op)
     if op is None:
@@ -166,7 +168,7 @@ def _others(op: Operator, graph: Graph, operands: Sequence[Operand], ir: str) ->
             yield f"operand {i} is an input"
         if source.data is not None and operand.data is None:
             yield f"operand {i} has given elements"
-        elif source.data is None and _reach(source.low, source.high) > _WIDE * max(1.0, _reach(*operand.range())):
+        elif _is_wide(source, operand):
             yield f"operand {i} has large elements"
 
 
@@ -174,8 +176,9 @@ def _is_input(operand: Operand) -> bool:
     return operand.role in (LEAD, DATA, FRESH)
 
 
-def _reach(low: float, high: float) -> float:
-    return max(abs(low), abs(high))
+def _is_wide(source: Source, operand: Operand) -> bool:
+    usual = max(1.0, *map(abs, operand.range()))
+    return source.data is None and max(abs(source.low), abs(source.high)) > _WIDE * usual
 
 
 # --- plainer graphs ------------------------------------------------------------------------------
@@ -206,7 +209,8 @@ def _made(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> 
 
 
 def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
-    """What the record makes of fewer differences and smaller first operands: all that hangs on these goes along."""
+    """What the record makes of fewer differences and smaller first operands: all that hangs on
+    these goes along."""
     (node,) = graph.nodes
     op = within(node.op, ir)
     x = graph.type_of(node.inputs[0])
@@ -321,7 +325,9 @@ def retyped(
             made = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
         except _UNFIT:
             return
-        if len(made) != len(node.types) or any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+        if len(made) != len(node.types):
+            return
+        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
             return
         nodes.append(replace(node, attrs=chosen, types=tuple(made)))
         types.update(zip(node.outputs, made))
@@ -347,7 +353,7 @@ def _own_operands(graph: Graph, ir: str) -> Iterator[Graph]:
             source = replace(source, name=f"apart{i}")
         elif source.data is not None and operand.data is None:
             source = replace(source, data=None, low=low, high=high, seed=1)
-        elif source.data is None and _reach(source.low, source.high) > _WIDE * max(1.0, _reach(low, high)):
+        elif _is_wide(source, operand):
             source = replace(source, low=low, high=high)
         elif (name in constants) == (not _is_input(operand)):
             continue

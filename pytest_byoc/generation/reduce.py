@@ -32,9 +32,9 @@ def reduce(
 ) -> Reduced:
     """The smallest failing graph found within a number of examinations and a time.
 
-    `graph` itself must fail. What is tried, and in which order, depends on the graph alone, until nothing that
-    is tried fails any more. known: whether the failure of a single node has been told of: it is not made
-    simpler once more.
+    `graph` itself must fail. What is tried, and in which order, depends on the graph alone, until
+    nothing that is tried fails any more. known: whether the failure of a single node has been told
+    of: it is not made simpler once more.
     """
     deadline = time.monotonic() + seconds
     tried = {graph}

@@ -50,12 +50,10 @@ class FailureText:
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
         """Of a failure that is known already: which one, and what is wrong here."""
         lines = self._heading(verdict)
-        lines += ["", f"This is failure {failure.id} again, first met in {failure.case or 'a test'}."]
+        named = f"failure {failure.id} again"
         if failure.operators != list(verdict.graph.operators):
-            lines[-1] = (
-                f"This is probably failure {failure.id} again ({' + '.join(failure.operators)}), first met in "
-                f"{failure.case or 'a test'}: it was not looked for a smaller graph."
-            )
+            named = f"probably failure {failure.id} ({title(failure.operators)}) again"
+        lines += ["", f"This is {named}, first met in {failure.case or 'a test'}."]
         lines.append(f"found in: {case}")
         if failure.graph:
             lines.append(f"saved in: {Path(failure.graph).parent}")
