@@ -360,7 +360,7 @@ class TargetSession:
             verdict, finished = shrinking.run()
             known = self._recognised(verdict)
         failure, new = self.record.fail(verdict, case, original.graph, known)
-        where = f"{case}, found in {found_in}" if found_in else case
+        where = f"{case}, at first in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
             failure.besides, failure.each_needed = _besides(original, verdict), finished

@@ -101,8 +101,8 @@ def _cause(number: int, cause: Cause) -> Iterator[tuple[str, dict[str, Any]]]:
     yield f"   {f.message.splitlines()[0][:200]}", {}
     if cause.tests > 1:
         yield from _wrapped([f"probably one cause, {cause_extent(cause)}"], "   ")
-    if len(cause.cases) > 1:
-        yield f"   in the cases {', '.join(shown(cause.cases, SHOWING))}", {}
+    if cause.cases:
+        yield f"   found in {', '.join(shown(cause.cases, SHOWING))}", {}
     if f.traits:
         yield from _wrapped([f"the graph needs {'; '.join(f.traits)}"], "   ")
     if f.besides:
