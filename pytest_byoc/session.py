@@ -142,7 +142,8 @@ class TargetSession:
         if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs, self.ir):
                 verdict = side_by_side.examine(
-                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many)
+                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many),
+                    is_known=self._tells_nothing_new,
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
@@ -383,6 +384,10 @@ class TargetSession:
 
     def _recognised(self, verdict: Verdict) -> Failure | None:
         return recognised(list(self.record.failures.values()), verdict, self.ir)
+
+    def _tells_nothing_new(self, verdict: Verdict) -> bool:
+        """Whether a failing verdict shows what says by itself what is wrong, and is known."""
+        return not verdict.signature.is_generic and self._recognised(verdict) is not None
 
     def _learn_of_failures(self) -> None:
         """Takes over what other processes of pytest-xdist have listed since."""
