@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .checks import selection
+from .checks import overrun, selection
 from .decision import causes
 from .examine import Examiner
 from .generation.plain import without
 from .generation.reduce import reduce
 from .graph import Graph
-from .outcome import Verdict
+from .outcome import CRASH, Verdict
 from .recorder import Failure
 from .signature import suspects
 
+#: Stages in which what the target has compiled is at work.
+RUNNING = ("run", "unload", "exit")
 #: Known failures that one graph may show, each hiding the next.
 _HIDING = 3
 
@@ -52,13 +54,29 @@ class Shrinking:
         """The verdict of the smallest graph found, and whether there was time to try all smaller ones; the
         original and None where what was found fails by chance."""
         reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
-        shrunk = self._examined(reduced.graph)
+        shrunk = self._explained(self._examined(reduced.graph))
         return (shrunk, reduced.finished) if shrunk.fails_like(self.original) else (self.original, None)
 
     def _examined(self, graph: Graph) -> Verdict:
         """The verdict, by the failure that is being shrunk if there are several."""
         check = self.original.findings[0].check
         return _by_check(self.examiner.examine(graph, selection.again(check)), check)
+
+    def _explained(self, verdict: Verdict) -> Verdict:
+        """A crash whose reason is that something was written past an end says so first: where malloc looks at
+        the ends of what it hands out, it finds that."""
+        finding = verdict.findings[0] if verdict.findings else None
+        if finding is None or verdict.outcome != CRASH or finding.stage not in RUNNING:
+            return verdict
+        if not verdict.signature.is_generic:
+            return verdict
+        watched = self.examiner.examine(verdict.graph, selection.again(overrun.CHECK.id))
+        found = (f for f in watched.findings if f.check == overrun.CHECK.id)
+        printed = [str(f.details.get("printed", "")) for f in (finding, *found)]
+        if not any(map(overrun.told_by_malloc, printed)):
+            return verdict
+        text = f"something is written behind (or before) an output or a piece of its own: {finding.message}"
+        return replace(verdict, findings=(replace(finding, message=text), *verdict.findings[1:]))
 
     def _fails(self, graph: Graph) -> bool:
         return self._examined(graph).fails_like(self.original)
