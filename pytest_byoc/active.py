@@ -308,7 +308,7 @@ class ActivePlugin:
         if budget is not None and is_ours(item) and time.monotonic() - self._start > budget:
             self._out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
-        if is_ours(item):
+        if is_ours(item) and not self.settings.replay:
             self._stop_at_enough(item)
         self._verdicts.clear()
         self._excused.clear()

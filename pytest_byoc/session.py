@@ -328,27 +328,29 @@ class TargetSession:
         origin = found_in if entry is not None and entry.automatic else ""
         open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
         told = []
-        for cause in open_:
+        for number, cause in enumerate(open_):
             if len(open_) > 1:
                 # What other checks found is told as a failure of its own.
                 own = tuple(f for f in cause.findings if f.check == cause.findings[0].check)
                 cause = replace(cause, findings=own)
-            told.append(self._list(cause, case, shrink, entry, found_in, beside))
+            # The file of the graph is the first one's.
+            saved = [entry.path] if entry is not None and entry.automatic and not number else []
+            told.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
         text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in told)
         raise ConformanceFailure(text, told[0][0])
 
     def _list(
-        self, verdict: Verdict, case: str, shrink: bool, entry: corpus.Entry | None, found_in: str,
-        beside: bool
+        self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
+        beside: bool,
     ) -> tuple[Verdict, str]:
         """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
-        what is told of it."""
+        what is told of it. saved: files that its bundle takes the place of. beside: whether it is a module of
+        graphs that each pass."""
         original = verdict
-        saved = [entry.path] if entry is not None and entry.automatic else []
         enough = self.knows_enough()
         shrinking = Shrinking(self.examiner, self.ir, original, self._recognised)
         # A graph of an earlier session keeps its own bundle.
-        known = shrinking.known() if entry is None else None
+        known = None if from_corpus else shrinking.known()
         verdict = shrinking.original
         finished: bool | None = None
         if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not enough:

@@ -35,20 +35,19 @@ class Shrinking:
         """The failure that the graph is known by. Where more in it than that needs differs from the simplest
         case, it is examined without what is known: if it fails all the same, it is from then on the original,
         for it shows something else."""
-        known = None
         for _ in range(_HIDING):
             known = self.recognised(self.original)
             graph = self.original.graph
             if known is None or not known.traits or len(graph.nodes) > 1:
-                break
+                return known
             if not known.signature.is_generic or not suspects(graph, self.ir) - set(known.traits):
-                break
+                return known
             plainer = without(graph, frozenset(known.traits), self.ir)
             verdict = self._examined(plainer) if plainer is not None else None
             if verdict is None or not verdict.fails_like(self.original):
-                break
+                return known
             self.original = verdict
-        return known
+        return self.recognised(self.original)
 
     def run(self) -> tuple[Verdict, bool | None]:
         """The verdict of the smallest graph found, and whether there was time to try all smaller ones; the

@@ -118,6 +118,9 @@ def traits(graph: Graph, ir: str) -> frozenset[str]:
     """What of a graph differs from the simplest case of its operators: attributes; of an operator alone also
     its dtype, its rank, where its operands come from, and which axes have more than one element (counted from
     the last one)."""
+    if not all(node.op in OPERATORS for node in graph.nodes):
+        # A model of ONNX's.
+        return frozenset()
     if len(graph.nodes) == 1:
         return frozenset((*suspects(graph, ir), *extents(graph)))
     return frozenset(

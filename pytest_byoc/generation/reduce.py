@@ -14,6 +14,8 @@ from typing import NamedTuple
 from ..graph import Graph, Node, Source
 from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
+#: What shrinking one graph may take.
+EXAMINATIONS, SECONDS = 80, 60.0
 #: Whether a graph fails like the one to be reduced.
 Fails = Callable[[Graph], bool]
 
@@ -27,7 +29,7 @@ class Reduced(NamedTuple):
 
 
 def reduce(
-    graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0,
+    graph: Graph, fails: Fails, ir: str, examinations: int = EXAMINATIONS, seconds: float = SECONDS,
     known: Callable[[Graph], bool] = lambda graph: False,
 ) -> Reduced:
     """The smallest failing graph found within a number of examinations and a time.

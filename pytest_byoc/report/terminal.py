@@ -86,8 +86,8 @@ def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
     command, the others by name."""
     found = likely_causes(failures)
     tests = counted(sum(c.tests for c in found), "failing test")
-    said = f"{counted(len(found), 'likely cause')} of {tests}, the most frequent first:"
-    yield said, {"red": True, "bold": True}
+    order = ", the most frequent first" if len(found) > 1 else ""
+    yield f"{counted(len(found), 'likely cause')} of {tests}{order}:", {"red": True, "bold": True}
     for number, cause in enumerate(found[:IN_FULL], 1):
         yield from _cause(number, cause)
     if len(found) > IN_FULL:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..generation.reduce import EXAMINATIONS, SECONDS
+
 if TYPE_CHECKING:
     from ..likely_causes import Cause
 
@@ -51,7 +53,8 @@ def needed(each: bool | None, operators: int) -> str:
     """What shrinking says of a graph of so many operators, to be put behind their number."""
     if each is None or (each and operators < 2):
         return ""
-    return "; each is needed" if each else "; not all smaller ones were tried"
+    limit = f"{EXAMINATIONS} graphs or {SECONDS:g} s"
+    return "; each is needed" if each else f"; not all smaller ones were tried, within the limit of {limit}"
 
 
 #: Operators of a graph that a title names.
