@@ -16,8 +16,8 @@ from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, not_among, search
 from .graph import Graph
+from .known import KnownFailures
 from .levels import STANDARD
-from .likely_causes import likely_causes, recognised
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
@@ -30,8 +30,6 @@ from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
 
-#: The list of failures that processes of pytest-xdist share.
-FAILURES = "failures"
 #: What stands between the failures of one graph.
 AND_ANOTHER = "The graph has another failure, of a cause of its own:"
 #: Graphs of a case that are not counted twice.
@@ -48,6 +46,7 @@ class TargetSession:
         self.declaration = declaration
         self.examiner = Examiner(settings, declaration)
         self.record = TargetRecord(declaration.name, "", {})
+        self.known = KnownFailures(self.examiner, self.record)
         #: What the suite's own tests ask.
         self.suite = Suite(self)
         #: Names of the patterns that --byoc-operators leaves out.
@@ -69,8 +68,6 @@ class TargetSession:
         self._failed_onnx: dict[str, Path] | None = None
         self._patterns: dict[str, Pattern] | None = None
         self._found: dict[str, Found] = {}
-        #: How many of the shared list of failures are known.
-        self._learnt = 0
         self._counted = Recent[tuple[str, bytes], None](COUNTED)
         #: Verdicts on modules that fail though no graph in them does, by the first graph.
         self._side_by_side: dict[Graph, Verdict] = {}
@@ -143,7 +140,7 @@ class TargetSession:
             for group in side_by_side.groups(graphs, self.ir):
                 verdict = side_by_side.examine(
                     self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many),
-                    is_known=self._tells_nothing_new,
+                    is_known=self.known.tells_nothing_new,
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
@@ -348,7 +345,7 @@ class TargetSession:
         graphs that each pass."""
         original = verdict
         enough = self.knows_enough()
-        shrinking = Shrinking(self.examiner, self.ir, original, self._recognised)
+        shrinking = Shrinking(self.examiner, self.ir, original, self.known.recognise)
         # A graph of an earlier session keeps its own bundle.
         known = None if from_corpus else shrinking.known()
         verdict = shrinking.original
@@ -361,7 +358,7 @@ class TargetSession:
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
-            known = self._recognised(verdict)
+            known = self.known.recognise(verdict)
         failure, new = self.record.fail(verdict, case, original.graph, known)
         where = f"{case}, at first in {found_in}" if found_in else case
         if new:
@@ -373,7 +370,7 @@ class TargetSession:
         if new and failure.case == case:
             text = self._text().new(verdict, original, failure, where)
             text += self._write_bundle(failure, folder, verdict, text, found_in or case)
-            self.examiner.peers.append(FAILURES, {**failure.as_dict(), "count": 0, "cases": []})
+            self.known.tell(failure)
         else:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
@@ -384,23 +381,9 @@ class TargetSession:
                 corpus.remove(path)
         return verdict, text
 
-    def _recognised(self, verdict: Verdict) -> Failure | None:
-        return recognised(list(self.record.failures.values()), verdict, self.ir)
-
-    def _tells_nothing_new(self, verdict: Verdict) -> bool:
-        """Whether a failing verdict shows what says by itself what is wrong, and is known."""
-        return not verdict.signature.is_generic and self._recognised(verdict) is not None
-
-    def _learn_of_failures(self) -> None:
-        """Takes over what other processes of pytest-xdist have listed since."""
-        for item in self.examiner.peers.items(FAILURES, self._learnt):
-            self._learnt += 1
-            self.record.failures.setdefault(item["id"], Failure(**item))
-
     def knows_enough(self) -> bool:
         """Whether so many causes are known that no more are looked for (--byoc-max-causes)."""
-        self._learn_of_failures()
-        return len(likely_causes(self.record.failures.values())) >= self.settings.max_causes
+        return self.known.causes() >= self.settings.max_causes
 
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str
