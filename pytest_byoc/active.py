@@ -69,6 +69,8 @@ class ActivePlugin:
         self._unusable = ""
         self._start = time.monotonic()
         self._out_of_time = 0
+        #: Tests that did not begin since enough causes were known.
+        self._left_out = 0
         #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
         self._random, self._random_done = 0, 0
         if self.settings.explore is not None:
@@ -211,6 +213,7 @@ class ActivePlugin:
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             self._config.workeroutput["byoc_deselected"] = self._deselection.take()
+            self._config.workeroutput["byoc_left_out"] = self._left_out
             return
         if self._config.option.collectonly or self._unusable:
             # Nothing was examined: the reports of an earlier session stay.
@@ -218,6 +221,11 @@ class ActivePlugin:
         if self._out_of_time:
             for record in self._records():
                 record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
+        if self._left_out:
+            text = self._why_left_out()
+            for target in self.sessions:
+                if target.knows_enough():
+                    target.record.not_checked.append(text)
         # A session that was interrupted, or ran nothing, is not judged.
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._judge(session)
@@ -246,10 +254,18 @@ class ActivePlugin:
             folder, files = s.failures.parent, archive.inputs(s, theirs)
             self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
+    def _why_left_out(self) -> str:
+        return (
+            f"{self._left_out} tests did not begin, since {self.settings.max_causes} causes of failures were "
+            "known; mend some of them, or look for more with --byoc-max-causes=N"
+        )
+
     def _judge(self, session: pytest.Session) -> None:
         self._gate, needed = judge.judge(
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline
         )
+        if self._left_out:
+            self._gate.fail(f"not all was checked: {self._why_left_out()}")
         if self._out_of_time and not any(record.graphs for record in self._records()):
             self._gate.fail("the time budget was used up before anything was examined")
         if self._gate.problems:
@@ -288,6 +304,7 @@ class ActivePlugin:
         self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
         self._deselection.add(output.get("byoc_deselected", 0))
+        self._left_out += output.get("byoc_left_out", 0)
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
         if "byoc_ended" in output:
@@ -325,10 +342,27 @@ class ActivePlugin:
         if budget is not None and is_ours(item) and self._spent() > budget:
             self._out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
+        if is_ours(item) and not self.settings.replay:
+            self._stop_at_enough(item)
         self._verdicts.clear()
         self._excused.clear()
         for target in self.sessions:
             target.test = item.nodeid
+
+    def _stop_at_enough(self, item: pytest.Item) -> None:
+        """No test begins of a target of which so many causes are known as are looked for; where that holds of
+        all targets, and there are no tests of the user's own, the session ends."""
+        target = self.sessions[self._collection.position_of(item)]
+        if not target.knows_enough():
+            return
+        said = f"{self.settings.max_causes} causes of failures are known (--byoc-max-causes)"
+        alone = not hasattr(self._config, "workeroutput") and all(map(is_ours, item.session.items))
+        if alone and all(t.knows_enough() for t in self.sessions):
+            item.session.shouldfail = f"{target.record.target}: {said}"
+            self._left_out += len(item.session.items) - item.session.items.index(item)
+        else:
+            self._left_out += 1
+        pytest.skip(f"not checked: {said}")
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         self._random_done += is_random(item)
@@ -368,9 +402,11 @@ class ActivePlugin:
             # What was recorded goes to the controller of pytest-xdist with the next report.
             return
         verdicts = list(self._verdicts)
-        if call.excinfo is not None and isinstance(call.excinfo.value, ConformanceFailure):
-            report.longrepr = str(call.excinfo.value)
-            verdicts = [call.excinfo.value.verdict]
+        raised = call.excinfo.value if call.excinfo is not None else None
+        told = [text for target in self.sessions for text in target.settle(raised)]
+        if isinstance(raised, ConformanceFailure):
+            report.longrepr = "\n\n".join(told) or str(raised)
+            verdicts = [raised.verdict]
         elif self._excused and not report.failed:
             report.outcome = "skipped"
             report.longrepr = None
@@ -380,6 +416,8 @@ class ActivePlugin:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
+        if told and not isinstance(raised, ConformanceFailure):
+            report.sections.append(("byoc", "\n\n".join(told)))
         if verdicts:
             # JUnit XML takes a test's properties from its last report, which is yet to come.
             properties = junit.properties(verdicts, self._excused)

@@ -12,7 +12,7 @@ from typing import Any
 from reference_kernels import Precision
 
 from . import oracle
-from .checks import CHECKS, dynamic, non_op_nodes, selection
+from .checks import CHECKS, dynamic, non_op_nodes, overrun, selection
 from .comparison import compare
 from .evidence import Evidence
 from .generation import companions, data
@@ -132,9 +132,14 @@ class Companions:
     def watch(
         self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
-        """Has the artifacts run where malloc watches, for `overrun`, if TVM itself runs nothing of them."""
-        if evidence.loader.died is None and not evidence.host_runs_some:
-            evidence.watched = self._apart("watched", "overrun", job, artifacts, evidence, limit)
+        """Has the artifacts run where malloc watches, for `overrun`, if TVM itself runs nothing of
+        them. Where they kill the loader too, that counts only if malloc says why."""
+        if evidence.host_runs_some:
+            return
+        report = self._apart("watched", "overrun", job, artifacts, evidence, limit)
+        printed = str((report.end or {}).get("printed", ""))
+        if evidence.loader.died is None or overrun.told_by_malloc(printed):
+            evidence.watched = report
 
     def supersede(
         self, loader: Worker, artifacts: Mapping[str, str], evidence: Evidence, limit: float

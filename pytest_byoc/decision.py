@@ -21,6 +21,7 @@ from .outcome import (
     WRONG_RESULT,
     Verdict,
 )
+from .signature import telling_line
 
 #: By check, in what circumstances a process runs in its turn.
 _HOW = {c.id: c.how for c in CHECKS}
@@ -113,7 +114,7 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                 Finding(
                     check,
                     ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}: {_telling_line(raised['message'])}"
+                    f"{message['stage']} raised {raised['type']}{how}: {telling_line(raised['message'])}"
                     + _out_of_memory(raised, report),
                     {"exception": raised, "executor": message.get("executor")},
                 )
@@ -186,20 +187,6 @@ def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
     return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
-#: What compilers' and linkers' errors are told by; that a linker has failed at all is told last.
-_TELLING = ("undefined reference to", "multiple definition of", "cannot find -l", " error: ")
-
-
-def _telling_line(message: str) -> str:
-    """Of what was raised the first line in which a compiler or a linker tells an error, or else the last."""
-    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
-    for telling in _TELLING:
-        for line in lines:
-            if telling in line:
-                return line[:300]
-    return lines[-1][:300] if lines else ""
-
-
 def _reference_fault(evidence: Evidence) -> str | None:
     """What is wrong with TVM's own build of the graph, in words."""
     for report in (evidence.reference, evidence.confirmation, evidence.deployed):
@@ -212,7 +199,7 @@ def _reference_fault(evidence: Evidence) -> str | None:
         for message in report.raised():
             return (
                 f"TVM's own LLVM build raises in the stage {message['stage']}: "
-                f"{message['raised']['type']}: {_telling_line(message['raised']['message'])}"
+                f"{message['raised']['type']}: {telling_line(message['raised']['message'])}"
             )
     for which in range(len(evidence.inputs)):
         found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))

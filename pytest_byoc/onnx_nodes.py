@@ -35,8 +35,9 @@ from .generation.systematic import default_case
 from .graph import Graph, Node, Source, TensorType
 from .job_report import JobReport
 from .operators import OPERATORS
-from .outcome import INCONCLUSIVE, NUMBERS, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from .outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from .report.words import printed_lines, stack_lines
+from .signature import NUMBERS
 from .worker.client import Worker
 from .worker.onnx_nodes import STAGE
 from .worker.protocol import Decoder
@@ -324,10 +325,10 @@ def describe(verdict: Verdict, target: str, command: str) -> str:
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
     lines = [
+        f"{node.op}: {finding.message}",
+        "",
         f"{verdict.outcome} in stage {finding.stage}, check {finding.check} (target {target})",
         f"ONNX's node test {node.attrs['test']} ({node.op})",
-        "",
-        finding.message,
     ]
     lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
     if verdict.outcome == WRONG_RESULT and finding.stage == "compare":

@@ -21,6 +21,7 @@ from typing import Any
 
 from .checks.base import Finding
 from .graph import Graph
+from .signature import NUMBERS, Signature, signature
 
 PASS = "pass"
 WRONG_RESULT = "wrong-result"
@@ -46,8 +47,6 @@ OUTCOMES = (
 )
 #: Those that fail the target.
 FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
-#: Kinds of findings that are about one number in another's place.
-NUMBERS = frozenset(("wrong-value", "inexact"))
 #: Of findings on a later run, with other inputs.
 LATER = frozenset(("second-run", "some-inputs-as-before"))
 #: Of several graphs the first of these that one ended in is the outcome of all: failures, then a pass,
@@ -108,24 +107,27 @@ class Verdict:
         return f"{self.outcome}: {'; '.join(self.notes) or told}"
 
     @property
-    def identity(self) -> str:
-        """Stays the same while a counterexample shrinks: check, outcome, stage, kind."""
-        return self.findings[0].identity if self.findings else self.outcome
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the functions that the graph's subgraphs became."""
+        regions = getattr(self.evidence, "regions", None) or ()
+        return tuple(region["symbol"] for region in regions if region.get("symbol"))
+
+    @property
+    def signature(self) -> Signature:
+        """Stays the same while a counterexample shrinks. Of a failing verdict alone."""
+        return signature(self.findings[0], self.symbols)
 
     def fails_like(self, other: Verdict) -> bool:
-        """Whether both fail in the same way: their identities are the same, or both crash in one stage of one
+        """Whether both fail in the same way: their signatures are the same, or both crash in one stage of one
         check, of whatever signal (that hangs on what lies beside what was written to), or both find numbers
         that are wrong, by however much. What the other shows in a later run alone, by chance of its inputs,
         this one may show in the first."""
         if not (self.failed and other.failed):
             return False
-        mine, theirs = (v.findings[0] for v in (self, other))
+        mine, theirs = self.signature, other.signature
         if mine.check == "numerics" and mine.kind in NUMBERS and theirs.kind in LATER:
             return True
-        alike = self.outcome == CRASH == other.outcome or {mine.kind, theirs.kind} <= NUMBERS
-        return self.identity == other.identity or (
-            alike and (mine.check, mine.stage) == (theirs.check, theirs.stage)
-        )
+        return mine.says == theirs.says and mine.group == theirs.group
 
 
 class ConformanceFailure(AssertionError):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,6 +86,20 @@ class Peers:
         finally:
             part.unlink(missing_ok=True)
         return answer
+
+    def append(self, topic: str, item: Any) -> None:
+        """Adds an item, which is data, to a list that all processes share."""
+        place = 0
+        while self._folder is not None and self.first((topic, place), item) is not item:
+            place += 1
+
+    def items(self, topic: str, start: int = 0) -> Iterator[Any]:
+        """The items of a shared list, from that place on."""
+        for place in count(start):
+            item = self.answer((topic, place))
+            if item is None:
+                return
+            yield item
 
     @staticmethod
     def _path(folder: Path, question: Sequence[Any]) -> Path:

@@ -29,6 +29,7 @@ _OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
     ("timeout", "SECONDS", None, "limit for each stage of an example (default: 30)"),
     ("memory", "MIB", None, "address space an example may take; 0: any (default: 4096)"),
     ("time-budget", "TIME", None, "no test of the suite begins after this time (90, 10m, 2h)"),
+    ("max-causes", "N", None, "causes of failures after which no test of the suite begins (default: 20)"),
     ("report", "PATH", None, "write report.json and report.html into this folder (or to this .json file)"),
     ("bundle", "FILE", None, "write report, failures and their inputs into one .zip, with hashes"),
     ("waivers", "FILE", None, "known failures, in TOML: they do not fail, what no longer fails does"),
@@ -139,8 +140,7 @@ def byoc_check(byoc_target: TargetSession) -> Any:
     inconclusive) is reported as skipped, not as passed."""
 
     def check(graph: Any) -> Verdict:
-        # Shrinking is left to Hypothesis, or not asked for.
-        return byoc_target.check(graph, shrink=False)
+        return byoc_target.check_example(graph)
 
     return check
 

@@ -12,6 +12,7 @@ from .decision import causes
 from .graph import Graph
 from .outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
 from .report.failure import details, shown
+from .signature import Signature, message_key, traits
 
 SCHEMA = "pytest-byoc/report/1"
 #: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
@@ -22,9 +23,9 @@ CASES = 100
 COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 
 
-def failure_id(identity: str, operators: Iterable[str]) -> str:
-    """Short and stable: of the check, outcome, stage and kind, and the operators of the graph."""
-    text = identity + "|" + ",".join(sorted(operators))
+def failure_id(signature: Signature, operators: Iterable[str], traits: Iterable[str] = ()) -> str:
+    """Short and stable: of the signature, the operators of the graph, and what it needs to fail so."""
+    text = "|".join((signature.text, ",".join(sorted(operators)), ",".join(sorted(traits))))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
@@ -60,6 +61,31 @@ class Failure:
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
+    #: What is said of it without what changes from graph to graph: of an exception (`Signature.says`), and in
+    #: the whole message, which waivers may name.
+    says: str = ""
+    normalised: str = ""
+    #: What of the shrunk graph differs from the simplest case of its operators (`signature.traits`).
+    traits: list[str] = field(default_factory=list)
+    #: Elements of all values of the shrunk graph.
+    elements: int = 0
+    #: Operators and dtypes of the graphs of one operator that showed it.
+    seen_operators: list[str] = field(default_factory=list)
+    seen_dtypes: list[str] = field(default_factory=list)
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(self.check, self.outcome, self.stage, str(self.details.get("kind", "")), self.says)
+
+    @property
+    def size(self) -> tuple[int, int, str]:
+        """What its graph is compared by with those of other failures."""
+        return int(self.shown.get("operators", 0)), self.elements, self.id
+
+    def seen(self, operators: Iterable[str], dtypes: Iterable[str]) -> None:
+        """Adds operators and dtypes that showed it."""
+        self.seen_operators = sorted({*self.seen_operators, *operators})
+        self.seen_dtypes = sorted({*self.seen_dtypes, *dtypes})
 
     @property
     def is_saved(self) -> bool:
@@ -93,6 +119,8 @@ class Excused:
     expires: str = ""
     line: int = 0
     count: int = 1
+    #: The message without numbers and names.
+    normalised: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -212,30 +240,36 @@ class TargetRecord:
         else:
             self.excused[key] = excused
 
-    def fail(self, verdict: Verdict, case: str, found_in: Graph | None = None) -> tuple[Failure, bool]:
+    def fail(
+        self, verdict: Verdict, case: str, found_in: Graph | None = None, known: Failure | None = None
+    ) -> tuple[Failure, bool]:
         """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
 
         found_in: the graph before it was shrunk: its cells are what has failed, of the operators
-        that are left in the shrunk one; where it is known which of these the target runs, of those."""
-        nodes = (found_in or verdict.graph).nodes
+        that are left in the shrunk one; where it is known which of these the target runs, of those.
+        known: the failure it was recognised by."""
+        origin = found_in or verdict.graph
         taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
         left = taken or set(verdict.graph.operators)
-        for op, dtype in {(n.op, n.types[0].dtype) for n in nodes if n.op in left}:
-            if not op.startswith(ONNX):
-                self._fail_cell(op, dtype, verdict.findings[0].check)
-        identity = failure_id(verdict.identity, verdict.graph.operators)
-        if identity in self.failures:
-            self.failures[identity].count += 1
-            self.failures[identity].shown_in([case])
-            return self.failures[identity], False
-        finding = verdict.findings[0]
-        failure = Failure(
-            identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
-            finding.message, case, "", "", details=details(verdict), shown=shown(verdict),
-        )
+        cells = {(n.op, n.types[0].dtype) for n in origin.nodes if n.op in left and not n.op.startswith(ONNX)}
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, verdict.findings[0].check)
+        needed = sorted(traits(verdict.graph, self.ir))
+        identity = known.id if known else failure_id(verdict.signature, verdict.graph.operators, needed)
+        failure, new = self.failures.get(identity), False
+        if failure is None:
+            finding, new = verdict.findings[0], True
+            failure = self.failures[identity] = Failure(
+                identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
+                finding.message, case, "", "", count=0, details=details(verdict), shown=shown(verdict),
+                says=verdict.signature.says, normalised=message_key(finding, verdict.symbols), traits=needed,
+                elements=verdict.graph.elements,
+            )
+        failure.count += 1
         failure.shown_in([case])
-        self.failures[identity] = failure
-        return failure, True
+        if len(origin.nodes) == 1:
+            failure.seen(origin.operators, {dtype for _, dtype in cells})
+        return failure, new
 
     def slower(self) -> list[dict[str, Any]]:
         """Of the graphs whose speed was measured those in which LLVM is faster, the slowest first."""
@@ -322,6 +356,7 @@ class TargetRecord:
                 self.failures[known.id] = known
             known.count += new.count
             known.shown_in(new.cases)
+            known.seen(new.seen_operators, new.seen_dtypes)
         for e in other["excused"]:
             self._excuse(Excused(**e))
         for case, outcome in other["cases"].items():

@@ -17,6 +17,7 @@ from .declarations import TargetDeclaration
 from .examine import Examiner
 from .generation.patterns import Found, Pattern, made_of, not_among, search
 from .graph import Graph
+from .known import KnownFailures
 from .levels import STANDARD
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
@@ -25,10 +26,13 @@ from .recent import Recent
 from .recorder import Excused, Failure, TargetRecord, failure_id
 from .report import bundle
 from .report.text import FailureText
+from .report.words import title
 from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
 
+#: What stands between the failures of one graph.
+AND_ANOTHER = "The graph has another failure, of a cause of its own:"
 #: Graphs of a case that are not counted twice.
 COUNTED = 20_000
 #: Of patterns that no graph is taken for, in words.
@@ -46,6 +50,7 @@ class TargetSession:
         self.activity = activity or Activity()
         self.examiner = Examiner(settings, declaration, self.activity)
         self.record = TargetRecord(declaration.name, "", {})
+        self.known = KnownFailures(self.examiner, self.record)
         #: What the suite's own tests ask.
         self.suite = Suite(self)
         #: Names of the patterns that --byoc-operators leaves out.
@@ -55,6 +60,8 @@ class TargetSession:
         #: Failing graphs of that many operators or fewer are not shrunk.
         self.shrink_above = 0
         self._excused: set[tuple[str, str, bytes]] = set()
+        #: Failing verdicts of the running test that `settle` has yet to choose from.
+        self._examples: list[Verdict] = []
         #: What excuses a failing verdict in a case, or None; the plugin knows the waivers.
         self.excuse: Callable[[Verdict, str], Excused | None] = lambda verdict, case: None
         #: Called with each failure that is excused.
@@ -136,7 +143,8 @@ class TargetSession:
         if self.settings.level.side_by_side:
             for group in side_by_side.groups(graphs, self.ir):
                 verdict = side_by_side.examine(
-                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many)
+                    self.examiner, group.graphs, self.checks(False), self.settings.level.is_quick(many),
+                    is_known=self.known.tells_nothing_new,
                 )
                 if verdict is not None:
                     self._side_by_side[group.graphs[0]] = verdict
@@ -216,6 +224,38 @@ class TargetSession:
             self.fail(verdict, case, shrink)
         return verdict
 
+    def check_example(self, graph: Graph) -> Verdict:
+        """The verdict on a graph of a test of the user's own. Raises ConformanceFailure if the
+        target fails it; not for a failure that is excused. Hypothesis makes it smaller by running
+        the test again and again: what is listed and saved, once the test has ended (`settle`), is
+        the graph that it ends with."""
+        verdict = self.examine(graph, self.test)
+        if verdict.failed and not self.excused(verdict, self.test):
+            self._examples.append(verdict)
+            raise ConformanceFailure(f"{title(graph.operators)}: {verdict.findings[0].message}", verdict)
+        return verdict
+
+    def settle(self, raised: BaseException | None) -> list[str]:
+        """Lists and saves what a test of the user's own has ended with, of the failing examples of
+        `check_example`: what it raised, or else, where that is something else, the smallest of them. Texts on
+        what failed; none where there are no such examples."""
+        if not self._examples:
+            return []
+        smallest = min(self._examples, key=lambda v: (len(v.graph.nodes), v.graph.elements))
+        told: list[str] = []
+        if isinstance(raised, ConformanceFailure):
+            if any(raised.verdict is example for example in self._examples):
+                smallest = raised.verdict
+            else:
+                # Listed already, by `check`.
+                told.append(str(raised))
+        self._examples.clear()
+        try:
+            self.fail(smallest, self.test, shrink=False)
+        except ConformanceFailure as e:
+            told.append(str(e))
+        return told
+
     def absent(self, graph: Graph) -> list[str]:
         """Operators of a graph that the IR does not have."""
         return [op for op in graph.operators if self.ir not in OPERATORS[op].irs()]
@@ -283,25 +323,49 @@ class TargetSession:
         entry: corpus.Entry | None = None,
         found_in: str = "",
     ) -> None:
-        """Shrinks, saves and lists a failing verdict, and raises ConformanceFailure.
+        """Shrinks, saves and lists a failing verdict, by each of its causes, and raises ConformanceFailure.
 
         entry: the graph of the corpus it is about. found_in: the case that it was found in at first."""
         beside = any(verdict is module for module in self._side_by_side.values())
         origin = found_in if entry is not None and entry.automatic else ""
-        original = verdict = self._not_excused(verdict, case, origin)
-        saved = [entry.path] if entry is not None and entry.automatic else []
-        shrinking = Shrinking(self.examiner, self.record, self.ir, original)
+        open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
+        told = []
+        for number, cause in enumerate(open_):
+            if len(open_) > 1:
+                # What other checks found is told as a failure of its own.
+                own = tuple(f for f in cause.findings if f.check == cause.findings[0].check)
+                cause = replace(cause, findings=own)
+            # The file of the graph is the first one's.
+            saved = [entry.path] if entry is not None and entry.automatic and not number else []
+            told.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
+        text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in told)
+        raise ConformanceFailure(text, told[0][0])
+
+    def _list(
+        self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
+        beside: bool,
+    ) -> tuple[Verdict, str]:
+        """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
+        what is told of it. saved: files that its bundle takes the place of. beside: whether it is a module of
+        graphs that each pass."""
+        original = verdict
+        enough = self.knows_enough()
+        shrinking = Shrinking(self.examiner, self.ir, original, self.known.recognise)
+        # A graph of an earlier session keeps its own bundle.
+        known = None if from_corpus else shrinking.known()
+        verdict = shrinking.original
         finished: bool | None = None
-        if shrink and len(verdict.graph.nodes) > self.shrink_above and not shrinking.is_told():
+        if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not enough:
             # Shrinking takes time, and may be what a session dies of.
-            first = failure_id(verdict.identity, verdict.graph.operators) + corpus.UNSHRUNK
+            first = failure_id(verdict.signature, verdict.graph.operators) + corpus.UNSHRUNK
             # Where that can't be written the bundle can't either, which is told.
             with suppress(OSError):
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self._folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
-        failure, new = self.record.fail(verdict, case, original.graph)
-        where = f"{case}, found in {found_in}" if found_in else case
+            known = self.known.recognise(verdict)
+        failure, new = self.record.fail(verdict, case, original.graph, known)
+        where = f"{case}, at first in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
             failure.besides, failure.each_needed = _besides(original, verdict), finished
@@ -313,6 +377,7 @@ class TargetSession:
             unsaved = self._write_bundle(failure, folder, verdict, text, found_in or case)
             if unsaved:
                 text = self._text().new(verdict, original, failure, where) + unsaved
+            self.known.tell(failure)
         else:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
@@ -321,7 +386,11 @@ class TargetSession:
         for path in saved if failure.graph else ():
             if path.parent != folder:
                 corpus.remove(path)
-        raise ConformanceFailure(text, verdict)
+        return verdict, text
+
+    def knows_enough(self) -> bool:
+        """Whether so many causes are known that no more are looked for (--byoc-max-causes)."""
+        return self.known.causes() >= self.settings.max_causes
 
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str

@@ -24,6 +24,8 @@ STAGES = ("all", "partition")
 #: Defaults: operators of a random graph; seconds that a stage of an example may take; address space in MiB
 #: that one may take beyond what its worker has after importing TVM.
 NODES, TIMEOUT, MEMORY = 5, 30, 4096
+#: Causes of failures after which no more are looked for.
+MAX_CAUSES = 20
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Settings:
     explore: int | None = None
     #: Seconds after which no further test of the suite begins.
     time_budget: float | None = None
+    #: Causes of failures after which no further test of the suite begins.
+    max_causes: int = MAX_CAUSES
     #: Files and folders of graphs that are checked in every session.
     corpus: tuple[Path, ...] = ()
     #: Whether a file of the corpus that can't be used fails the session.
@@ -192,6 +196,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         narrowed=tuple(_narrowed(config)),
         explore=_explore(config.option.byoc_explore),
         time_budget=_seconds(option(config, "time-budget")),
+        max_causes=_positive("--byoc-max-causes", option(config, "max-causes") or str(MAX_CAUSES), int),
         corpus=_corpus(config),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
         # A list of waivers is for what every machine finds.
@@ -335,6 +340,7 @@ def as_mapping(settings: Settings) -> Mapping[str, Any]:
         "time_budget": settings.time_budget,
         "max_examples": settings.max_examples,
         "max_nodes": settings.max_nodes,
+        "max_causes": settings.max_causes,
         "timeout": settings.timeout,
         "memory_bytes": settings.memory_bytes,
     }

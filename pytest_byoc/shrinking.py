@@ -2,43 +2,89 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from .checks import selection
+from .checks import overrun, selection
+from .decision import causes
 from .examine import Examiner
+from .generation.plain import without
 from .generation.reduce import reduce
 from .graph import Graph
-from .outcome import Verdict
-from .recorder import TargetRecord, failure_id
+from .outcome import CRASH, Verdict
+from .recorder import Failure
+from .signature import suspects
+
+#: Stages in which what the target has compiled is at work.
+RUNNING = ("run", "unload", "exit")
+#: Known failures that one graph may show, each hiding the next.
+_HIDING = 3
 
 
 @dataclass
 class Shrinking:
-    """original: the verdict of the graph that is to become small."""
+    """original: the verdict of the graph that is to become small. recognised: the failure that a
+    failing verdict is known by, if it is."""
 
     examiner: Examiner
-    record: TargetRecord
     ir: str
     original: Verdict
+    recognised: Callable[[Verdict], Failure | None]
 
-    def is_told(self) -> bool:
-        """Whether it is an operator alone, of which the failure has been told already."""
-        return len(self.original.graph.nodes) == 1 and self._known(self.original.graph)
+    def known(self) -> Failure | None:
+        """The failure that the graph is known by. Where more in it than that needs differs from the simplest
+        case, it is examined without what is known: if it fails all the same, it is from then on the original,
+        for it shows something else."""
+        for _ in range(_HIDING):
+            known = self.recognised(self.original)
+            graph = self.original.graph
+            if known is None or not known.traits or len(graph.nodes) > 1:
+                return known
+            if not known.signature.is_generic or not suspects(graph, self.ir) - set(known.traits):
+                return known
+            plainer = without(graph, frozenset(known.traits), self.ir)
+            verdict = self._examined(plainer) if plainer is not None else None
+            if verdict is None or not verdict.fails_like(self.original):
+                return known
+            self.original = verdict
+        return self.recognised(self.original)
 
     def run(self) -> tuple[Verdict, bool | None]:
         """The verdict of the smallest graph found, and whether there was time to try all smaller ones; the
         original and None where what was found fails by chance."""
-        reduced = reduce(self.original.graph, self._fails, self.ir, known=self._known)
-        shrunk = self._examined(reduced.graph)
-        return (shrunk, reduced.finished) if shrunk.failed else (self.original, None)
+        reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
+        shrunk = self._explained(self._examined(reduced.graph))
+        return (shrunk, reduced.finished) if shrunk.fails_like(self.original) else (self.original, None)
 
     def _examined(self, graph: Graph) -> Verdict:
-        return self.examiner.examine(graph, selection.again(self.original.findings[0].check))
+        """The verdict, by the failure that is being shrunk if there are several."""
+        check = self.original.findings[0].check
+        return _by_check(self.examiner.examine(graph, selection.again(check)), check)
+
+    def _explained(self, verdict: Verdict) -> Verdict:
+        """A crash whose reason is that something was written past an end says so first: where malloc looks at
+        the ends of what it hands out, it finds that."""
+        finding = verdict.findings[0] if verdict.findings else None
+        if finding is None or verdict.outcome != CRASH or finding.stage not in RUNNING:
+            return verdict
+        if not verdict.signature.is_generic:
+            return verdict
+        watched = self.examiner.examine(verdict.graph, selection.again(overrun.CHECK.id))
+        found = (f for f in watched.findings if f.check == overrun.CHECK.id)
+        printed = [str(f.details.get("printed", "")) for f in (finding, *found)]
+        if not any(map(overrun.told_by_malloc, printed)):
+            return verdict
+        text = f"something is written behind (or before) an output or a piece of its own: {finding.message}"
+        return replace(verdict, findings=(replace(finding, message=text), *verdict.findings[1:]))
 
     def _fails(self, graph: Graph) -> bool:
         return self._examined(graph).fails_like(self.original)
 
-    def _known(self, graph: Graph) -> bool:
-        """Whether the failure has been told of a graph, here or by a process beside."""
-        id = failure_id(self.original.identity, graph.operators)
-        return id in self.record.failures or self.examiner.peers.answer(("failure", id)) is not None
+    def _is_known(self, graph: Graph) -> bool:
+        verdict = self._examined(graph)
+        return verdict.failed and self.recognised(verdict) is not None
+
+
+def _by_check(verdict: Verdict, check: str) -> Verdict:
+    """The verdict with what it has of a check first, where that is a cause of its own."""
+    return next((c for c in causes(verdict) if c.findings and c.findings[0].check == check), verdict)

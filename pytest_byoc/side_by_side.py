@@ -8,17 +8,18 @@ case each graph is examined by itself, and the module decides nothing about it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from .checks import Finding
 from .claims import Claim, Claims
 from .comparison import share_judged
-from .decision import JUDGED_SHARE
+from .decision import JUDGED_SHARE, causes
 from .evidence import Evidence
 from .examine import Examiner, suspicious
 from .fragmentation import smallest
 from .graph import Graph
-from .outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, Verdict
+from .outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from .union import positions, union
 
 #: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
@@ -71,13 +72,14 @@ def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, 
 
 
 def examine(
-    examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str], quick: bool = False
+    examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str], quick: bool = False,
+    is_known: Callable[[Verdict], bool] = lambda verdict: False,
 ) -> Verdict | None:
-    """Examines graphs in one module; of those that have passed there the examiner knows the verdicts then.
-    Returns the module's verdict where that fails though no graph in it does: it is a counterexample of its
-    own.
+    """Examines graphs in one module; of those that have passed there the examiner knows the
+    verdicts then, and of those that show in their own outputs what is known already. Returns the
+    module's verdict where that fails though no graph in it does: it is a counterexample of its own.
 
-    quick: as in `Examiner.examine`."""
+    quick: as in `Examiner.examine`. is_known: whether nothing new is told by a failing verdict."""
     unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
     merged = quick and examiner.merges
     # Merging says what is taken of each graph: there is no need to ask before.
@@ -90,6 +92,14 @@ def examine(
     evidence = verdict.evidence
     if isinstance(evidence, Evidence):
         examiner.claims.learn(tried, evidence.target)
+    if verdict.failed:
+        taken = [tried[i] for i in positions(verdict.graph)]
+        known = list(_known_parts(verdict, taken, examiner.claims.survey(taken), is_known))
+        for found in known:
+            examiner.learn(found.graph, checks, found, quick)
+        if known:
+            # They explain it; the others are examined when their turns come.
+            return None
     if suspicious(verdict):
         # Up to the first that explains it: if that fails it is told at once, and the others' turns come.
         verdicts = (examiner.examine(g, checks, quick) for g in tried)
@@ -103,6 +113,45 @@ def examine(
                 examiner.learn(graph, checks, part, quick)
         return None
     return verdict if verdict.failed else None
+
+
+def _known_parts(
+    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None],
+    is_known: Callable[[Verdict], bool],
+) -> Iterator[Verdict]:
+    """Of a module that fails by nothing but what its outputs are, the verdicts on those graphs in
+    it whose own outputs are wrong in a way that is known."""
+    found = [f for f in verdict.findings if f.outcome == WRONG_RESULT]
+    if len(found) < len(verdict.findings) or not all("output" in f.details for f in found):
+        return
+    first = 0
+    for graph, claim in zip(taken, claims):
+        outputs = range(first, first + len(graph.outputs))
+        first = outputs.stop
+        own = tuple(
+            _moved(f, verdict.graph, graph, first=outputs.start)
+            for f in found if f.details["output"] in outputs
+        )
+        if claim is None or not own:
+            continue
+        part = Verdict(
+            graph, WRONG_RESULT, own, claim.offloaded, claim.regions, (), None, claim.placement,
+            claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
+            verdict.merges,
+        )
+        if all(is_known(cause) for cause in causes(part)):
+            yield part
+
+
+def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:
+    """What was found of a module's output, said of the graph whose outputs begin there."""
+    there = finding.details["output"]
+    here = there - first
+    name = graph.outputs[here]
+    message = finding.message.replace(
+        f"output {there} (%{whole.outputs[there]})", f"output {here} (%{name})"
+    )
+    return replace(finding, message=message, details={**finding.details, "output": here, "name": name})
 
 
 def parts(

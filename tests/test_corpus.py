@@ -76,7 +76,7 @@ def test_what_failed_is_checked_first_until_it_passes(
     ids = [f"test_corpus[byoc-failures/{name}]" for name in (folder.name, unshrunk.parent.name)]
     assert names_of(again)[:2] == ids
     again.stdout.fnmatch_lines(
-        [f"case:     corpus[[]byoc-failures/{folder.name}], found in exp[[]float32]"]
+        [f"found in: corpus[[]byoc-failures/{folder.name}], at first in exp[[]float32]"]
     )
     assert set(saved.iterdir()) == {folder, other.parent}
     assert corpus.read(folder / "graph.json")[1] == "exp[float32]"
@@ -333,7 +333,7 @@ def test_a_failure_that_cannot_be_saved_is_told(
     result = run(pytester, ir, *FEW, "--byoc-report=out", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["*It could NOT be saved (*No space left on device*", "1 failure, each listed once:"]
+        ["*It could NOT be saved (*No space left on device*", "1 likely cause of 1 failing test:"]
     )
     (failure,) = report(pytester)["failures"]
     assert failure["graph"] == failure["bundle"] == "" and " -k " in failure["command"]

@@ -113,7 +113,7 @@ def test_another_rounding_fails_otherwise_than_another_value_but_shrinks_alike()
         assert finding.kind == kind
         verdicts.append(Verdict(graph, "wrong-result", (finding,)))
     inexact, wrong = verdicts
-    assert inexact.identity != wrong.identity and inexact.fails_like(wrong)
+    assert inexact.signature != wrong.signature and inexact.fails_like(wrong)
     # What a first run shows is a smaller counterexample of what is seen in a second one; not the other way.
     (finding,) = evidence.compare("rerun", "second-run", 0, [np.array([1, 2, 1], "float32")], "here")
     later = Verdict(graph, "wrong-result", (finding,))

@@ -127,7 +127,7 @@ def test_of_what_a_linker_says_the_symbol_is_told() -> None:
 
 def test_a_crash_stays_the_same_whatever_its_signal() -> None:
     segfault, abort = (verdict(end={"signal": name}) for name in ("SIGSEGV", "SIGABRT"))
-    assert segfault.identity != abort.identity and segfault.fails_like(abort)
+    assert segfault.signature != abort.signature and segfault.fails_like(abort)
     assert not segfault.fails_like(verdict(end={"signal": "SIGABRT", "stage": "load"}))
     assert not segfault.fails_like(verdict(target=0.5)) and not segfault.fails_like(verdict())
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.generation.plain import differences
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.reduce import reduce
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph
+from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.outcome import ConformanceFailure
 from pytest_byoc.session import TargetSession
+from pytest_byoc.signature import traits
 
 from .conftest import FIXTURES, declaration, make_settings
 
@@ -48,27 +53,60 @@ def test_what_one_operator_fails_by_shrinks_to_its_simplest_case() -> None:
     assert fails.graphs[0].operators != holding("exp").operators and len(fails.graphs[0].nodes) == 1
 
 
-def test_a_systematic_case_is_exchanged_for_a_plainer_one() -> None:
-    """What has much off its default at once comes early; each that is tried takes as long as a test."""
-    found = [c.graph for c in cases(["nn.max_pool2d"], IR)]
+def test_of_a_case_with_much_off_its_default_one_thing_is_left() -> None:
+    """What has much off its default comes early; each graph that is tried takes as long as a test."""
     case = next(c.graph for c in cases(["nn.max_pool2d"], IR) if "mixed_2" in c.id)
-    default = found[0].nodes[0].attrs
-
-    def off(graph: Graph) -> set[str]:
-        return {name for name, value in graph.nodes[0].attrs.items() if value != default[name]}
-
     tried: list[Graph] = []
 
     def fails(graph: Graph) -> bool:
         tried.append(graph)
-        return "dilation" in off(graph)
+        return max(graph.nodes[0].attrs["dilation"]) > 1
 
-    small = reduce(case, fails, IR).graph
-    assert len(off(case)) > 2 and off(small) == {"dilation"} and small in found
-    assert len(tried) < 20
-    # One that has a single thing off has no plainer one but the simplest of all.
+    small, finished = reduce(case, fails, IR)
+    assert len(differences(case, IR).attributes) > 2
+    assert list(differences(small, IR).attributes) == ["dilation"]
+    assert finished and len(tried) < 50 and small.nodes[0].types[0].size == 1
+    # One that has a single thing off has few plainer ones.
     tried.clear()
     assert reduce(small, fails, IR).graph.nodes == small.nodes and len(tried) < 12
+
+
+Rule = Callable[[Mapping[str, Any], TensorType], bool]
+
+
+@pytest.mark.parametrize(
+    ("fault", "shape", "left"),
+    [
+        (lambda attrs, x: x.shape[0] > 1, (2, 1, 1, 1), {"operand 0: axis -4 > 1"}),
+        (lambda attrs, x: max(attrs["dilation"]) > 1, (1, 1, 1, 1), {"dilation=[1, 2]"}),
+        (lambda attrs, x: attrs["data_layout"] == "NHWC", (1, 1, 1, 1), {'data_layout="NHWC"'}),
+        (lambda attrs, x: attrs["padding"][3] > attrs["padding"][1], None, {"padding=[0, 0, 0, 1]"}),
+    ],
+    ids=["batch", "dilation", "layout", "padding"],
+)
+def test_shrinking_goes_on_to_the_end(fault: Rule, shape: tuple[int, ...] | None, left: set[str]) -> None:
+    """What of a convolution does not matter is gone, weights of one element among it, wherever it started."""
+
+    def fails(graph: Graph) -> bool:
+        node = graph.nodes[0]
+        return node.op == "nn.conv2d" and fault(node.attrs, graph.type_of(node.inputs[0]))
+
+    found = [c.graph for c in cases(["nn.conv2d"], IR) if fails(c.graph)]
+    assert len(found) > 3
+    for graph in found:
+        small, finished = reduce(graph, fails, IR)
+        assert finished and traits(small, IR) == left
+        assert shape is None or small.inputs[0].type.shape == shape
+        assert {c.type.size for c in small.constants} <= {1}
+
+
+def test_of_several_operators_attributes_and_extents_become_small() -> None:
+    builder = Builder(seed=1)
+    x = builder.input(TensorType((4, 6), "float32"))
+    graph = builder.graph(builder.simple("nn.softmax", builder.simple("exp", x), axis=0))
+    small, finished = reduce(graph, Tried("exp", "nn.softmax"), IR)
+    assert finished and [n.attrs for n in small.nodes] == [{}, {"axis": -1}]
+    assert small.inputs[0].type.shape == (1, 1)
 
 
 def test_what_two_operators_fail_by_keeps_both() -> None:

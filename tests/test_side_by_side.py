@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fixtures.faults import FAULTS, apply
 from pytest_byoc import side_by_side
 from pytest_byoc.checks import selection
 from pytest_byoc.claims import Claims
@@ -18,8 +20,11 @@ from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.levels import LEVELS
+from pytest_byoc.likely_causes import likely_causes
 from pytest_byoc.oracle import evaluate
-from pytest_byoc.outcome import NOT_OFFLOADED, PASS
+from pytest_byoc.outcome import NOT_OFFLOADED, PASS, ConformanceFailure
+from pytest_byoc.session import TargetSession
 from pytest_byoc.union import only, positions, split, union
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -199,3 +204,35 @@ def test_merged_modules_hold_what_each_held(
     regions = verdict.evidence.regions
     assert len(regions) == sum(c.regions for c in alone) == len({r["symbol"] for r in regions})
     assert {c for r in regions for c in r["composites"]} == {name for c in alone for name in c.composites}
+
+
+def test_what_shows_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) -> None:
+    """A module tells of each of its outputs whether it shows what two operators have shown already; what is
+    wrong otherwise, or right, is looked at by itself."""
+    path = apply(FAULTS["byte_offset_ignored"], tmp_path)
+    session = TargetSession(
+        replace(make_settings(tmp_path, 120.0), level=LEVELS["smoke"]),
+        declaration(f"{path / '__init__.py'}:target", ir),
+    )
+    session.open()
+    try:
+        for operator in ("exp", "tanh"):
+            with pytest.raises(ConformanceFailure):
+                session.check(systematic.default_case(operator, "float32").graph, operator)
+        others = ("add", "nn.relu", "sigmoid", "subtract", "multiply")
+        graphs = [systematic.default_case(o, "float32").graph for o in others]
+        graphs.append(systematic.default_case("nn.relu", "float64").graph)
+        before = session.examiner._gatherer.count
+        assert session.ahead(graphs) is None
+        for operator, graph in zip(others, graphs):
+            with pytest.raises(ConformanceFailure, match="again, first met in") as raised:
+                session.check(graph, operator)
+            said = f"{operator}: output 0 (%{graph.outputs[0]}) of a run whose inputs are views"
+            assert str(raised.value).startswith(said)
+        assert session.examiner._gatherer.count == before + 1
+        failures = session.record.failures.values()
+        assert [f.operators for f in failures] == [["exp"], ["tanh"]]
+        (cause,) = likely_causes(failures)
+        assert cause.tests == 7 and set(others) < set(cause.operators)
+    finally:
+        session.close()

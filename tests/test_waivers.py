@@ -21,6 +21,7 @@ from .conftest import make_settings
 pytestmark = pytest.mark.once
 
 ENTRY = '[[waiver]]\ncheck = "numerics"\ncase = "nn.relu[float32]"\nreason = "known"\n'
+BY_MESSAGE = '[[waiver]]\ncheck = "views"\nmessage = "output # of a run whose *"\nreason = "known"\n'
 
 
 def read(tmp_path: Path, text: str | bytes, update: bool = False) -> waivers.Waivers:
@@ -62,6 +63,8 @@ def test_may_start_with() -> None:
         (ENTRY + ENTRY, 5, "the same check and case as in line 1; remove one"),
         (ENTRY.replace("reason", "raeson"), 1, "unknown key 'raeson' (did you mean reason?)"),
         (ENTRY.replace('reason = "known"\n', ""), 1, "has no reason; every waiver needs"),
+        (ENTRY.replace('case = "nn.relu[float32]"\n', ""), 1, "no case and no message; every waiver needs"),
+        (BY_MESSAGE + BY_MESSAGE, 5, "the same check and message as in line 1; remove one"),
         (ENTRY.replace('"known"', '" "'), 1, "reason must be a string that is not empty"),
         (ENTRY.replace('"known"', "7"), 1, "reason must be a string that is not empty, found 7"),
         (ENTRY.replace('"nn.relu[float32]"', '["a"]'), 1, "case must be a string"),
@@ -290,3 +293,36 @@ def test_entries_for_another_target_or_ir(tmp_path: Path) -> None:
         gate, needed = judged(tmp_path, record, ran, other)
         assert not gate.problems and needed == [other] and "no such target or IR" in gate.notes[0]
     assert texts(judged(tmp_path, record, ran, entry("a", target="mine", ir="relay"))[0])
+
+
+def excused(case: str, message: str, line: int = 1) -> Excused:
+    return Excused("waived", case, "views", "wrong-result", message, "known", line=line, normalised=message)
+
+
+def test_a_waiver_for_a_cause_holds_in_whichever_cases_it_shows(tmp_path: Path) -> None:
+    found = read(tmp_path, BY_MESSAGE)
+    (entry,) = found.entries
+    assert (entry.case, entry.message) == ("", "output # of a run whose *")
+    said = "output # of a run whose inputs are views"
+    for case in ("nn.relu[float32]", "random[add]"):
+        assert found.find("t", "relay", case, "views", said) is entry
+        assert found.find("t", "relay", case, "numerics", said) is None
+        assert found.find("t", "relay", case, "views", "the process died") is None
+    narrowed = read(tmp_path, BY_MESSAGE.replace("message", 'case = "nn.*"\nmessage', 1))
+    assert narrowed.find("t", "relay", "nn.relu[float32]", "views", said) is not None
+    assert narrowed.find("t", "relay", "random[add]", "views", said) is None
+
+
+def test_a_waiver_for_a_cause_that_is_gone_is_stale(tmp_path: Path) -> None:
+    (waiver,) = read(tmp_path, BY_MESSAGE).entries
+    record = recorded(a1="pass", a2="wrong-result")
+    gate, needed = judged(tmp_path, record, selection("a1", "a2"), waiver)
+    assert "waives nothing: no failure of check views has the message" in texts(gate)[0] and not needed
+    # A case that passes is no reason against it.
+    record.excused["a2", "views"] = excused("a2", "output # of a run whose inputs are views")
+    gate, needed = judged(tmp_path, record, selection("a1", "a2"), waiver)
+    assert not gate.problems and needed == [waiver]
+    # What was not run may have it.
+    record.excused.clear()
+    gate, _ = judged(tmp_path, record, selection("a1", "a2", "a3", run=("a1", "a2")), waiver)
+    assert not gate.problems and "tests that it may be for were not run" in gate.notes[0]

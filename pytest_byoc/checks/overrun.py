@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import re
 from typing import TYPE_CHECKING, Iterator
 
 from .base import CHOSEN, Check, Finding, of_death, of_raised
@@ -20,6 +21,11 @@ LIBRARY = "libc_malloc_debug.so.0"
 ROUNDS = 4
 #: Bytes of the pieces taken between them.
 TAKEN = (24, 200, 1000, 4000, 16_000, 64_000)
+#: What glibc says before it ends a process whose heap is broken.
+_BROKEN = re.compile(
+    r"\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate|_int_malloc)\(\): "
+    r"|corrupted (?:size|double-linked)"
+)
 
 
 def reload(run: LoaderRun) -> None:
@@ -58,6 +64,11 @@ def _watched() -> bool:
             return LIBRARY.partition(".")[0] in f.read()
     except OSError:
         return False
+
+
+def told_by_malloc(printed: str) -> bool:
+    """Whether a process has died of what the C library's malloc found broken, by what it printed."""
+    return _BROKEN.search(printed) is not None
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

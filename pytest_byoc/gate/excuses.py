@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..outcome import Verdict
 from ..recorder import Excused, TargetRecord
+from ..signature import message_key
 from .baseline import Baseline
 from .waivers import Waivers
 
@@ -23,11 +24,14 @@ class Excuses:
         finding = verdict.findings[0]
         message = " ".join(finding.message.split())[:300]
         found = (case, finding.check, verdict.outcome, message)
+        key = message_key(finding, verdict.symbols)
         if self.waivers is not None:
-            waiver = self.waivers.find(record.target, record.ir, case, finding.check)
+            waiver = self.waivers.find(record.target, record.ir, case, finding.check, key)
             if waiver is not None:
                 until = waiver.expires.isoformat() if waiver.expires else ""
-                return Excused("waived", *found, waiver.reason, waiver.issue, until, waiver.line)
+                return Excused(
+                    "waived", *found, waiver.reason, waiver.issue, until, waiver.line, normalised=key
+                )
         if self.baseline is not None and self.baseline.of(record.target, record.ir).knows(
             case, finding.check
         ):
@@ -35,6 +39,6 @@ class Excuses:
         if not self.update or self.waivers is None:
             return None
         # What an expired entry is for is not waived anew: its date is for people to decide.
-        if self.waivers.expired(record.target, record.ir, case, finding.check):
+        if self.waivers.expired(record.target, record.ir, case, finding.check, key):
             return None
         return Excused("waived", *found, f"not explained yet: {verdict.outcome}: {message}")

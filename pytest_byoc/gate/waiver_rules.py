@@ -46,7 +46,7 @@ def judge(
         where = waivers.where(entry.waiver)
         if entry.waiver.expired(waivers.today):
             gate.fail(
-                f"{where}: the waiver of {entry.waiver.case} expired after {entry.waiver.expires}: repair "
+                f"{where}: the waiver of {entry.waiver.what} expired after {entry.waiver.expires}: repair "
                 "what it is for, or give it another date"
             )
         elif entry.stale and not settings.update_waivers:
@@ -73,10 +73,13 @@ def _judge(
     outcomes: dict[str, str] = {}
     concerned = [s for s in sessions if waiver.is_for(s[0].target, s[0].ir)]
     for record, not_run in concerned:
-        may_be_elsewhere |= not_run.may_hold(waiver.case)
+        may_be_elsewhere |= not_run.may_hold(waiver.cases)
+        if waiver.message:
+            entry.failing += _waived_by_message(waiver, record)
+            continue
         known |= set(record.cases)
         for case, outcome in record.cases.items():
-            if not waiver.matches(case):
+            if not waiver.matches(case, ""):
                 continue
             key = (record.target, case)
             entry.found.append(key)
@@ -95,6 +98,16 @@ def _judge(
         entry.unjudged = "the session tests no such target or IR"
     elif entry.failing or entry.passing:
         pass
+    elif waiver.message:
+        # Which failures there are hangs on which graphs are generated.
+        if settings.narrowed:
+            entry.unjudged = f"{' and '.join(settings.narrowed)} decide what is generated"
+        elif may_be_elsewhere:
+            entry.unjudged = "tests that it may be for were not run"
+        else:
+            entry.stale = (
+                f"waives nothing: no failure of check {waiver.check} has the message {waiver.message!r}"
+            )
     elif otherwise:
         entry.unjudged = f"the case fails check {' and '.join(sorted(otherwise))} instead"
     elif varies:
@@ -107,6 +120,15 @@ def _judge(
     else:
         entry.stale = f"the pattern {waiver.case} fits no case{nearest(waiver.case, sorted(known))}"
     return entry
+
+
+def _waived_by_message(waiver: Waiver, record: TargetRecord) -> list[tuple[str, str]]:
+    """The cases in which a failure was waived that an entry for a message fits."""
+    return [
+        (record.target, e.case)
+        for e in record.excused.values()
+        if e.kind == "waived" and e.check == waiver.check and waiver.matches(e.case, e.normalised)
+    ]
 
 
 def _needed(
@@ -130,5 +152,5 @@ def _needed(
             if e.kind == "waived" and not e.line:
                 scope = record.target if several else ""
                 needed.append(Waiver(e.check, e.case, e.reason, target=scope))
-    unique = {(w.check, w.case, w.target, w.ir): w for w in reversed(needed)}
-    return [w for w in needed if unique.get((w.check, w.case, w.target, w.ir)) is w]
+    unique = {w.place: w for w in reversed(needed)}
+    return [w for w in needed if unique.get(w.place) is w]

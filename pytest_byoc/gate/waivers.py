@@ -30,8 +30,8 @@ else:
 
 CHECK_IDS = ("process", *(check.id for check in CHECKS))
 _HEADER = re.compile(r"[ \t]*\[\[[ \t]*waiver[ \t]*\]\]")
-_KEYS = ("check", "case", "reason", "issue", "expires", "target", "ir")
-_REQUIRED = ("check", "case", "reason")
+_KEYS = ("check", "case", "message", "reason", "issue", "expires", "target", "ir")
+_REQUIRED = ("check", "reason")
 _EXAMPLE = '[[waiver]], check = "numerics", case = "nn.conv2d[float32-*]", reason = "…"'
 
 
@@ -60,24 +60,42 @@ def may_start_with(pattern: str, prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class Waiver:
-    """One entry. line: of its header, from 1. target, ir: the only ones it is for, or empty.
-    text: the entry as it stands in the file, with the comments right above it."""
+    """One entry. case, message: patterns of the case's id, and of the failure's message without
+    numbers and names (`signature.message_key`): a cause, whichever cases it shows in. One of the
+    two may be empty, which is any. line: of its header, from 1. target, ir: the only ones it is
+    for, or empty. text: the entry as it stands in the file, with the comments right above it."""
 
     check: str
-    case: str
-    reason: str
+    case: str = ""
+    reason: str = ""
     issue: str = ""
     expires: datetime.date | None = None
     target: str = ""
     ir: str = ""
     line: int = 0
     text: str = ""
+    message: str = ""
 
     def is_for(self, target: str, ir: str) -> bool:
         return self.target in ("", target) and self.ir in ("", ir)
 
-    def matches(self, case: str) -> bool:
-        return matches(self.case, case)
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What no two entries have in common."""
+        return self.check, self.case, self.message, self.target, self.ir
+
+    @property
+    def cases(self) -> str:
+        """The pattern of the cases that it may be for."""
+        return self.case or "*"
+
+    @property
+    def what(self) -> str:
+        """What it is for, in messages."""
+        return self.case or f"the message {self.message!r}"
+
+    def matches(self, case: str, message: str) -> bool:
+        return matches(self.cases, case) and (not self.message or matches(self.message, message))
 
     def expired(self, today: datetime.date) -> bool:
         """`expires` is the last day on which the entry holds."""
@@ -121,18 +139,19 @@ class Waivers:
     bom: bool = False
     newline: str = "\n"
 
-    def find(self, target: str, ir: str, case: str, check: str) -> Waiver | None:
-        """The first entry that holds today and waives this failure."""
-        found = self._all(target, ir, case, check)
+    def find(self, target: str, ir: str, case: str, check: str, message: str = "") -> Waiver | None:
+        """The first entry that holds today and waives this failure. message: without numbers and names."""
+        found = self._all(target, ir, case, check, message)
         return next((e for e in found if not e.expired(self.today)), None)
 
-    def expired(self, target: str, ir: str, case: str, check: str) -> bool:
+    def expired(self, target: str, ir: str, case: str, check: str, message: str = "") -> bool:
         """Whether an entry that has expired would have waived this failure."""
-        return any(e.expired(self.today) for e in self._all(target, ir, case, check))
+        return any(e.expired(self.today) for e in self._all(target, ir, case, check, message))
 
-    def _all(self, target: str, ir: str, case: str, check: str) -> list[Waiver]:
+    def _all(self, target: str, ir: str, case: str, check: str, message: str) -> list[Waiver]:
         return [
-            e for e in self.entries if e.check == check and e.is_for(target, ir) and e.matches(case)
+            e for e in self.entries
+            if e.check == check and e.is_for(target, ir) and e.matches(case, message)
         ]
 
     def where(self, entry: Waiver) -> str:
@@ -278,10 +297,12 @@ def _entry(path: Path, entry: Mapping[str, Any], line: int, text: str) -> Waiver
     for key in entry:
         if key not in _KEYS:
             raise refuse(f"unknown key {key!r}{nearest(key, _KEYS)}; known are {', '.join(_KEYS)}")
+    needs = "every waiver needs check, reason, and case or message"
     missing = [key for key in _REQUIRED if key not in entry]
     if missing:
-        needs = ", ".join(_REQUIRED)
-        raise refuse(f"this entry has no {' and no '.join(missing)}; every waiver needs {needs}")
+        raise refuse(f"this entry has no {' and no '.join(missing)}; {needs}")
+    if "case" not in entry and "message" not in entry:
+        raise refuse(f"this entry has no case and no message; {needs}")
     for key, value in entry.items():
         if key == "expires":
             if type(value) is not datetime.date:
@@ -305,8 +326,10 @@ def nearest(given: str, known: Sequence[str]) -> str:
 def _check_unique(path: Path, entries: Sequence[Waiver]) -> None:
     seen: dict[tuple[str, ...], Waiver] = {}
     for entry in entries:
-        first = seen.setdefault((entry.check, entry.case, entry.target, entry.ir), entry)
+        first = seen.setdefault(entry.place, entry)
         if first is not entry:
+            also = "message" if entry.message else "case"
             raise SettingsError(
-                f"{path}:{entry.line}: the same check and case as in line {first.line}; remove one of the two"
+                f"{path}:{entry.line}: the same check and {also} as in line {first.line}; remove one of the "
+                "two"
             )

@@ -7,15 +7,15 @@ examinations is enough: first each node alone, then fewer outputs, shorter paths
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..graph import Graph, Node, Source
-from .systematic import cases
+from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
-#: Plainer cases that are tried in place of a systematic one.
-PLAINER = 12
+#: What shrinking one graph may take.
+EXAMINATIONS, SECONDS = 80, 60.0
 #: Whether a graph fails like the one to be reduced.
 Fails = Callable[[Graph], bool]
 
@@ -29,16 +29,16 @@ class Reduced(NamedTuple):
 
 
 def reduce(
-    graph: Graph, fails: Fails, ir: str, examinations: int = 80, seconds: float = 60.0,
+    graph: Graph, fails: Fails, ir: str, examinations: int = EXAMINATIONS, seconds: float = SECONDS,
     known: Callable[[Graph], bool] = lambda graph: False,
 ) -> Reduced:
     """The smallest failing graph found within a number of examinations and a time.
 
-    `graph` itself must fail. What is tried, and in which order, depends on the graph alone. known: whether
-    the failure of a single node has been told of: it is not made simpler once more.
+    `graph` itself must fail. What is tried, and in which order, depends on the graph alone, until
+    nothing that is tried fails any more. known: whether the failure of a single node has been told
+    of: it is not made simpler once more.
     """
     deadline = time.monotonic() + seconds
-    given = graph
     tried = {graph}
     finished = True
 
@@ -60,51 +60,32 @@ def reduce(
     progress = True
     while progress:
         progress = False
-        for candidate in _steps(graph):
-            if _weight(candidate) < _weight(graph) and attempt(candidate):
+        weight = _weight(graph, ir)
+        for candidate in _steps(graph, ir):
+            if _weight(candidate, ir) < weight and attempt(candidate):
                 graph, progress = candidate, True
                 break
-    if len(graph.nodes) == 1:
-        # A systematic case of the operator is the simplest example of all; simpler ones than one of them
-        # are tests of their own.
-        found = [c.graph for c in cases([graph.nodes[0].op], ir) if not _without_elements(c.graph)]
-        if given in found:
-            simpler = _plainer(graph, found)
-        else:
-            simpler = [case for case in found if _weight(case) < _weight(graph)]
-        graph = next((case for case in simpler if attempt(case)), graph)
     return Reduced(graph, finished)
 
 
-def _plainer(graph: Graph, found: Sequence[Graph]) -> list[Graph]:
-    """Of the cases of an operator, its simplest one first, a few that have less off the default than one of
-    them, and nothing else, each something else: what is examined early has much off it at once."""
-    default = found[0].nodes[0].attrs
-
-    def off(case: Graph) -> set[str]:
-        return {name for name, value in case.nodes[0].attrs.items() if value != default.get(name)}
-
-    mine, kinds = off(graph), dict[frozenset[str], Graph]()
-    for case in found:
-        if off(case) < mine:
-            kinds.setdefault(frozenset(off(case)), case)
-    return [kinds[kind] for kind in sorted(kinds, key=len)][:PLAINER]
-
-
-def _without_elements(graph: Graph) -> bool:
-    """Whether it is small for holding nothing: a trap of its own, and no simple example."""
-    return any(s.type.size == 0 for s in graph.sources())
-
-
-def _weight(graph: Graph) -> tuple[int, ...]:
+def _weight(graph: Graph, ir: str) -> tuple[int, ...]:
     """What is to become small, most important first."""
     return (
         len(graph.nodes),
         len(graph.outputs),
+        _differing(graph, ir),
+        distance(graph, ir) if len(graph.nodes) == 1 else 0,
         len(graph.inputs) + len(graph.constants),
         sum(t.size for n in graph.nodes for t in n.types) + sum(s.type.size for s in graph.sources()),
         sum(s.seed != 0 for s in graph.sources()),
     )
+
+
+def _differing(graph: Graph, ir: str) -> int:
+    """How much differs from the simplest cases of its operators; of several nodes, of their attributes."""
+    if len(graph.nodes) == 1:
+        return differences(graph, ir).number
+    return sum(len(differences(alone(graph, node), ir).attributes) for node in graph.nodes)
 
 
 def _single_nodes(graph: Graph) -> Iterator[Graph]:
@@ -113,24 +94,44 @@ def _single_nodes(graph: Graph) -> Iterator[Graph]:
     # Operators that are not elementwise first: they are wrong more often.
     order = sorted(range(len(graph.nodes)), key=lambda i: -len(graph.nodes[i].attrs))
     for i in order:
-        yield _isolate(graph, graph.nodes[i])
+        yield alone(graph, graph.nodes[i])
 
 
-def _isolate(graph: Graph, node: Node) -> Graph:
-    """The node alone; operands other nodes made become inputs of the same type."""
-    sources = {s.name: s for s in graph.sources()}
-    constants = {s.name for s in graph.constants}
-    operands = {i: sources.get(i) or Source(i, graph.type_of(i), seed=1) for i in node.inputs}
-    return Graph(
-        tuple(s for n, s in operands.items() if n not in constants),
-        tuple(s for n, s in operands.items() if n in constants),
-        (node,),
-        node.outputs,
-    )
-
-
-def _steps(graph: Graph) -> Iterator[Graph]:
+def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
     """Graphs one step simpler, boldest first."""
+    yield from _fewer_nodes(graph)
+    if len(graph.nodes) == 1:
+        yield from plainer(graph, ir)
+    else:
+        yield from _plainer_nodes(graph, ir)
+    if any(s.seed for s in graph.sources()):
+        yield replace(
+            graph,
+            inputs=tuple(replace(s, seed=0) for s in graph.inputs),
+            constants=tuple(replace(s, seed=0) for s in graph.constants),
+        )
+
+
+def _plainer_nodes(graph: Graph, ir: str) -> Iterator[Graph]:
+    """Each attribute of each node at its default, then each extent small, wherever the graph has it."""
+    for position, node in enumerate(graph.nodes):
+        single = alone(graph, node)
+        for name in differences(single, ir).attributes:
+            for plain in without_attribute(single, name, ir):
+                yield from retyped(graph, {}, {position: plain})
+    sources = [s for s in graph.sources() if s.data is None]
+    for extent in sorted({n for s in sources for n in s.type.shape if n > 1}, reverse=True):
+        for n in (1, 2):
+            if n < extent:
+                yield from retyped(graph, {s.name: _shrunk(s, extent, n) for s in sources}, {})
+
+
+def _shrunk(source: Source, extent: int, n: int) -> Source:
+    shape = tuple(n if m == extent else m for m in source.type.shape)
+    return replace(source, type=replace(source.type, shape=shape))
+
+
+def _fewer_nodes(graph: Graph) -> Iterator[Graph]:
     for output in dict.fromkeys(graph.outputs):
         if len(graph.outputs) > 1:
             yield replace(graph, outputs=(output,)).needed()
@@ -150,12 +151,6 @@ def _steps(graph: Graph) -> Iterator[Graph]:
         # The last nodes go: the graph ends here.
         if node is not graph.nodes[-1]:
             yield replace(graph, outputs=node.outputs).needed()
-    if any(s.seed for s in graph.sources()):
-        yield replace(
-            graph,
-            inputs=tuple(replace(s, seed=0) for s in graph.inputs),
-            constants=tuple(replace(s, seed=0) for s in graph.constants),
-        )
 
 
 def _without(graph: Graph, node: Node) -> Iterator[Graph]:

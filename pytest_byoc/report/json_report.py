@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..likely_causes import likely_causes
 from ..recorder import SCHEMA, TargetRecord
 
 
@@ -18,7 +19,9 @@ def build(
 
     Outcomes and failures at the top level are those of all targets. session: `provenance.session`."""
     head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings), "session": dict(session)}
-    dicts = [r.as_dict() for r in records]
+    dicts = [
+        {**r.as_dict(), "causes": [c.as_dict() for c in likely_causes(r.failures.values())]} for r in records
+    ]
     report = {**head, **(dicts[0] if dicts else {})}
     if len(dicts) > 1:
         report["targets"] = dicts

@@ -28,6 +28,7 @@ _FAILURE = {
     "id": str, "check": str, "stage": str, "outcome": str, "operators": list, "message": str, "case": str,
     "graph": str, "command": str, "count": int, "bundle": str, "details": dict, "shown": dict,
 }
+_CAUSE = {"id": str, "failures": list, "tests": int, "operators": list, "dtypes": list}
 _EXCUSED = {
     "kind": str, "case": str, "check": str, "outcome": str, "message": str, "reason": str, "issue": str,
     "expires": str, "line": int, "count": int,
@@ -59,7 +60,10 @@ def _target(target: Any, where: str) -> Iterator[str]:
     yield from missing
     if missing:
         return
-    for name, shape in (("cells", _CELL), ("failures", _FAILURE), ("excused", _EXCUSED), ("speed", _SPEED)):
+    shapes: dict[str, Mapping[str, Any]] = {
+        "cells": _CELL, "failures": _FAILURE, "causes": _CAUSE, "excused": _EXCUSED, "speed": _SPEED,
+    }
+    for name, shape in shapes.items():
         # Of a report of an earlier version some are missing.
         for i, item in enumerate(target.get(name, [])):
             yield from _fields(item, shape, f"{where}{name}[{i}].")

@@ -9,10 +9,11 @@ from pathlib import Path
 from .. import files, stages
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
+from ..likely_causes import likely_causes
 from ..outcome import OUTCOMES
 from ..recorder import TargetRecord, is_claimed
 from . import terminal
-from .words import IR_TITLES
+from .words import IR_TITLES, cause_title
 
 #: Rows of a table, items of a list: a job's page takes 1 MiB, and readers less.
 _ROWS = 100
@@ -72,14 +73,16 @@ def _target(record: TargetRecord) -> Iterator[str]:
             yield f"| {outcome} | {record.outcomes[outcome]} |"
     if record.failures:
         yield ""
-        yield "| failure | stage | check | operators | graphs | first met in |"
+        found = likely_causes(record.failures.values())
+        yield "| likely cause | outcome | stage | check | tests | smallest graph found in |"
         yield "| --- | --- | --- | --- | ---: | --- |"
-        for f in list(record.failures.values())[:_ROWS]:
-            cells = (f.outcome, f.stage, f.check, ", ".join(f.operators), str(f.count), f.case)
+        for cause in found[:_ROWS]:
+            f = cause.representative
+            cells = (cause_title(cause), f.outcome, f.stage, f.check, str(cause.tests), f.case)
             yield f"| {' | '.join(map(_text, cells))} |"
-        if len(record.failures) > _ROWS:
+        if len(found) > _ROWS:
             yield ""
-            yield f"and {len(record.failures) - _ROWS} more failures (report.json has them all)"
+            yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
     rows = [(k, c) for k, c in sorted(record.cells.items()) if is_claimed(c)]
     # Those that do not pass first: the rest may be cut off.
     rows.sort(key=lambda row: not row[1]["failed"])

@@ -11,12 +11,13 @@ from typing import Any
 from .. import stages
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
+from ..likely_causes import Cause, likely_causes
 from ..outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
 from ..recorder import COUNTS, Excused, Failure, TargetRecord, is_claimed
-from .words import IR_TITLES, counted
+from .words import IR_TITLES, cause_extent, cause_title, counted
 
-#: Cases listed under one heading, and failures of one kind that are listed in full.
-LISTED, IN_FULL = 10, 5
+#: Cases listed under one heading, and causes that are told in full.
+LISTED, IN_FULL = 10, 20
 #: Cases of one failure that are named.
 SHOWING = 4
 #: Of so many nodes of an operator and dtype less than this share offloaded, and this share of an operator's
@@ -77,31 +78,36 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from _corpus(record)
     if record.failures:
         yield "", plain
-        yield f"{counted(len(record.failures), 'failure')}, each listed once:", {"red": True, "bold": True}
-        yield from _failures(record.failures.values())
+        yield from causes(record.failures.values())
 
 
-def _failures(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Kind by kind, as they were found: of each kind the first with message and command."""
-    kinds: dict[str, list[Failure]] = {}
-    for f in failures:
-        kinds.setdefault(f"{f.outcome} in {f.stage}, check {f.check}", []).append(f)
-    for kind, found in kinds.items():
-        for f in found[:IN_FULL]:
-            yield f"  {kind}: {', '.join(f.operators)}{_times(f)}", {"red": True}
-            yield f"    {f.message.splitlines()[0][:200]}", {}
-            if len(f.cases) > 1:
-                yield f"    in the cases {', '.join(shown(f.cases, SHOWING))}", {}
-            if f.besides:
-                yield f"    the graph it was found in fails other checks too: {', '.join(f.besides)}", {}
-            yield f"    {f.command}", {}
-        if len(found) > IN_FULL:
-            yield f"  {kind}: {len(found) - IN_FULL} more, in full on the page:", {"red": True}
-            yield from _wrapped([" + ".join(f.operators) + _times(f) for f in found[IN_FULL:]])
+def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The likely causes, those with most tests first: the first ones with the smallest graph's message and
+    command, the others by name."""
+    found = likely_causes(failures)
+    tests = counted(sum(c.tests for c in found), "failing test")
+    order = ", the most frequent first" if len(found) > 1 else ""
+    yield f"{counted(len(found), 'likely cause')} of {tests}{order}:", {"red": True, "bold": True}
+    for number, cause in enumerate(found[:IN_FULL], 1):
+        yield from _cause(number, cause)
+    if len(found) > IN_FULL:
+        yield f"{len(found) - IN_FULL} more, in full on the page and in report.json:", {"red": True}
+        yield from _wrapped([f"{cause_title(c)} ({counted(c.tests, 'test')})" for c in found[IN_FULL:]])
 
 
-def _times(failure: Failure) -> str:
-    return f" ({failure.count} graphs)" if failure.count > 1 else ""
+def _cause(number: int, cause: Cause) -> Iterator[tuple[str, dict[str, Any]]]:
+    f = cause.representative
+    yield f"{number}. {cause_title(cause)}: {f.outcome} in {f.stage}, check {f.check}", {"red": True}
+    yield f"   {f.message.splitlines()[0][:200]}", {}
+    if cause.tests > 1:
+        yield from _wrapped([f"probably one cause, {cause_extent(cause)}"], "   ")
+    if cause.cases:
+        yield f"   found in {', '.join(shown(cause.cases, SHOWING))}", {}
+    if f.traits:
+        yield from _wrapped([f"the graph needs {'; '.join(f.traits)}"], "   ")
+    if f.besides:
+        yield f"   the graph it was found in fails other checks too: {', '.join(f.besides)}", {}
+    yield f"   {f.command}", {}
 
 
 def excuse(excused: Excused) -> str:
@@ -213,10 +219,12 @@ def _refused(record: TargetRecord) -> list[str]:
     ]
 
 
-def _wrapped(words: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _wrapped(words: list[str], indent: str = "  ") -> Iterator[tuple[str, dict[str, Any]]]:
     # Words hold spaces of their own, which must not be broken at.
     text = ", ".join(word.replace(" ", "\0") for word in words)
-    for line in textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
+    for line in textwrap.wrap(
+        text, 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    ):
         yield line.replace("\0", " "), {}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..graph import show
 from ..outcome import Verdict
 from ..recorder import Failure
-from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, vendor_frame
+from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, title, vendor_frame
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class FailureText:
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
         lines += [f"note: {note}" for note in verdict.notes]
         folder = Path(failure.graph).parent
-        lines += ["", f"case:     {case}"]
+        lines += ["", f"found in: {case}"]
         if failure.graph:
             alone = f"{shlex.quote(self.python)} {shlex.quote(str(folder / 'reproduce.py'))}"
             lines += [f"saved in: {folder}", f"repeat:   {failure.command}"]
@@ -55,21 +55,27 @@ class FailureText:
         return "\n".join(lines)
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
-        """Of a failure that another graph has shown before: which one, and what is wrong here."""
+        """Of a failure that is known already: which one, and what is wrong here."""
         lines = self._heading(verdict)
-        lines += ["", f"This is failure {failure.id} again, first met in {failure.case or 'a test'}."]
-        lines.append(f"case:     {case}")
+        named = f"failure {failure.id} again"
+        if failure.operators != list(verdict.graph.operators):
+            named = f"probably failure {failure.id} ({title(failure.operators)}) again"
+        lines += ["", f"This is {named}, first met in {failure.case or 'a test'}."]
+        lines.append(f"found in: {case}")
         if failure.graph:
             lines.append(f"saved in: {Path(failure.graph).parent}")
         return "\n".join([*lines, f"repeat:   {failure.command}"])
 
     def _heading(self, verdict: Verdict) -> list[str]:
+        """What is wrong comes first: pytest's short summary of a test shows its first line."""
         finding = verdict.findings[0]
+        first, *rest = finding.message.splitlines() or [""]
         return [
+            f"{title(verdict.graph.operators)}: {first}",
+            *rest,
+            "",
             f"{verdict.outcome} in stage {finding.stage}, check {finding.check} "
             f"(target {self.target}, {IR_TITLES[self.ir]})",
-            "",
-            finding.message,
         ]
 
 

@@ -12,9 +12,9 @@ from ..graph import DTYPES
 from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
 from ..recorder import COUNTS, is_claimed
 from ..stages import EXIT_PARTITION_ONLY, in_words
-from .words import IR_TITLES, needed
+from .words import IR_TITLES, needed, title
 
-#: Items of a folded list, failures that stand open: report.json has all of them.
+#: Items of a folded list, causes whose smallest graph stands open: report.json has all of them.
 _LISTED, _OPEN = 200, 8
 #: Operators of a graph whose text stands open beside its drawing: it has the attributes.
 _SMALL = 4
@@ -82,7 +82,7 @@ def _verdict(exit_code: int, targets: Sequence[Mapping[str, Any]]) -> dict[str, 
     graphs = sum(t["graphs"] for t in targets)
     passed = sum(t["counts"][PASS] for t in targets)
     failing = sum(t["counts"][o] for t in targets for o in FAILURES)
-    failures = sum(len(t["failures"]) for t in targets)
+    failures = sum(len(t["causes"]) for t in targets)
     if not graphs:
         text = "No graph was examined."
     else:
@@ -91,7 +91,7 @@ def _verdict(exit_code: int, targets: Sequence[Mapping[str, Any]]) -> dict[str, 
             said.append(f"{count(failing)} failed")
         text = ", ".join(said)
         if failures:
-            text += f" ({_number(failures, 'distinct failure')})"
+            text += f" ({_number(failures, 'likely cause')})"
         text += "."
     return {
         "word": word or f"Ended with {exit_code}", "exit": exit_code, "text": text,
@@ -103,10 +103,11 @@ def _reasons(gate: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> I
     """What decided the exit code, in the words of the gate and of the tests."""
     for t in targets:
         if t["failures"]:
-            found = t["failures"]
+            found = t["causes"]
             yield _reason(
-                "fail", f"{t['name']}: {_number(len(found), 'failure')} that nothing excuses",
-                [f"{f['outcome']} in {f['stage']}, check {f['check']}: {f['operators']}" for f in found],
+                "fail",
+                f"{t['name']}: {_number(len(found), 'likely cause')} of failures that nothing excuses",
+                [f"{c['title']}: {c['what']} ({_number(c['tests'], 'test')})" for c in found],
             )
     for problem in gate["problems"]:
         yield _reason("fail", problem["text"], problem["items"])
@@ -170,6 +171,7 @@ def _span(started: str, finished: str) -> str:
 
 
 def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
+    causes = list(_causes(t))
     counts = {o: t["outcomes"].get(o, 0) for o in OUTCOMES}
     unmatched = {n: reason for n, reason in t["patterns"].items() if reason}
     return {
@@ -185,7 +187,8 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
         "share": t["offloaded_share"],
         "heat": _heat(t["cells"]),
         "never": _never(t["cells"]),
-        "failures": [_failure(f, i) for i, f in enumerate(t["failures"])],
+        "causes": causes,
+        "failures": [f for cause in causes for f in cause["failures"]],
         "checks": list(_checks(t)),
         "excused": t["excused"][:_LISTED],
         "more_excused": max(len(t["excused"]) - _LISTED, 0),
@@ -300,16 +303,53 @@ def _checks(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
+# --- failures by cause ---------------------------------------------------------------------------
+
+
+def _causes(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The likely causes in their order, each with its failures. Of a report of an earlier version, or made by
+    something else, what no cause names is one of its own."""
+    left = {f["id"]: f for f in t["failures"]}
+    named = [
+        (cause, [left.pop(id) for id in cause["failures"] if id in left]) for cause in t.get("causes", [])
+    ]
+    alone = [({"tests": f["count"], "operators": f["operators"], "dtypes": []}, [f]) for f in left.values()]
+    for position, (cause, found) in enumerate(pair for pair in (*named, *alone) if pair[1]):
+        first = found[0]
+        others = len(set(cause["operators"]) - set(first["operators"]))
+        more = f" and {_number(others, 'other operator')}" if others else ""
+        yield {
+            "title": title(first["operators"]) + more,
+            "what": f"{first['outcome']} in {first['stage']}, check {first['check']}",
+            "tests": cause["tests"],
+            "extent": ", ".join(_extent(cause, found)),
+            "operators": cause["operators"],
+            # Of each cause the smallest graph stands open.
+            "failures": [_failure(f, position < _OPEN and f is first) for f in found],
+        }
+
+
+def _extent(cause: Mapping[str, Any], failures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield _number(cause["tests"], "test")
+    if len(cause["operators"]) > 1:
+        yield _number(len(cause["operators"]), "operator")
+    if len(cause["dtypes"]) > 1:
+        yield " and ".join(cause["dtypes"])
+    if len(failures) > 1:
+        yield f"{len(failures)} graphs of it below"
+
+
 # --- one failure ---------------------------------------------------------------------------------
 
 
-def _failure(f: Mapping[str, Any], position: int) -> dict[str, Any]:
+def _failure(f: Mapping[str, Any], is_open: bool) -> dict[str, Any]:
     details = f["details"]
     operators = f["shown"].get("operators", 0)
     return {
         "id": f["id"], "outcome": f["outcome"], "stage": f["stage"], "check": f["check"],
         "operators": ", ".join(f["operators"]), "count": f["count"], "case": f["case"],
-        "message": f["message"], "command": f["command"], "open": position < _OPEN,
+        "message": f["message"], "command": f["command"], "open": is_open,
+        "needs": f.get("traits", []), "normalised": f.get("normalised", ""),
         "kind": details.get("kind", ""),
         "drawn": f["shown"] if f["shown"].get("nodes") else None,
         "regions": any(isinstance(n.get("region"), int) for n in f["shown"].get("nodes", [])),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..generation.reduce import EXAMINATIONS, SECONDS
+
+if TYPE_CHECKING:
+    from ..likely_causes import Cause
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
 #: A native frame of the interpreter itself, of the start of the process, or of a signal's way to its handler,
@@ -68,7 +73,38 @@ def needed(each: bool | None, operators: int) -> str:
     """What shrinking says of a graph of so many operators, to be put behind their number."""
     if each is None or (each and operators < 2):
         return ""
-    return "; each is needed" if each else "; not all smaller ones were tried"
+    limit = f"{EXAMINATIONS} graphs or {SECONDS:g} s"
+    return "; each is needed" if each else f"; not all smaller ones were tried, within the limit of {limit}"
+
+
+#: Operators of a graph that a title names.
+_NAMED = 4
+
+
+def title(operators: Sequence[str]) -> str:
+    """A graph by its operators."""
+    more = len(operators) - _NAMED
+    return " + ".join([*operators[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+
+
+def cause_title(cause: Cause) -> str:
+    """A cause by the operators of its smallest graph, and how many others there are."""
+    others = set(cause.operators) - set(cause.representative.operators)
+    return title(cause.representative.operators) + (
+        f" and {counted(len(others), 'other operator')}" if others else ""
+    )
+
+
+def cause_extent(cause: Cause) -> str:
+    """In how many tests, operators and dtypes it showed."""
+    parts = [counted(cause.tests, "test")]
+    if len(cause.operators) > 1:
+        parts.append(counted(len(cause.operators), "operator"))
+    if len(cause.dtypes) > 1:
+        parts.append(" and ".join(cause.dtypes))
+    if len(cause.failures) > 1:
+        parts.append(f"{len(cause.failures)} graphs saved")
+    return ", ".join(parts)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,193 @@
+"""What is probably one fault, what is another, and what a known one is recognised by, without TVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_byoc.checks import Finding
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.generation.systematic import cases, default_case
+from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.likely_causes import EVERYWHERE, likely_causes, recognised
+from pytest_byoc.outcome import ERROR, WRONG_RESULT, Verdict
+from pytest_byoc.recorder import TargetRecord
+from pytest_byoc.signature import normalised, traits
+
+pytestmark = pytest.mark.once
+
+IR = "relay"
+
+
+def wrong(graph: Graph, check: str = "numerics", kind: str = "wrong-value") -> Verdict:
+    finding = Finding(check, WRONG_RESULT, "compare", kind, "output 0 is wrong.")
+    return Verdict(graph, WRONG_RESULT, (finding,), (True,) * len(graph.nodes), 1)
+
+
+def raising(graph: Graph, message: str, kind: str = "KeyError") -> Verdict:
+    exception: Mapping[str, Any] = {"type": kind, "message": message, "frames": []}
+    finding = Finding("process", ERROR, "build", kind, f"build raised {message}", {"exception": exception})
+    return Verdict(graph, ERROR, (finding,), (True,) * len(graph.nodes), 1)
+
+
+def of(operator: str, label: str = "float32") -> Graph:
+    return next(c.graph for c in cases([operator], IR) if c.id == f"{operator}[{label}]")
+
+
+def conv(shape: tuple[int, ...] = (1, 1, 1, 1), **attrs: Any) -> Graph:
+    builder = Builder(seed=1)
+    x = builder.input(TensorType(shape, "float32"))
+    w = builder.constant(TensorType((1, shape[1], 1, 1), "float32"))
+    simplest = default_case("nn.conv2d", "float32", IR).graph.nodes[0].attrs
+    given = {**simplest, "channels": 1, "kernel_size": (1, 1), **attrs}
+    return builder.graph(*builder.node("nn.conv2d", [x, w], given))
+
+
+def record(*verdicts: Verdict) -> TargetRecord:
+    found = TargetRecord("mine", IR, {})
+    for i, verdict in enumerate(verdicts):
+        found.fail(verdict, f"case {i}")
+    return found
+
+
+def number(*verdicts: Verdict) -> int:
+    return len(likely_causes(record(*verdicts).failures.values()))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("12 bytes at 0x7f00aa of %v3", "40 bytes at 0xdeadbeef of %x12"),
+        ("/tmp/tmpa1b2/lib0.cc:12:7: error: 'FOO' was not declared",
+         "/tmp/tmp_zz/lib13.cc:9:31: error: 'FOO' was not declared"),
+        ("shapes (1, 2, 3) and [4] do not fit", "shapes (5,) and [4, 4] do not fit"),
+        ("expected 1.5, got nan in x0", "expected -2e-05, got -inf in v17"),
+        ("no kernel for my_subgraph_12", "no kernel for my_subgraph_4_of_fused"),
+    ],
+)
+def test_numbers_names_and_temporary_paths_are_taken_out(one: str, other: str) -> None:
+    symbols = ("my_subgraph_12", "my_subgraph_4_of_fused")
+    assert normalised(one, symbols) == normalised(other, symbols)
+
+
+def test_what_tells_messages_apart_stays() -> None:
+    messages = (
+        "lib0.cc:3:9: fatal error: dmlc/logging.h: No such file or directory",
+        "lib0.cc:9:4: error: 'FOO' was not declared", "lib0.cc:9:4: error: 'BAR' was not declared",
+        "no rule for nn.relu", "no rule for nn.gelu", "/opt/vendor/a.so is missing",
+        "/opt/vendor/b.so is missing",
+    )
+    assert len(set(map(normalised, messages))) == len(messages)
+
+
+def test_distinct_faults_of_one_convolution_are_distinct_failures() -> None:
+    batch, dilated = conv((2, 1, 1, 1)), conv(dilation=(1, 2))
+    layout = conv(data_layout="NHWC", kernel_layout="HWIO")
+    found = record(*map(wrong, (batch, dilated, layout)))
+    assert len(found.failures) == 3
+    assert [f.traits for f in found.failures.values()] == [
+        ["operand 0: axis -4 > 1"], ["dilation=[1, 2]"], ['data_layout="NHWC"'],
+    ]
+    assert len(likely_causes(found.failures.values())) == 3
+
+
+def test_another_message_is_another_failure() -> None:
+    """A missing header is not "again" of an error in a macro, though both are one exception of one
+    operator."""
+    relu = of("nn.relu")
+    missing = raising(relu, "a.cc:1:9: fatal error: dmlc/logging.h: No such file", "CompileError")
+    macro = raising(relu, "a.cc:7:2: error: 'FOO' was not declared", "CompileError")
+    assert len(record(missing, macro).failures) == 2 and number(missing, macro) == 2
+    assert not missing.fails_like(macro)
+    again = raising(relu, "b.cc:9:1: error: 'FOO' was not declared", "CompileError")
+    assert macro.fails_like(again) and len(record(macro, again).failures) == 1
+
+
+def test_one_message_over_operators_is_one_cause() -> None:
+    found = record(*(raising(of(op), f"no kernel for {op} of int8") for op in ("add", "nn.relu", "exp")))
+    (cause,) = likely_causes(found.failures.values())
+    assert len(found.failures) == cause.tests == 3 and cause.operators == ["add", "exp", "nn.relu"]
+
+
+def test_one_check_over_operators_is_one_cause_and_the_smallest_graph_stands_for_it() -> None:
+    operators = ("nn.softmax", "nn.relu", "add")
+    found = record(*(wrong(of(op), "views", "differs") for op in operators))
+    (cause,) = likely_causes(found.failures.values())
+    assert cause.representative.operators == ["nn.relu"]
+
+
+def test_wrong_numbers_are_one_cause_in_one_operator() -> None:
+    dtypes = ("float32", "float64", "float16")
+    assert number(*(wrong(of("exp", d)) for d in dtypes)) == 1
+    assert number(*(wrong(of(op)) for op in ("exp", "tanh", "add"))) == 3
+
+
+def test_wrong_numbers_are_one_cause_where_many_operators_show_it_alike() -> None:
+    everywhere = ("exp", "tanh", "add", "sigmoid", "nn.relu")
+    assert len(everywhere) == EVERYWHERE and number(*(wrong(of(op)) for op in everywhere)) == 1
+    assert number(*(wrong(of(op, "float64")) for op in everywhere[:3])) == 1
+    assert number(*(wrong(of(op, "float64")) for op in everywhere[:2])) == 2
+
+
+def test_causes_and_their_order_do_not_hang_on_the_order_of_failures() -> None:
+    verdicts = [wrong(of(op)) for op in ("exp", "tanh", "add")] + [wrong(of("exp"), "views", "differs")] * 2
+    there, back = record(*verdicts), record(*reversed(verdicts))
+    ids = [[c.id for c in likely_causes(r.failures.values())] for r in (there, back)]
+    assert ids[0] == ids[1] and likely_causes(there.failures.values())[0].representative.check == "views"
+
+
+def seen(known: list[Verdict], new: Verdict) -> str | None:
+    """The operators of the failure that a verdict is recognised by."""
+    found = record(*known)
+    failure = recognised(list(found.failures.values()), new, IR)
+    return failure and "+".join(failure.operators)
+
+
+def test_a_failure_is_known_by_what_its_shrunk_graph_needs() -> None:
+    batch = wrong(conv((2, 1, 1, 1)))
+    assert seen([batch], wrong(conv((3, 4, 5, 6)))) == "nn.conv2d"
+    assert seen([batch], wrong(conv((1, 4, 5, 6), dilation=(1, 2)))) is None
+    assert seen([batch], wrong(of("nn.dense"))) is None
+    assert seen([batch], wrong(conv((2, 1, 1, 1)), "rerun")) is None
+    # What is far off is no case of what is off by a little.
+    inexact = wrong(conv(), kind="inexact")
+    assert seen([inexact], wrong(conv((2, 1, 1, 1)))) is None
+    assert seen([wrong(conv())], wrong(conv((2, 1, 1, 1)), kind="inexact")) is not None
+
+
+def test_what_one_check_finds_is_known_once_two_operators_have_shown_it() -> None:
+    one, two, three = (wrong(of(op), "views", "differs") for op in ("exp", "tanh", "add"))
+    assert seen([one], two) is None and seen([one, two], three) == "exp"
+    # A wrong number says nothing of what is wrong.
+    assert seen([wrong(of("exp")), wrong(of("tanh"))], wrong(of("add"))) is None
+
+
+def test_a_graph_of_several_operators_is_looked_into_for_wrong_numbers() -> None:
+    builder = Builder(seed=1)
+    x = builder.input(TensorType((2, 3), "float32"))
+    both = builder.graph(builder.simple("tanh", builder.simple("exp", x)))
+    assert seen([wrong(of("exp"))], wrong(both)) is None
+    known = raising(of("exp"), "no table for exp")
+    assert seen([known], raising(both, "no table for exp")) == "exp"
+
+
+def test_traits_are_what_differs_from_the_simplest_case() -> None:
+    assert traits(conv(), IR) == set()
+    assert {"dtype=float64"} <= traits(of("nn.relu", "float64"), IR)
+    constant = traits(of("add", "float32-constant_operand"), IR)
+    assert "operand 1 is a constant" in constant
+    assert "operand 1 is operand 0" in traits(of("add", "float32-same_operand"), IR)
+    assert "operand 0 has large elements" in traits(of("nn.relu", "float32-large_values"), IR)
+
+
+def test_of_several_processes_counts_and_operators_come_together() -> None:
+    verdicts = [wrong(of(op), "views", "differs") for op in ("exp", "tanh")]
+    one, other = record(*verdicts), record(verdicts[1], replace(verdicts[1]))
+    whole = TargetRecord("mine", IR, {})
+    for part in (one, other):
+        whole.merge(part.take())
+    (cause,) = likely_causes(whole.failures.values())
+    assert cause.tests == 4 and cause.operators == ["exp", "tanh"] and cause.dtypes == ["float32"]
