@@ -168,11 +168,11 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
         label = _SETS[value["set"]]
         found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
     # NumPy makes scalars of arrays of rank 0.
-    made = {k: _storable(np.asarray(a)) for k, a in found.items()}
+    made = {k: storable(np.asarray(a)) for k, a in found.items()}
     return {k: a for k, a in made.items() if a.dtype.kind != "O"}
 
 
-def _storable(array: np.ndarray) -> np.ndarray:
+def storable(array: np.ndarray) -> np.ndarray:
     """The array, of bfloat16 its bits: NumPy by itself cannot read any other."""
     return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
 
