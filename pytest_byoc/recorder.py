@@ -60,6 +60,10 @@ class Failure:
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
+    #: What the target made of it, as text (report/description.py), and what reproduce.py did when it was
+    #: tried, if that was not the failure.
+    texts: list[dict[str, str]] = field(default_factory=list)
+    tried: str = ""
 
     @property
     def is_saved(self) -> bool:
@@ -231,7 +235,7 @@ class TargetRecord:
         finding = verdict.findings[0]
         failure = Failure(
             identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
-            finding.message, case, "", "", details=details(verdict), shown=shown(verdict),
+            finding.message, case, "", "", details=details(verdict), shown=shown(verdict, self.ir),
         )
         failure.shown_in([case])
         self.failures[identity] = failure

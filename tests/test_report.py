@@ -186,7 +186,7 @@ def test_verdict_in_words(exit_code: int, word: str) -> None:
 
 @pytest.mark.parametrize("graph", [chain(1), chain(12), diamond()], ids=["one", "chain", "diamond"])
 def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
-    found = drawing.layout(shown(wrong(graph)))
+    found = drawing.layout(shown(wrong(graph), "relay"))
     tops = found.tops()
     for layer, top, below in zip(found.layers, tops, tops[1:]):
         boxes = [found.boxes[i] for i in layer]
@@ -201,14 +201,14 @@ def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
 
 
 def test_a_drawing_names_everything() -> None:
-    text = str(drawing.svg(shown(wrong(diamond()))))
+    text = str(drawing.svg(shown(wrong(diamond()), "relay")))
     for word in ("split", "nn.relu", "float32[2,3]", "input %", "constant %", "output 2 %", "S2"):
         assert word in text
     assert text.count('class="node r1"') == 2
 
 
 def test_a_graph_too_large_to_draw_is_named() -> None:
-    assert shown(wrong(chain(MOST_NODES + 1))) == {"operators": MOST_NODES + 1}
+    assert shown(wrong(chain(MOST_NODES + 1)), "relay") == {"operators": MOST_NODES + 1}
     record = filled()
     record.fail(wrong(chain(MOST_NODES + 1)), "large")
     assert "too many to draw" in html.render(report(record))

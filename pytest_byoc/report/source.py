@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Node, Source
+from ..graph import Graph, Node, Source, show
 from ..worker.ir.assembly import NotLowered, assemble, is_tuple
+from .words import IR_TITLES
 
 #: Names the generated code uses for itself.
 _TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "tensor", "module", "body", "getattr"}
@@ -134,10 +135,10 @@ class _Written:
 
     def calls(self, node: Node, lowered: Any) -> str:
         """Writes the calls that a node becomes, all but the last, which is its result: the text of that."""
-        *others, last = self._calls or [None]
+        last = self._calls[-1] if self._calls else None
         if last is None or not isinstance(lowered, _Value) or lowered._line is not last:
             raise SourceError("the lowering of %s does not end in a call" % node.op)
-        for line in others:
+        for line in self._calls[:-1]:
             line.name = self.names.new("t0")
             self.write(line.name, line.text())
         self._calls.clear()
@@ -190,7 +191,8 @@ class _Relax(_Written):
 
     def result(self, node: Node, lowered: Any) -> _Value:
         text = "builder.emit(%s)" % self.calls(node, lowered)
-        return self.write(self.names.new("t0") if is_tuple(node) else self.names.define(node.outputs[0]), text)
+        name = self.names.new("t0") if is_tuple(node) else self.names.define(node.outputs[0])
+        return self.write(name, text)
 
     def field(self, name: str, whole: _Value, index: int) -> _Value:
         item = "builder.emit(relax.TupleGetItem(%s, %d))" % (literal(whole), index)
@@ -239,6 +241,40 @@ def relax_source(graph: Graph) -> list[str]:
         "    builder.emit_func_output(body)",
         "module = builder.get()",
     ]
+
+
+class _Called:
+    """Notes which of TVM's operators each node becomes (see `assembly.Maker`)."""
+
+    def __init__(self, path: str) -> None:
+        self._calls: list[_Line] = []
+        self._prefix = path + "."
+        self.ops = _Namespace(path, self._calls)
+        self.nodes: list[list[str]] = []
+
+    def _value(self, *_: object) -> _Value:
+        return _Value(lambda: "")
+
+    input = constant = field = _value
+
+    def result(self, node: Node, lowered: Any) -> _Value:
+        self.nodes.append([line.path.removeprefix(self._prefix) for line in self._calls])
+        self._calls.clear()
+        return self._value()
+
+
+def graph_text(graph: Graph, ir: str) -> str:
+    """`graph.show`, with the IR's operators beside ours where they have other names."""
+    called = _Called({"relay": "relay", "relax": "relax.op"}[ir])
+    try:
+        assemble(graph, ir, called)
+    except Exception:  # of a graph that the IR has no words for
+        return show(graph)
+    remarks = [
+        f"{IR_TITLES[ir]}: {', '.join(calls)}" if calls != [node.op] else ""
+        for node, calls in zip(graph.nodes, called.nodes)
+    ]
+    return show(graph, remarks)
 
 
 def source(graph: Graph, ir: str) -> list[str]:

@@ -13,7 +13,7 @@ from .. import dlpack
 from ..server import Failure
 from . import relax_modules
 from .assembly import NotLowered, assemble
-from .interface import Executable, Modules
+from .interface import Code, Executable, Modules
 from .main_function import Type, main_of, tensor_type
 from .relax_names import known_partition as known_partition
 from .relax_names import known_targets as known_targets
@@ -349,8 +349,9 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
     raise NotImplementedError
 
 
-def _source(module: Any) -> str:
-    return "" if module.kind in ("llvm", "const_loader") else str(module.inspect_source())
+def _source(module: Any) -> Tuple[str, str]:
+    own = module.kind in ("llvm", "const_loader")
+    return module.kind, "" if own else str(module.inspect_source())
 
 
 def _links_first(module: Any) -> bool:
@@ -417,8 +418,8 @@ class VMExecutable(Executable):
     def needs_export(self) -> bool:
         return _links_first(self._executable.mod)
 
-    def sources(self) -> List[str]:
-        return sources(self._executable.mod.imports, "imports", _source)
+    def sources(self, symbols: Sequence[str] = ()) -> List[Code]:
+        return sources(self._executable.mod.imports, "imports", _source, symbols)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # A region of Relax is its codegen's.
