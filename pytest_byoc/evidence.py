@@ -15,6 +15,7 @@ import numpy as np
 from reference_kernels import Bounded
 
 from . import difference
+from .checks import CHECKS
 from .checks.base import Finding
 from .comparison import agree, compare, is_inexact, share_judged, within
 from .fragmentation import smallest
@@ -102,6 +103,19 @@ class Evidence:
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
             found.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
+
+    def made(self) -> tuple[str, ...]:
+        """Checks that were made: that they were to be made is not enough, as a graph may have no constants,
+        or the run may have ended before."""
+        reports = (self.target, self.loader, self.bare, self.watched)
+        sent = {pair for report in reports for pair in report.in_turns()}
+        found = []
+        for check in CHECKS:
+            # What has no half in a worker judges what others have recorded.
+            turn = check.id if check.observe or check.reload else "numerics"
+            if (turn, "fact" if check.records else "stage") in sent:
+                found.append(check.id)
+        return tuple(found)
 
     def placement(self) -> tuple[int | None, ...]:
         """For each node, the position of the region its call is found in, or None. A call with the

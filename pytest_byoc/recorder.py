@@ -155,6 +155,9 @@ class TargetRecord:
     #: Cell to check to the number of its failures.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
+    #: Id of a check to the number of graphs that passed on which it was made.
+    held: Counter[str] = field(default_factory=Counter)
+
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
         self._cell(operator, dtype)["failed"] += 1
         self.failed_by.setdefault((operator, dtype), Counter())[check] += 1
@@ -179,6 +182,8 @@ class TargetRecord:
             us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
             self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
         self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
+        if verdict.outcome == PASS:
+            self.held.update(verdict.made)
         for text in verdict.not_checked:
             if f"check {text}" not in self.not_checked:
                 self.not_checked.append(f"check {text}")
@@ -271,6 +276,8 @@ class TargetRecord:
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values() if f.count],
+            # As above.
+            "held": dict(self.held),
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
@@ -345,6 +352,7 @@ class TargetRecord:
         if fragmentation["worst"]:
             self.worst_split = _worse(self.worst_split, fragmentation["worst"])
         self.speed += other["speed"]
+        self.held.update(other["held"])
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
         self.partition_only = self.partition_only or other["partition_only"]

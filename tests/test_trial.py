@@ -60,7 +60,8 @@ def test_what_is_said_of_a_script_that_shows_nothing() -> None:
     )
     assert "it died of SIGSEGV" in note(Ended(-11, ""), WRONG, "")
     assert "it did not end in time" in note(Ended(None, ""), WRONG, "")
-    assert "it said: the stage import raised" in note(Ended(1, "FAILED: the stage import raised X\n"), WRONG, "")
+    other = Ended(1, "FAILED: the stage import raised X\n")
+    assert "it said: the stage import raised" in note(other, WRONG, "")
 
 
 def tried(folder: Path, text: str) -> Ended:
