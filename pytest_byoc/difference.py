@@ -156,8 +156,9 @@ def _flat(mask: np.ndarray) -> str:
 
 
 def picture(mask: np.ndarray) -> dict[str, Any]:
-    """The mask folded to two dimensions (axes of one element left out), SIDE by SIDE at most: "rows", strings of a digit for each cell (0:
-    nothing in it differs, 1: some, 2: all), and "group", how many rows are a matrix (0: all of them)."""
+    """The mask folded to two dimensions (axes of one element left out), SIDE by SIDE at most: "rows", strings
+    of a digit for each cell (0: nothing in it differs, 1: some, 2: all), and "group", how many rows are a
+    matrix (0: all of them)."""
     mask = mask.reshape([extent for extent in mask.shape if extent != 1])
     columns = mask.shape[-1] if mask.ndim else 1
     flat = mask.reshape(-1, columns) if mask.size else np.zeros((0, 0), bool)

@@ -14,6 +14,8 @@ from ..job_report import JobReport
 LINES, WIDTH = 12, 110
 #: Characters of a text in report.json.
 SHOWN = 20_000
+#: Texts in report.json. All are in the bundle.
+MOST = 6
 _SUFFIXES = {"relay": ".relay", "relax": ".py"}
 #: By the kind of a module of TVM's, how a file with its source is called.
 _ENDINGS = {"c": ".c", "cc": ".cc", "cpp": ".cc", "cuda": ".cu", "opencl": ".cl", "metal": ".metal"}
@@ -43,8 +45,8 @@ class Description:
     missing: str = ""
 
     def as_dicts(self) -> list[dict[str, str]]:
-        """The texts for report.json, long ones cut."""
-        return [{"what": t.what, "file": t.file, "text": _cut(t.text, t.file)} for t in self.texts]
+        """The first MOST texts for report.json, long ones cut."""
+        return [{"what": t.what, "file": t.file, "text": _cut(t.text, t.file)} for t in self.texts[:MOST]]
 
     def lines(self) -> Iterator[str]:
         """What a failure's text says: the partitioned module, shortened, and which files hold the rest."""
