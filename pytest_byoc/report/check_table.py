@@ -30,17 +30,23 @@ def rows(target: Mapping[str, Any], level: str) -> Iterator[dict[str, Any]]:
     rules = {meaning["id"]: meaning["rule"] for meaning in MEANINGS}
     for failure in target["failures"]:
         rules.setdefault(failure["check"], "")
-    on_all = {"process", *(c.id for c in CHECKS if c.made == EVERY)}
     held = target.get("held")
     if held is not None:
         held = {"process": target["outcomes"].get(PASS, 0), **held}
     for check, rule in rules.items():
-        left_out = level not in ("", "full") and check not in on_all
         yield {
             "id": check, "rule": rule, "known": check in KNOWN,
             "held": None if held is None else held.get(check, 0),
-            "not_made": f"not made at level {level}" if left_out else "not made",
+            "not_made": _not_made(check, target["ir"], level),
             "failures": sum(f["check"] == check for f in target["failures"]),
             "excused": sum(e["check"] == check for e in target["excused"]),
             "cells": sum(bool(c["failed_by"].get(check)) for c in target["cells"]),
         }
+
+
+def _not_made(check: str, ir: str, level: str) -> str:
+    where = next((meaning["where"] for meaning in MEANINGS if meaning["id"] == check), "")
+    if ir == "relax" and "Relay" in where and "Relax" not in where:
+        return "not made in Relax"
+    made_on_all = any(c.id == check and c.made == EVERY for c in CHECKS) or check == _PROCESS["id"]
+    return "not made" if made_on_all or level in ("", "full") else f"not made at level {level}"

@@ -24,9 +24,9 @@ def where_wrong(finding: Finding) -> str:
 
 
 def picture(finding: Finding) -> dict[str, Any] | None:
-    """`difference.picture` of the wrong elements; None where they are not known, or there is but one."""
+    """`difference.picture` of the wrong elements; None where they are not known, or all are wrong."""
     packed = finding.details.get("mask")
-    if not packed or finding.details["elements"] < 2:
+    if not packed or finding.details["outside"] == finding.details["elements"]:
         return None
     return difference.picture(difference.unpack(packed))
 
