@@ -168,7 +168,8 @@ class Examiner:
         """What the target makes of a failing graph, as text, as far as it gets without hanging again.
 
         module: TVM's JSON of what was lowered, where that is not the graph."""
-        finding, stages = verdict.findings[0], ["partition", "build"]
+        finding = verdict.findings[0]
+        stages = ["partition"] if self.workers.partition_only else ["partition", "build"]
         if finding.outcome == HANG and finding.stage in stages:
             stages = stages[: stages.index(finding.stage)]
         constants = data.constants(verdict.graph) if module is None else {}

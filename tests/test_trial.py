@@ -20,6 +20,7 @@ RAISED = Finding("process", "error", "build", "TypeError", "build raised.", {"ex
 DIED = Finding("process", "crash", "run", "SIGSEGV", "it died.")
 HUNG = Finding("process", "hang", "build", "hung", "it hung.")
 TWICE = Finding("offload", "error", "partition", "symbol-twice", "two are called so.")
+LOST = Finding("offload", "error", "partition", "MainLost", "partition raised.", {"exception": {}})
 NOTHING = Finding("offload", "error", "partition", "NotAModule", "partition raised.", {"exception": {}})
 
 
@@ -38,6 +39,9 @@ NOTHING = Finding("offload", "error", "partition", "NotAModule", "partition rais
         (RAISED, 0, "passed\n", False),
         (TWICE, 1, "FAILED: two subgraphs of the partitioned module have one name.\n", True),
         (NOTHING, 1, "FAILED: the partition function returned int, expected a tvm.IRModule.\n", True),
+        (LOST, 1, "FAILED: the stage build, graph executor raised KeyError: main\n", True),
+        (LOST, 1, "FAILED: output v0 in the first run is float64 (2,), expected float32 (2,).\n", True),
+        (LOST, 0, "passed\n", False),
         (DIED, -11, "stage run\n", True),
         (DIED, 1, "FAILED: the fresh process that loads the exported library ended with status -6.\n", True),
         (DIED, 1, "FAILED: the process called exit() in the stage run.\n", True),

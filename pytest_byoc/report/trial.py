@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..checks.base import Finding
 from ..outcome import CRASH, ERROR, HANG
-from ..worker.server import NotAModule
+from ..worker.server import MainLost, NotAModule
 
 #: Address space of an interpreter with TVM in it, in bytes, beside what the target may use.
 _OF_TVM = 8 << 30
@@ -100,6 +100,9 @@ def shows(ended: Ended, finding: Finding) -> bool:
         return died or apart or any("called exit()" in text for text in failed)
     if finding.outcome == HANG:
         return "Timeout (" in ended.printed or any(" hung: " in text for text in failed)
+    if finding.kind == MainLost.__name__:
+        # The script has no check of its own for that: what it leads to shows it.
+        return any("the stage import" not in text for text in failed)
     if finding.outcome == ERROR and "exception" in finding.details:
         words = _NO_MODULE if finding.kind == NotAModule.__name__ else f" raised {finding.kind}:"
         return any(words in text for text in failed)
