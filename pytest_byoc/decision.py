@@ -52,7 +52,7 @@ def decide(evidence: Evidence) -> Verdict:
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
         placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
-        evidence.speed,
+        evidence.speed, evidence.made(),
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)

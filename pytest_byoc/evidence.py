@@ -14,11 +14,16 @@ import numpy as np
 
 from reference_kernels import Bounded
 
+from . import difference
+from .checks import CHECKS
 from .checks.base import Finding
 from .comparison import agree, compare, is_inexact, share_judged, within
 from .fragmentation import smallest
 from .graph import Graph
 from .job_report import JobReport
+
+#: Attributes that name the axes of a result.
+_LAYOUTS = ("dst_layout", "data_layout", "layout")
 
 
 @lru_cache(maxsize=4096)
@@ -111,6 +116,19 @@ class Evidence:
         """As of `worker.room.lacking`, where a process was found to have no room for files at its end."""
         reports = (self.target, self.reference, self.loader)
         return next((r.end["lacking"] for r in reports if r.end and r.end.get("lacking")), None)
+
+    def made(self) -> tuple[str, ...]:
+        """Checks that were made: that they were to be made is not enough, as a graph may have no constants,
+        or the run may have ended before."""
+        reports = (self.target, self.loader, self.bare, self.watched)
+        sent = {pair for report in reports for pair in report.in_turns()}
+        found = []
+        for check in CHECKS:
+            # What has no half in a worker judges what others have recorded.
+            turn = check.id if check.observe or check.reload else "numerics"
+            if (turn, "fact" if check.records else "stage") in sent:
+                found.append(check.id)
+        return tuple(found)
 
     def placement(self) -> tuple[int | None, ...]:
         """For each node, the position of the region its call is found in, or None. A call with the
@@ -259,8 +277,8 @@ class Evidence:
             "expected": _scalar(bounded.value[at]),
             "bound": _scalar(bounded.error[at]),
             "actual": _scalar(actual[at]),
-            "outside": int(outside.sum()),
-            "elements": int(outside.size),
+            "how": how,
+            **self.where(i, outside),
         }
         text = (
             f"output {i} (%{self.graph.outputs[i]}) is outside its error bound {how}: at {index} expected "
@@ -271,6 +289,13 @@ class Evidence:
             text += f" (LLVM: {details['llvm']!r})"
         text += f"; {details['outside']} of {details['elements']} elements are outside."
         return Finding(check, "wrong-result", "compare", kind, text, details)
+
+    def where(self, output: int, mask: np.ndarray) -> dict[str, Any]:
+        """What a finding's details say of the elements of an output that differ."""
+        return {
+            "outside": int(mask.sum()), "elements": int(mask.size), "mask": difference.pack(mask),
+            "layout": _layout(self.graph, self.graph.outputs[output]),
+        }
 
     def repeats(
         self, check: str, stage: str, kind: str, runs: Iterable[tuple[str, Sequence[np.ndarray]]], what: str
@@ -323,7 +348,7 @@ class Evidence:
                 details = {
                     "output": i, "name": self.graph.outputs[i], "index": list(at),
                     "expected": _scalar(a[at]), "actual": _scalar(b[at]), "bound": 0.0,
-                    "outside": int(differs.sum()), "elements": int(differs.size),
+                    "how": what, **self.where(i, differs),
                 }
                 text = f"differs at {list(at)}: {details['actual']!r}, first {details['expected']!r}"
             yield Finding(
@@ -335,6 +360,19 @@ class Evidence:
 def _times(region: Mapping[str, Any]) -> int:
     """From how many places a region is called."""
     return int(region.get("times", 1))
+
+
+def _layout(graph: Graph, name: str) -> str:
+    """What the axes of a value are, where the node that makes it says so, or one in front of it that has a
+    result of the same shape; "" where none does."""
+    made = {output: node for node in graph.nodes for output in node.outputs}
+    shape, node = graph.type_of(name).shape, made.get(name)
+    while node is not None:
+        found = [node.attrs[key] for key in _LAYOUTS if node.attrs.get(key)]
+        if found:
+            return str(found[0])
+        node = next((made[i] for i in node.inputs if i in made and graph.type_of(i).shape == shape), None)
+    return ""
 
 
 def _element(array: np.ndarray, mask: np.ndarray) -> Any:

@@ -21,9 +21,11 @@ from .generation import beyond, data
 from .generation.systematic import default_case
 from .graph import Graph
 from .levels import MANY
-from .outcome import NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
+from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .peers import Peers
 from .recent import Recent
+from .report import description
+from .report.description import Description
 from .settings import Settings
 from .stages import Stages
 from .worker.client import WorkerError
@@ -172,6 +174,21 @@ class Examiner:
                 return seen
         in_full = self._examine(seen.graph, checks)
         return seen if in_full.outcome == PASS else in_full
+
+    def describe(self, verdict: Verdict, module: str | None = None) -> Description:
+        """What the target makes of a failing graph, as text, as far as it gets without hanging again.
+
+        module: TVM's JSON of what was lowered, where that is not the graph."""
+        finding = verdict.findings[0]
+        stages = ["partition"] if self.workers.partition_only else ["partition", "build"]
+        if finding.outcome == HANG and finding.stage in stages:
+            stages = stages[: stages.index(finding.stage)]
+        constants = data.constants(verdict.graph) if module is None else {}
+        try:
+            report = self._gatherer.describe(verdict.graph, constants, stages, module)
+        except WorkerError as e:
+            return Description(missing=str(e))
+        return description.read(report, self.workers.ir)
 
     def _one_executor(self, graph: Graph) -> str:
         """Each in turn; the first where a result is empty: Relay's VM calls nothing that has no others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +152,16 @@ class Gatherer:
         companions.watch(job, artifacts, evidence, self._limit())
         companions.time(workers.reference, workers.loader, job, evidence, folder / "timed.so")
         companions.supersede(workers.loader, artifacts, evidence, self._limit())
+
+    def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:
+        """What the target makes of a graph, as text (worker/describing.py). stages: how far to go.
+        module: TVM's JSON of what is lowered, where that is not the graph."""
+        job = {
+            "kind": "describe", "graph": graph.to_dict(), "constants": constants, "stages": list(stages),
+            "executors": self._workers.executors, **({} if module is None else {"module": module}),
+        }
+        self._workers.target.submit(job, self._limit())
+        return self._workers.target.collect()
 
     # --- time limits ---------------------------------------------------------------------------
 

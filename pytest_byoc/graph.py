@@ -12,7 +12,7 @@ import json
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 #: Dtypes a tensor may have, by NumPy's and TVM's name.
 DTYPES = (
@@ -300,18 +300,20 @@ def _elements(source: Source) -> str:
     return "given" + (", %s among them" % ", ".join(special) if special else "")
 
 
-def show(graph: Graph) -> str:
-    """The graph as text, one line a value, in the style of TVM's text format."""
+def show(graph: Graph, remarks: Sequence[str] = ()) -> str:
+    """The graph as text, one line a value, in the style of TVM's text format. remarks: on each node, ""
+    where there is none."""
     lines = ["inputs:"]
     lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.inputs]
     if graph.constants:
         lines.append("constants:")
         lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.constants]
     lines.append("nodes:")
-    for n in graph.nodes:
+    for position, n in enumerate(graph.nodes):
         made = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
         args = ["%" + i for i in n.inputs]
         args += ["%s=%s" % (k, json.dumps(v)) for k, v in n.attrs.items()]
-        lines.append("  %s = %s(%s)" % (made, n.op, ", ".join(args)))
+        remark = "  # " + remarks[position] if remarks and remarks[position] else ""
+        lines.append("  %s = %s(%s)%s" % (made, n.op, ", ".join(args), remark))
     lines.append("outputs: " + ", ".join("%" + o for o in graph.outputs))
     return "\n".join(lines)

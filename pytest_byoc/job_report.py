@@ -43,6 +43,16 @@ class JobReport:
         """The check whose turn it was when the report ended."""
         return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
 
+    def in_turns(self) -> Iterator[tuple[str, str]]:
+        """(check, what) of what was sent in the turn of each check: "fact" or "stage"."""
+        turn = ""
+        for m in self.messages:
+            turn = m.get("turn", turn)
+            if "stage" in m and "cpu" in m:
+                yield turn, "stage"
+            elif "fact" in m and m["fact"] != "handed":
+                yield turn, "fact"
+
     @property
     def nothing_offloaded(self) -> bool:
         """The partitioned module is known, and has no region."""

@@ -36,6 +36,8 @@ from .graph import Graph, Node, Source, TensorType
 from .job_report import JobReport
 from .operators import OPERATORS
 from .outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from .report.description import Description
+from .report.findings import told
 from .report.words import printed_lines, stack_lines
 from .signature import NUMBERS
 from .worker.client import Worker
@@ -223,10 +225,19 @@ class OnnxEvidence(Evidence):
         return (next((i for i, region in enumerate(self.regions) if region["calls"]), None),)
 
 
+def _content(found: Survey, name: str) -> dict[str, Any]:
+    return dict(next(Decoder().feed((found.folder / name).read_bytes())))
+
+
+def described(examiner: Examiner, found: Survey, name: str, verdict: Verdict) -> Description:
+    """What the target makes of the model of a failing candidate, as text."""
+    return examiner.describe(verdict, _content(found, name)["module"])
+
+
 def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
     """The verdict on one of the candidates of a survey. Its graph has the inputs and outputs of the
     model, and one node `onnx.<operator>`: it is there to be shown, and cannot be lowered."""
-    content = next(Decoder().feed((found.folder / name).read_bytes()))
+    content = _content(found, name)
     graph = interface(found.tests[name], content["inputs"], content["outputs"])
     # The same inputs twice: ONNX has one set. Under `rerun` the second run must be right as well.
     job = {"module": content["module"], "inputs": [content["inputs"]] * 2, "constants": {}}
@@ -320,22 +331,24 @@ def _list(types: Sequence[TensorType]) -> str:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def describe(verdict: Verdict, target: str, command: str) -> str:
-    """A failing verdict as text; `command` repeats it."""
+def describe(verdict: Verdict, target: str, command: str, made: Description | None = None) -> str:
+    """A failing verdict as text; `command` repeats it. made: what the target makes of the model."""
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
+    first, *rest = told(verdict.findings)
     lines = [
-        f"{node.op}: {finding.message}",
+        f"{node.op}: {first}",
+        *rest,
         "",
         f"{verdict.outcome} in stage {finding.stage}, check {finding.check} (target {target})",
         f"ONNX's node test {node.attrs['test']} ({node.op})",
     ]
-    lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
     if verdict.outcome == WRONG_RESULT and finding.stage == "compare":
         lines.append(f"ONNX's tolerance: {ATOL:g} + {RTOL:g} * |expected|; integers exactly")
     lines += [*printed_lines(finding.details), *stack_lines(finding.details)]
     lines += ["", "inputs:"]
     lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
+    lines += made.lines() if made is not None else ()
     lines += [f"note: {note}" for note in verdict.notes]
     lines += ["", f"repeat: {command}"]
     return "\n".join(lines)

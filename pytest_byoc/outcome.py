@@ -77,7 +77,8 @@ class Verdict:
     them. notes: what was found out beside, for the report. evidence: everything seen (arrays, printed
     text …). not_checked: checks that could not be made, with the reason. smallest: the least number of
     regions that would do (see `fragmentation`). merges: whether a region holds several operators or patterns.
-    speed: median seconds of a run of the "target" and of "llvm", where that was measured.
+    speed: median seconds of a run of the "target" and of "llvm", where that was measured. made: ids of the
+    checks that were made on it.
     """
 
     graph: Graph
@@ -93,6 +94,7 @@ class Verdict:
     smallest: int = 0
     merges: bool = False
     speed: Mapping[str, float] = field(default_factory=dict)
+    made: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -61,6 +61,10 @@ class Failure:
     #: What the finding says in numbers, and the shrunk graph as it can be drawn (report/failure.py).
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
+    #: What the target made of it, as text (report/description.py), and what reproduce.py did when it was
+    #: tried, if that was not the failure.
+    texts: list[dict[str, str]] = field(default_factory=list)
+    tried: str = ""
     #: What is said of it without what changes from graph to graph: of an exception (`Signature.says`), and in
     #: the whole message, which waivers may name.
     says: str = ""
@@ -179,6 +183,9 @@ class TargetRecord:
     #: Cell to check to the number of its failures.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
+    #: Id of a check to the number of graphs that passed on which it was made.
+    held: Counter[str] = field(default_factory=Counter)
+
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
         self._cell(operator, dtype)["failed"] += 1
         self.failed_by.setdefault((operator, dtype), Counter())[check] += 1
@@ -203,6 +210,8 @@ class TargetRecord:
             us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
             self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
         self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
+        if verdict.outcome == PASS:
+            self.held.update(verdict.made)
         for text in verdict.not_checked:
             if f"check {text}" not in self.not_checked:
                 self.not_checked.append(f"check {text}")
@@ -261,7 +270,8 @@ class TargetRecord:
             finding, new = verdict.findings[0], True
             failure = self.failures[identity] = Failure(
                 identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
-                finding.message, case, "", "", count=0, details=details(verdict), shown=shown(verdict),
+                finding.message, case, "", "", count=0,
+                details=details(verdict), shown=shown(verdict, self.ir),
                 says=verdict.signature.says, normalised=message_key(finding, verdict.symbols), traits=needed,
                 elements=verdict.graph.elements,
             )
@@ -301,6 +311,8 @@ class TargetRecord:
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values() if f.count],
+            # As above.
+            "held": dict(self.held),
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
@@ -376,6 +388,7 @@ class TargetRecord:
         if fragmentation["worst"]:
             self.worst_split = _worse(self.worst_split, fragmentation["worst"])
         self.speed += other["speed"]
+        self.held.update(other["held"])
         self.versions = self.versions or other["versions"]
         self.precision = self.precision or other["precision"]
         self.partition_only = self.partition_only or other["partition_only"]

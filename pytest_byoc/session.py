@@ -24,8 +24,10 @@ from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
 from .recent import Recent
 from .recorder import Excused, Failure, TargetRecord, failure_id
-from .report import bundle
+from .report import bundle, trial
+from .report.description import Description
 from .report.text import FailureText
+from .report.trial import Trial
 from .report.words import title
 from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
@@ -373,10 +375,13 @@ class TargetSession:
             failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
             failure.case = self.examiner.peers.first(("failure", failure.id), case)
         if new and failure.case == case:
-            text = self._text().new(verdict, original, failure, where)
-            unsaved = self._write_bundle(failure, folder, verdict, text, found_in or case)
-            if unsaved:
-                text = self._text().new(verdict, original, failure, where) + unsaved
+            described = self.examiner.describe(verdict)
+            failure.texts = described.as_dicts()
+            text = self._text().new(verdict, original, failure, where, described)
+            more = self._write_bundle(failure, folder, verdict, text, found_in or case, described)
+            if not failure.graph:
+                text = self._text().new(verdict, original, failure, where, described)
+            text += more
             self.known.tell(failure)
         else:
             folder = Path(failure.graph).parent
@@ -393,10 +398,20 @@ class TargetSession:
         return self.known.causes() >= self.settings.max_causes
 
     def _write_bundle(
-        self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str
+        self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str,
+        described: Description,
     ) -> str:
-        """Saves a failure; where that can't be, what is to be added to its text, which then says nothing of
-        where it is saved."""
+        """Saves a failure; what is to be added to its text. Where it can't be saved the text has to be made
+        again: it says then nothing of where it is saved."""
+        finding = verdict.findings[0]
+
+        def attempt(script: Path) -> str:
+            if finding.check not in bundle.REPRODUCED:
+                return ""  # The script says so itself.
+            tried = Trial(self.declaration.python, self.settings.timeout, self.settings.memory_bytes)
+            failure.tried = trial.note(tried.run(script), finding, failure.command)
+            return failure.tried
+
         try:
             bundle.write(
                 folder, verdict, text,
@@ -408,10 +423,12 @@ class TargetSession:
                 versions=self.examiner.workers.versions,
                 command=failure.command,
                 found_in=found_in,
+                description=described,
+                attempt_script=attempt,
             )
         except OSError as e:
             return self._unsaved(failure, e)
-        return ""
+        return f"\n{failure.tried}" if failure.tried else ""
 
     def _text(self) -> FailureText:
         return FailureText(self.record.target, self.ir, self.declaration.python)
@@ -478,12 +495,15 @@ class TargetSession:
             if new:
                 folder = self._folder(failure.id + corpus.ONNX)
                 failure.command = self.command("-k", shlex.quote(f"test_onnx[{name}]"))
-            text = onnx_nodes.describe(verdict, self.record.target, failure.command)
+            made = onnx_nodes.described(self.examiner, self._survey, name, verdict) if new else Description()
+            text = onnx_nodes.describe(verdict, self.record.target, failure.command, made)
             if new:
+                failure.texts = made.as_dicts()
                 failure.graph, failure.bundle = str(folder / "graph.json"), self._bundle(folder)
                 try:
                     files.replace(folder / "graph.json", verdict.graph.to_json(indent=1).encode())
                     files.replace(folder / "failure.txt", text.encode(errors="replace"))
+                    bundle.write_texts(folder, made)
                 except OSError as e:
                     text += self._unsaved(failure, e)
             raise ConformanceFailure(text, verdict)

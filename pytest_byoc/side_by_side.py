@@ -180,5 +180,5 @@ def parts(
             yield Verdict(
                 graph, PASS, (), claim.offloaded, claim.regions, (), None, claim.placement,
                 claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
-                verdict.merges,
+                verdict.merges, made=verdict.made,
             )

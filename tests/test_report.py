@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_byoc.__main__ import main
-from pytest_byoc.checks import Finding
+from pytest_byoc.checks import CHECKS, Finding
 from pytest_byoc.evidence import Evidence, type_bytes
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
@@ -153,6 +153,10 @@ def test_hostile_text_stays_text() -> None:
     for failure in found["failures"]:
         failure["bundle"] = "javascript:alert(3)//byoc-failures/x"
         failure["shown"]["nodes"][0]["op"] = failure["shown"]["inputs"][0]["name"] = HOSTILE
+        failure["texts"] = [{"what": HOSTILE, "file": HOSTILE, "text": HOSTILE}]
+        failure["tried"] = failure["details"]["where"] = HOSTILE
+        failure["details"]["picture"] = {"rows": [HOSTILE, "012"], "group": 1}
+        failure["details"]["likewise"] = [HOSTILE]
         failure["details"]["raised"] = {"file": HOSTILE, "line": 1, "function": HOSTILE, "text": HOSTILE,
                                         "message": HOSTILE}
     text = html.render(found)
@@ -186,7 +190,7 @@ def test_verdict_in_words(exit_code: int, word: str) -> None:
 
 @pytest.mark.parametrize("graph", [chain(1), chain(12), diamond()], ids=["one", "chain", "diamond"])
 def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
-    found = drawing.layout(shown(wrong(graph)))
+    found = drawing.layout(shown(wrong(graph), "relay"))
     tops = found.tops()
     for layer, top, below in zip(found.layers, tops, tops[1:]):
         boxes = [found.boxes[i] for i in layer]
@@ -201,14 +205,14 @@ def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
 
 
 def test_a_drawing_names_everything() -> None:
-    text = str(drawing.svg(shown(wrong(diamond()))))
+    text = str(drawing.svg(shown(wrong(diamond()), "relay")))
     for word in ("split", "nn.relu", "float32[2,3]", "input %", "constant %", "output 2 %", "S2"):
         assert word in text
     assert text.count('class="node r1"') == 2
 
 
 def test_a_graph_too_large_to_draw_is_named() -> None:
-    assert shown(wrong(chain(MOST_NODES + 1))) == {"operators": MOST_NODES + 1}
+    assert shown(wrong(chain(MOST_NODES + 1)), "relay") == {"operators": MOST_NODES + 1}
     record = filled()
     record.fail(wrong(chain(MOST_NODES + 1)), "large")
     assert "too many to draw" in html.render(report(record))
@@ -287,6 +291,25 @@ def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
     assert "merges none" in html.render(report(alone)) and "-speed" not in html.render(report(alone))
 
 
+def test_checks_say_on_how_many_graphs_they_held() -> None:
+    record = filled()
+    record.add(Verdict(chain(1), PASS, (), (True,), 1, made=("numerics", "rerun")), "other")
+    found = report(record)
+    found["settings"]["level"] = "smoke"
+    rows = {row["id"]: row for row in view.page(found)["targets"][0]["checks"]}
+    assert rows["rerun"]["held"] == 1 and rows["process"]["held"] == 1001
+    assert rows["views"]["held"] == 0 and rows["views"]["not_made"] == "not made"
+    assert rows["threads"]["not_made"] == "not made at level smoke"
+    text = html.render(found)
+    page = Page(text)
+    named = {a["id"] for _, a in page.tags if "id" in a}
+    links = {str(a["href"]).lstrip("#") for t, a in page.tags if t == "a" and str(a["href"]).startswith("#")}
+    assert links <= named and {f"check-{check.id}" for check in CHECKS} <= links
+    # A report of an earlier version does not say.
+    del found["held"]
+    assert "not made" not in html.render(found)
+
+
 # --- the command -----------------------------------------------------------------------------------
 
 
@@ -297,6 +320,11 @@ def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
         ({"cells": [{"operator": 1}]}, "cells[0].operator: expected str, found int"),
         ({"outcomes": {"fine": 1}}, "there is no outcome 'fine'"),
         ({"failures": {}}, "failures: expected list, found dict"),
+        (
+            {"failures": [{"texts": [{"what": 1}], "details": {"picture": {"rows": 1}}}]},
+            "failures[0].texts[0].what: expected str, found int",
+        ),
+        ({"held": [1]}, "held: expected dict, found list"),
         ({"gate": None}, "gate: expected dict, found null"),
         ({"targets": []}, "targets: expected a list of objects, found list"),
     ],

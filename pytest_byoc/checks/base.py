@@ -85,6 +85,7 @@ class Check:
     the target (`Evidence.deployed`).
     partition_stage: it needs no code of the target's but the partition function: it looks at partitioned
     modules, or at what LLVM makes of them with the regions inlined.
+    records: whether its worker halves record facts; one that does not finds processes that die.
     own_loader: its `reload` is made by a loader of its own, see `companions`.
     how: in what circumstances the target runs there, for the message where a process dies of them.
     """
@@ -101,5 +102,6 @@ class Check:
     tvm_too: bool = False
     partition_stage: bool = False
     own_loader: bool = False
+    records: bool = True
     how: str = ""
     where: str = ""

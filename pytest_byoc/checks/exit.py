@@ -28,4 +28,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    records=False,
 )

@@ -53,7 +53,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                     "run (%s executor), the first at %s: they were not written, or computed from memory "
                     "that nobody wrote."
                     % (int(holes.sum()), holes.size, i, name, executor, index),
-                    {"executor": executor, "output": i, "index": index},
+                    {
+                        "executor": executor, "output": i, "index": index,
+                        "how": "with the %s executor" % executor, **evidence.where(i, holes),
+                    },
                 )
 
 

@@ -92,5 +92,6 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    records=False,
     own_loader=True,
 )

@@ -23,7 +23,7 @@ def observe(run: TargetRun) -> None:
     with run.using(run.executors[0]):
         # Raises again, and is told once, where it fails.
         run.first_run(run.executors[0])
-        text = "\n".join(run.executable(run.executors[0]).sources())
+        text = "\n".join(source.text for source in run.executable(run.executors[0]).sources())
         lines = [line[:_CHARACTERS] for line in text.split("\n")[:_LINES]]
         run.record("source", {"digest": hashlib.sha256(text.encode()).hexdigest(), "lines": lines})
 

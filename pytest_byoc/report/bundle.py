@@ -6,12 +6,16 @@ data.npz       arrays, none of them pickled; see `arrays` for their names
 graph.onnx     the graph as an ONNX model, where ONNX can express it; constants are initializers
 reproduce.py   stands alone: builds the graph with plain TVM calls, imports the vendor's code, makes
                the same checks, and ends with a status that is 0 only if all hold
+before_partitioning, after_partitioning, source/
+               the module and the generated sources as text, as far as the target got
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, cast
@@ -26,6 +30,7 @@ from ..graph import Graph, TensorType
 from ..outcome import Verdict
 from ..target import package_name
 from . import to_onnx
+from .description import Description
 from .source import SourceError, literal, source
 from .words import IR_TITLES
 
@@ -59,12 +64,15 @@ def write(
     versions: Mapping[str, str],
     command: str = "",
     found_in: str = "",
+    description: Description | None = None,
+    attempt_script: Callable[[Path], str] = lambda script: "",
 ) -> list[str]:
     """Writes the bundle; names of the files written.
 
     declaration: {"name", "reference" (module:attribute, path/to/file.py:attribute, or None for a
     name TVM knows), "python", "libraries", "sys_path", "options"}. command: repeats the failure with
-    pytest, for checks that reproduce.py does not make. found_in: the case. Why a file is missing is said in
+    pytest, for checks that reproduce.py does not make. found_in: the case. attempt_script: runs
+    reproduce.py; what is to be said in it of that, "" for nothing. Why a file is missing is said in
     failure.txt; only a folder that can't be written to raises (OSError).
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,22 +106,40 @@ def write(
             raise _Missing("nothing was kept of the examination.")
         to_onnx.save(graph, evidence.constants, path)
 
-    def save_script(path: Path) -> None:
+    if description is not None:
+        written += write_texts(folder, description)
+    if description is not None and description.missing:
+        notes.append(f"There is no more text of what the target makes of it: {description.missing}.")
+
+    def save_script(path: Path, tried: str = "") -> None:
         if "data.npz" not in written:
             raise _Missing("it would need data.npz.")
         assert evidence is not None
         script = reproduce(
             graph, text, declaration, ir, executors, opt_level, timeout, versions,
             evidence.deterministic, path, verdict.findings[0].check if verdict.findings else "", command,
+            tried,
         )
         _write_text(path, script)
 
     attempt("data.npz", save_arrays)
     attempt("reproduce.py", save_script)
     attempt("graph.onnx", save_onnx)
+    tried = attempt_script(folder / "reproduce.py") if "reproduce.py" in written else ""
+    if tried:
+        save_script(folder / "reproduce.py", tried)
+        notes.append(tried)
     if notes:
         _write_text(folder / "failure.txt", text.rstrip("\n") + "\n\n" + "\n".join(notes))
     return written
+
+
+def write_texts(folder: Path, description: Description) -> list[str]:
+    """Writes what the target makes of a graph, as text; names of the files. Raises OSError."""
+    for part in description.texts:
+        (folder / part.file).parent.mkdir(exist_ok=True)
+        _write_text(folder / part.file, part.text)
+    return [part.file for part in description.texts]
 
 
 class _Missing(ValueError):
@@ -168,11 +194,11 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
         label = _SETS[value["set"]]
         found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
     # NumPy makes scalars of arrays of rank 0.
-    made = {k: _storable(np.asarray(a)) for k, a in found.items()}
+    made = {k: storable(np.asarray(a)) for k, a in found.items()}
     return {k: a for k, a in made.items() if a.dtype.kind != "O"}
 
 
-def _storable(array: np.ndarray) -> np.ndarray:
+def storable(array: np.ndarray) -> np.ndarray:
     """The array, of bfloat16 its bits: NumPy by itself cannot read any other."""
     return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
 
@@ -193,6 +219,7 @@ def reproduce(
     path: Path,
     check: str = "",
     command: str = "",
+    tried: str = "",
 ) -> str:
     """The script's text. Raises source.SourceError for a graph the IR has no words for."""
     options = declaration.get("options") or {}
@@ -210,6 +237,7 @@ def reproduce(
             f"Reproduces a failure of {declaration['name']} ({IR_TITLES[ir]}) without pytest-byoc."
         ),
         "failure": _docstring("\n".join(shown)),
+        "tried": _docstring(textwrap.fill(tried, _WIDTH, break_long_words=False, break_on_hyphens=False)),
         "versions": _docstring(f"Seen with {said}.") if said else "",
         "command": _docstring(f"{declaration.get('python') or 'python'} {path.name}"),
         "executors": literal(list(executors)),
@@ -231,7 +259,7 @@ def reproduce(
         "tvm": (TEMPLATES / f"{ir}.py.txt").read_text(encoding="utf-8"),
     }
     template = (TEMPLATES / "reproduce.py.txt").read_text(encoding="utf-8")
-    return Template(template).substitute(values).replace("\n\n\n", "\n\n")
+    return re.sub(r"\n{3,}", "\n\n", Template(template).substitute(values))
 
 
 def _types(graph: Graph) -> list[TensorType]:

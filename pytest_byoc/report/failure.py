@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..graph import Source, TensorType, show
+from ..graph import Source, TensorType
 from ..outcome import Verdict
+from .findings import likewise, others, picture, where_wrong
+from .source import graph_text
 from .words import printed_lines, stack_lines, vendor_frame
 
 #: Nodes of a graph that is drawn; a larger one is in the bundle.
@@ -14,6 +16,7 @@ MOST_NODES = 40
 #: Characters of a text that came from the vendor's code.
 _LONGEST = 2000
 _NUMBERS = ("expected", "bound", "actual", "llvm")
+_OPTIONAL = ("also", "likewise", "where", "picture")
 _PLAIN = ("output", "name", "index", "outside", "elements", "executor", "actual_type", "expected_type")
 
 
@@ -21,8 +24,9 @@ def details(verdict: Verdict) -> dict[str, Any]:
     """Of the finding that names a failure: kind; output, name, index, expected, bound, actual, llvm,
     outside, elements, executor where it has them; raised ({file, line, function, text, message}) for an
     exception; died_in ({file, line, function, text}), where the vendor's Python was when the process died;
-    printed (lines, of both the process and Python's stack); also (messages of the next findings). Numbers
-    that JSON has no word for are "nan", "inf" and "-inf"."""
+    printed (lines, of both the process and Python's stack); where (which elements are wrong, in words);
+    picture (of them, see `difference.picture`); likewise (other runs in which the same shows); also (messages of the
+    next findings). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
     finding = verdict.findings[0]
     found: dict[str, Any] = {"kind": finding.kind}
     found.update({k: finding.details[k] for k in _PLAIN if finding.details.get(k) is not None})
@@ -41,15 +45,17 @@ def details(verdict: Verdict) -> dict[str, Any]:
     printed = [line.removeprefix("  | ") for line in lines[2:]]
     if printed:
         found["printed"] = [line[:_LONGEST] for line in printed]
-    if len(verdict.findings) > 1:
-        found["also"] = [f.message[:_LONGEST] for f in verdict.findings[1:4]]
-    return found
+    found["also"] = [text[:_LONGEST] for text in others(verdict.findings)]
+    found["likewise"] = likewise(verdict.findings)
+    found["where"] = where_wrong(finding)
+    found["picture"] = picture(finding)
+    return {key: value for key, value in found.items() if value or key not in _OPTIONAL}
 
 
-def shown(verdict: Verdict) -> dict[str, Any]:
-    """A verdict's graph: text (as `graph.show`), inputs and constants ({name, type}), nodes ({op, inputs,
-    outputs: [{name, type}], region}), outputs. region: position of the subgraph, None on the host. Of a
-    graph of more than MOST_NODES operators the number alone: {"operators": n}."""
+def shown(verdict: Verdict, ir: str) -> dict[str, Any]:
+    """A verdict's graph: text (as `source.graph_text`), inputs and constants ({name, type}), nodes ({op,
+    inputs, outputs: [{name, type}], region}), outputs. region: position of the subgraph, None on the host.
+    Of a graph of more than MOST_NODES operators the number alone: {"operators": n}."""
     graph = verdict.graph
     if len(graph.nodes) > MOST_NODES:
         return {"operators": len(graph.nodes)}
@@ -63,7 +69,7 @@ def shown(verdict: Verdict) -> dict[str, Any]:
 
     return {
         "operators": len(graph.nodes),
-        "text": show(graph),
+        "text": graph_text(graph, ir),
         "inputs": sources(graph.inputs),
         "constants": sources(graph.constants),
         "nodes": [

@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from .. import files
-from . import drawing, view
+from . import drawing, grid, view
 
 TEMPLATES = Path(__file__).with_name("templates")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -52,6 +52,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )
     found.globals["svg"] = drawing.svg
+    found.globals["grid"] = grid.svg
     found.globals["colours"] = drawing.COLOURS
     found.filters["count"] = view.count
     found.filters["bytes"] = view.in_bytes

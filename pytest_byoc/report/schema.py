@@ -34,6 +34,7 @@ _EXCUSED = {
     "expires": str, "line": int, "count": int,
 }
 _SHOWN = {"inputs": list, "constants": list, "nodes": list, "outputs": list, "text": str}
+_TEXT = {"what": str, "file": str, "text": str}
 _NODE = {"op": str, "inputs": list, "outputs": list}
 
 
@@ -67,6 +68,8 @@ def _target(target: Any, where: str) -> Iterator[str]:
         # Of a report of an earlier version some are missing.
         for i, item in enumerate(target.get(name, [])):
             yield from _fields(item, shape, f"{where}{name}[{i}].")
+    if "held" in target:
+        yield from _fields(target, {"held": dict}, where)
     for name, kind in _MAPPINGS.items():
         yield from _values(target[name], kind, f"{where}{name}")
     for outcome in (set(target["outcomes"]) | set(map(str, target["cases"].values()))) - set(OUTCOMES):
@@ -74,9 +77,22 @@ def _target(target: Any, where: str) -> Iterator[str]:
     fragmentation = {"graphs_by_subgraphs": dict, "split": int, "boundary_bytes": int}
     yield from _fields(target["fragmentation"], fragmentation, f"{where}fragmentation.")
     for i, failure in enumerate(target["failures"]):
+        yield from _texts(failure, f"{where}failures[{i}].")
         shown = failure.get("shown") if isinstance(failure, dict) else None
         if isinstance(shown, dict) and "text" in shown:
             yield from _shown(shown, f"{where}failures[{i}].shown.")
+
+
+def _texts(failure: Any, where: str) -> Iterator[str]:
+    """What a report of an earlier version has none of."""
+    if not isinstance(failure, dict):
+        return
+    texts = failure.get("texts", [])
+    for i, text in enumerate(texts if isinstance(texts, list) else [texts]):
+        yield from _fields(text, _TEXT, f"{where}texts[{i}].")
+    details = failure.get("details")
+    if isinstance(details, dict) and details.get("picture") is not None:
+        yield from _fields(details["picture"], {"rows": list, "group": int}, f"{where}details.picture.")
 
 
 def _shown(shown: Mapping[str, Any], where: str) -> Iterator[str]:

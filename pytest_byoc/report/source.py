@@ -1,8 +1,8 @@
 """A graph as plain TVM code, for somebody who has no pytest-byoc.
 
-The operator records' lowering functions are called with a namespace that writes down what is asked
-of it, in place of `tvm.relay` or `tvm.relax.op`: no second table of operators, and what is written
-is what the workers do.
+The graph is put together as the workers do it (`worker/ir/assembly.py`). The operator records' lowering
+functions are called with a namespace that writes down what is called in it, in place of `tvm.relay` or
+`tvm.relax.op`: there is no second table of operators.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Node
-from ..operators import OPERATORS
+from ..graph import Graph, Node, Source, show
+from ..worker.ir.assembly import NotLowered, assemble, is_tuple
+from .words import IR_TITLES
 
 #: Names the generated code uses for itself.
 _TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "tensor", "module", "body", "getattr"}
@@ -116,30 +117,95 @@ class _Names:
     def __getitem__(self, value: str) -> str:
         return self._of[value]
 
-    def proxy(self, value: str) -> _Value:
-        name = self._of[value]
+
+class _Written:
+    """Writes the lines of one graph (see `assembly.Maker`). subclasses: an IR each."""
+
+    def __init__(self, path: str, indent: str = "") -> None:
+        self.names = _Names()
+        self.lines: list[str] = []
+        self._calls: list[_Line] = []
+        self._indent = indent
+        self.ops = _Namespace(path, self._calls)
+
+    def write(self, name: str, text: str) -> _Value:
+        """A line that binds a name."""
+        self.lines.append("%s%s = %s" % (self._indent, name, text))
         return _Value(lambda: name)
 
-
-def _record(graph: Graph, node: Node, ir: str, path: str, names: _Names) -> list[_Line]:
-    """The calls the node becomes, the last of which is its result; the others have names."""
-    record = OPERATORS.get(node.op)
-    lowering = getattr(record, ir) if record is not None else None
-    if lowering is None:
-        raise SourceError("operator %s has no lowering to %s" % (node.op, ir))
-    lines: list[_Line] = []
-    types = [graph.type_of(i) for i in node.inputs]
-    args = [names.proxy(i) for i in node.inputs]
-    result = lowering(_Namespace(path, lines), args, node.attrs, types)
-    if not isinstance(result, _Value) or result._line is None or result._line is not lines[-1]:
-        raise SourceError("the lowering of %s does not end in a call" % node.op)
-    for line in lines[:-1]:
-        line.name = names.new("t0")
-    return lines
+    def calls(self, node: Node, lowered: Any) -> str:
+        """Writes the calls that a node becomes, all but the last, which is its result: the text of that."""
+        last = self._calls[-1] if self._calls else None
+        if last is None or not isinstance(lowered, _Value) or lowered._line is not last:
+            raise SourceError("the lowering of %s does not end in a call" % node.op)
+        for line in self._calls[:-1]:
+            line.name = self.names.new("t0")
+            self.write(line.name, line.text())
+        self._calls.clear()
+        return last.text()
 
 
-def _is_tuple(node: Node) -> bool:
-    return len(node.outputs) > 1 or OPERATORS[node.op].tuple_result
+class _Relay(_Written):
+    def __init__(self) -> None:
+        super().__init__("relay")
+
+    def input(self, source: Source) -> _Value:
+        parts = (source.name, source.type.shape, source.type.dtype)
+        return self.write(self.names.define(source.name), "relay.var(%r, shape=%r, dtype=%r)" % parts)
+
+    def constant(self, source: Source) -> _Value:
+        made = "tensor(data[%r], 'bfloat16')" if source.type.dtype == "bfloat16" else "tvm.nd.array(data[%r])"
+        key = "constant." + source.name
+        return self.write(self.names.define(source.name), "relay.const(%s)" % (made % key))
+
+    def result(self, node: Node, lowered: Any) -> _Value:
+        text = self.calls(node, lowered)
+        if is_tuple(node):
+            return self.write(self.names.new("t0"), text + ".astuple()")
+        return self.write(self.names.define(node.outputs[0]), text)
+
+    def field(self, name: str, whole: _Value, index: int) -> _Value:
+        item = "relay.TupleGetItem(%s, %d)" % (literal(whole), index)
+        return self.write(self.names.define(name), item)
+
+
+class _Relax(_Written):
+    def __init__(self) -> None:
+        super().__init__("relax.op", indent=" " * 8)
+        #: Lines of inputs and constants, which stand before the function.
+        self.head: list[str] = []
+
+    def _before(self, source: Source, text: str) -> _Value:
+        name = self.names.define(source.name)
+        self.head.append("%s = %s" % (name, text))
+        return _Value(lambda: name)
+
+    def input(self, source: Source) -> _Value:
+        parts = (source.name, source.type.shape, source.type.dtype)
+        return self._before(source, "relax.Var(%r, Tensor(%r, %r))" % parts)
+
+    def constant(self, source: Source) -> _Value:
+        key, dtype = "constant." + source.name, source.type.dtype
+        made = "tensor(data[%r], 'bfloat16')" if dtype == "bfloat16" else "data[%r]"
+        return self._before(source, "relax.const(%s, %r)" % (made % key, dtype))
+
+    def result(self, node: Node, lowered: Any) -> _Value:
+        text = "builder.emit(%s)" % self.calls(node, lowered)
+        name = self.names.new("t0") if is_tuple(node) else self.names.define(node.outputs[0])
+        return self.write(name, text)
+
+    def field(self, name: str, whole: _Value, index: int) -> _Value:
+        item = "builder.emit(relax.TupleGetItem(%s, %d))" % (literal(whole), index)
+        return self.write(self.names.define(name), item)
+
+
+def _assembled(graph: Graph, ir: str, written: _Relay | _Relax) -> str:
+    """The results of a graph, whose lines are written, as text."""
+    try:
+        outputs = [literal(value) for value in assemble(graph, ir, written)]
+    except NotLowered as e:
+        raise SourceError(str(e)) from None
+    return outputs[0] if len(outputs) == 1 else "%s.Tuple([%s])" % (ir, ", ".join(outputs))
 
 
 def relay_source(graph: Graph) -> list[str]:
@@ -147,74 +213,71 @@ def relay_source(graph: Graph) -> list[str]:
 
     They use the names tvm, relay and np; of bfloat16, whose bits `data` holds, `tensor(bits, dtype)` too.
     """
-    names, out = _Names(), []
-    for s in graph.inputs:
-        name = names.define(s.name)
-        parts = (name, s.name, s.type.shape, s.type.dtype)
-        out.append("%s = relay.var(%r, shape=%r, dtype=%r)" % parts)
-    for s in graph.constants:
-        name = names.define(s.name)
-        key = "constant." + s.name
-        made = "tensor(data[%r], 'bfloat16')" if s.type.dtype == "bfloat16" else "tvm.nd.array(data[%r])"
-        out.append("%s = relay.const(%s)" % (name, made % key))
-    for node in graph.nodes:
-        lines = _record(graph, node, "relay", "relay", names)
-        out += ["%s = %s" % (line.name, line.text()) for line in lines[:-1]]
-        if _is_tuple(node):
-            whole = names.new("t0")
-            out.append("%s = %s.astuple()" % (whole, lines[-1].text()))
-            for i, value in enumerate(node.outputs):
-                out.append("%s = relay.TupleGetItem(%s, %d)" % (names.define(value), whole, i))
-        else:
-            text = lines[-1].text()
-            out.append("%s = %s" % (names.define(node.outputs[0]), text))
-    results = ", ".join(names[o] for o in graph.outputs)
-    out.append("body = " + (results if len(graph.outputs) == 1 else "relay.Tuple([%s])" % results))
-    params = ", ".join(names[s.name] for s in graph.inputs)
-    out.append("module = tvm.IRModule.from_expr(relay.Function([%s], body))" % params)
-    out.append("module = relay.transform.InferType()(module)")
-    return out
+    written = _Relay()
+    body = _assembled(graph, "relay", written)
+    params = ", ".join(written.names[s.name] for s in graph.inputs)
+    return [
+        *written.lines,
+        "body = " + body,
+        "module = tvm.IRModule.from_expr(relay.Function([%s], body))" % params,
+        "module = relay.transform.InferType()(module)",
+    ]
 
 
 def relax_source(graph: Graph) -> list[str]:
     """As `relay_source`; the lines use the names relax and np, and `tensor` of bfloat16."""
-    names = _Names()
-    # Renamed between 0.25 and 0.27.
-    out = ['Tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType']
-    for s in graph.inputs:
-        name = names.define(s.name)
-        parts = (name, s.name, s.type.shape, s.type.dtype)
-        out.append("%s = relax.Var(%r, Tensor(%r, %r))" % parts)
-    for s in graph.constants:
-        name = names.define(s.name)
-        key, dtype = "constant." + s.name, s.type.dtype
-        made = "tensor(data[%r], 'bfloat16')" if dtype == "bfloat16" else "data[%r]"
-        out.append("%s = relax.const(%s, %r)" % (name, made % key, dtype))
-    params = ", ".join(names[s.name] for s in graph.inputs)
-    out.append("builder = relax.BlockBuilder()")
-    out.append('with builder.function("main", [%s]):' % params)
-    out.append("    with builder.dataflow():")
-    for node in graph.nodes:
-        lines = _record(graph, node, "relax", "relax.op", names)
-        body = ["%s = %s" % (line.name, line.text()) for line in lines[:-1]]
-        text = lines[-1].text()
-        if _is_tuple(node):
-            whole = names.new("t0")
-            body.append("%s = builder.emit(%s)" % (whole, text))
-            for i, value in enumerate(node.outputs):
-                item = "builder.emit(relax.TupleGetItem(%s, %d))" % (whole, i)
-                body.append("%s = %s" % (names.define(value), item))
-        else:
-            body.append("%s = builder.emit(%s)" % (names.define(node.outputs[0]), text))
-        out += ["        " + line for line in body]
-    results = ", ".join(names[o] for o in graph.outputs)
-    result = results if len(graph.outputs) == 1 else "relax.Tuple([%s])" % results
-    out.append("        body = builder.emit_output(%s)" % result)
-    out.append("    builder.emit_func_output(body)")
-    out.append("module = builder.get()")
-    return out
+    written = _Relax()
+    result = _assembled(graph, "relax", written)
+    params = ", ".join(written.names[s.name] for s in graph.inputs)
+    return [
+        # Renamed between 0.25 and 0.27.
+        'Tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType',
+        *written.head,
+        "builder = relax.BlockBuilder()",
+        'with builder.function("main", [%s]):' % params,
+        "    with builder.dataflow():",
+        *written.lines,
+        "        body = builder.emit_output(%s)" % result,
+        "    builder.emit_func_output(body)",
+        "module = builder.get()",
+    ]
+
+
+class _Called:
+    """Notes which of TVM's operators each node becomes (see `assembly.Maker`)."""
+
+    def __init__(self, path: str) -> None:
+        self._calls: list[_Line] = []
+        self._prefix = path + "."
+        self.ops = _Namespace(path, self._calls)
+        self.nodes: list[list[str]] = []
+
+    def _value(self, *_: object) -> _Value:
+        return _Value(lambda: "")
+
+    input = constant = field = _value
+
+    def result(self, node: Node, lowered: Any) -> _Value:
+        self.nodes.append([line.path.removeprefix(self._prefix) for line in self._calls])
+        self._calls.clear()
+        return self._value()
+
+
+def graph_text(graph: Graph, ir: str) -> str:
+    """`graph.show`, with the IR's operators beside ours where they have other names."""
+    called = _Called({"relay": "relay", "relax": "relax.op"}[ir])
+    try:
+        assemble(graph, ir, called)
+    except Exception:  # of a graph that the IR has no words for
+        return show(graph)
+    remarks = [
+        f"{IR_TITLES[ir]}: {', '.join(calls)}" if calls != [node.op] else ""
+        for node, calls in zip(graph.nodes, called.nodes)
+    ]
+    return show(graph, remarks)
 
 
 def source(graph: Graph, ir: str) -> list[str]:
-    """Lines of Python that build the graph as `module`. Raises SourceError."""
+    """Lines of Python that build the graph as `module`, with the very expressions that the workers make of
+    it. Raises SourceError."""
     return relay_source(graph) if ir == "relay" else relax_source(graph)

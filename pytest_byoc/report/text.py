@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..graph import show
 from ..outcome import Verdict
 from ..recorder import Failure
+from .description import Description
+from .findings import told
+from .source import graph_text
 from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, title, vendor_frame
 
 
@@ -22,12 +24,13 @@ class FailureText:
     ir: str
     python: str
 
-    def new(self, verdict: Verdict, original: Verdict, failure: Failure, case: str) -> str:
+    def new(
+        self, verdict: Verdict, original: Verdict, failure: Failure, case: str, described: Description
+    ) -> str:
         """What failed, the graph, where it is saved, if it is, and how to repeat it. original: before it was
-        shrunk."""
+        shrunk. described: what the target makes of the graph."""
         finding = verdict.findings[0]
-        lines = self._heading(verdict)
-        lines += [f"also: {f.message}" for f in verdict.findings[1:4]]
+        lines = self._heading(verdict, told(verdict.findings))
         if failure.besides:
             lines.append(f"the graph of the case fails other checks too: {', '.join(failure.besides)}")
         frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
@@ -42,10 +45,11 @@ class FailureText:
         if not shrunk and verdict.graph != original.graph:
             shrunk = ", simpler than the one of the case"
         lines += ["", f"graph ({counted(n, 'operator')}{shrunk}{needed(failure.each_needed, n)}):"]
-        lines += ["  " + line for line in show(verdict.graph).splitlines()]
+        lines += ["  " + line for line in graph_text(verdict.graph, self.ir).splitlines()]
         taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
         lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
         lines += [f"note: {note}" for note in verdict.notes]
+        lines += described.lines()
         folder = Path(failure.graph).parent
         lines += ["", f"found in: {case}"]
         if failure.graph:
@@ -56,7 +60,7 @@ class FailureText:
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
         """Of a failure that is known already: which one, and what is wrong here."""
-        lines = self._heading(verdict)
+        lines = self._heading(verdict, [verdict.findings[0].message])
         named = f"failure {failure.id} again"
         if failure.operators != list(verdict.graph.operators):
             named = f"probably failure {failure.id} ({title(failure.operators)}) again"
@@ -66,10 +70,11 @@ class FailureText:
             lines.append(f"saved in: {Path(failure.graph).parent}")
         return "\n".join([*lines, f"repeat:   {failure.command}"])
 
-    def _heading(self, verdict: Verdict) -> list[str]:
-        """What is wrong comes first: pytest's short summary of a test shows its first line."""
+    def _heading(self, verdict: Verdict, messages: Sequence[str]) -> list[str]:
+        """What is wrong comes first: pytest's short summary of a test shows its first line. messages: what is
+        wrong, line by line."""
         finding = verdict.findings[0]
-        first, *rest = finding.message.splitlines() or [""]
+        first, *rest = "\n".join(messages).splitlines() or [""]
         return [
             f"{title(verdict.graph.operators)}: {first}",
             *rest,

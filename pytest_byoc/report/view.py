@@ -7,22 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..checks import CHECKS
 from ..graph import DTYPES
 from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
 from ..recorder import COUNTS, is_claimed
 from ..stages import EXIT_PARTITION_ONLY, in_words
+from . import check_table
 from .words import IR_TITLES, needed, title
 
 #: Items of a folded list, causes whose smallest graph stands open: report.json has all of them.
 _LISTED, _OPEN = 200, 8
 #: Operators of a graph whose text stands open beside its drawing: it has the attributes.
 _SMALL = 4
-#: The check of crashes, hangs and exceptions has no file of its own.
-_PROCESS = (
-    "process",
-    "No stage kills the process, raises, takes longer than its limit, or leaves a process running.",
-)
 _STATES = {
     "pass": ("✓", "all offloaded nodes passed"),
     "part": ("◐", "some passed, the rest could not be judged or shares a failing graph"),
@@ -40,7 +35,8 @@ _NOTES = {
 def page(report: Mapping[str, Any]) -> dict[str, Any]:
     """Everything `templates/report.html` shows."""
     dicts = report.get("targets", [report])
-    targets = [_target(t, i) for i, t in enumerate(dicts)]
+    level = str(report["settings"].get("level", ""))
+    targets = [_target(t, i, level) for i, t in enumerate(dicts)]
     session, gate = report["session"], report["gate"]
     return {
         "title": " and ".join(f"{t['name']} in {t['ir']}" for t in targets) or "no target",
@@ -53,6 +49,7 @@ def page(report: Mapping[str, Any]) -> dict[str, Any]:
         "files": session.get("files", []),
         "sources": session.get("sources", ""),
         "states": _STATES,
+        "meanings": check_table.MEANINGS,
         "schema": report["schema"],
     }
 
@@ -170,7 +167,7 @@ def _span(started: str, finished: str) -> str:
 # --- one target ----------------------------------------------------------------------------------
 
 
-def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
+def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
     causes = list(_causes(t))
     counts = {o: t["outcomes"].get(o, 0) for o in OUTCOMES}
     unmatched = {n: reason for n, reason in t["patterns"].items() if reason}
@@ -189,7 +186,7 @@ def _target(t: Mapping[str, Any], position: int) -> dict[str, Any]:
         "never": _never(t["cells"]),
         "causes": causes,
         "failures": [f for cause in causes for f in cause["failures"]],
-        "checks": list(_checks(t)),
+        "checks": list(check_table.rows(t, level)),
         "excused": t["excused"][:_LISTED],
         "more_excused": max(len(t["excused"]) - _LISTED, 0),
         "patterns": len(t["patterns"]),
@@ -289,20 +286,6 @@ def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(operator, " ".join(dtypes)) for operator, dtypes in sorted(found.items())]
 
 
-def _checks(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Each check, what it found: failures told apart, cells that failed it."""
-    rules = dict([_PROCESS, *((c.id, c.rule) for c in CHECKS)])
-    for f in t["failures"]:
-        rules.setdefault(f["check"], "")
-    for check, rule in rules.items():
-        yield {
-            "id": check, "rule": rule,
-            "failures": sum(f["check"] == check for f in t["failures"]),
-            "excused": sum(e["check"] == check for e in t["excused"]),
-            "cells": sum(bool(c["failed_by"].get(check)) for c in t["cells"]),
-        }
-
-
 # --- failures by cause ---------------------------------------------------------------------------
 
 
@@ -359,12 +342,23 @@ def _failure(f: Mapping[str, Any], is_open: bool) -> dict[str, Any]:
         "outside": details.get("outside"), "elements": details.get("elements"),
         "raised": details.get("raised"), "died_in": details.get("died_in"),
         "printed": details.get("printed", []),
+        "picture_caption": _caption(details),
+        "where_wrong": details.get("where", ""), "picture": details.get("picture"),
+        "likewise": details.get("likewise", []), "texts": f.get("texts", []), "tried": f.get("tried", ""),
+        "known": f["check"] in check_table.KNOWN,
         "also": details.get("also", []), "besides": f.get("besides", []), "cases": f.get("cases", []),
         "bundle": f["bundle"],
         "small": operators <= _SMALL,
         # A report may come from anywhere: nothing but a folder of our own naming becomes a link.
         "link": f["bundle"] if re.fullmatch(r"byoc-failures/[\w-]+", f["bundle"], re.ASCII) else "",
     }
+
+
+def _caption(details: Mapping[str, Any]) -> str:
+    """What stands below the picture of the wrong elements."""
+    rows = (details.get("picture") or {}).get("rows", [])
+    pooled = sum(map(len, rows)) != details.get("elements")
+    return "red: wrong; a row is one along the last axis" + ("; pale: some of several" if pooled else "")
 
 
 def _where(details: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from ..checks import CHECKS
 from ..checks.selection import partition_stage
 from ..graph import Graph
 from ..irs import IRS
-from . import fenv, matching, onnx_nodes, patterns
+from . import describing, fenv, matching, onnx_nodes, patterns
 from .ir.interface import IR
 from .ir.shared import check_pass_config, configured, plain
 from .libraries import import_python, is_path, load_shared, running_threads
@@ -191,6 +191,9 @@ class TargetRole(Role):
             return
         if job["kind"] == "alone":
             self._alone(job, reporter)
+            return
+        if job["kind"] == "describe":
+            describing.describe(_lowering(self._ir, job), self.target, job, reporter)
             return
         graph = Graph.from_dict(job["graph"])
         run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)

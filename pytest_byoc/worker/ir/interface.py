@@ -41,6 +41,15 @@ class Form(NamedTuple):
     inputs: Sequence[Mapping[str, Any]]
 
 
+class Code(NamedTuple):
+    """What one module of a codegen's gives as its source. kind: of the module ("c" say). symbols: functions
+    that it has."""
+
+    kind: str
+    text: str
+    symbols: Sequence[str]
+
+
 class Executable:
     """A compiled module, under one of its IR's executors."""
 
@@ -117,8 +126,10 @@ class Executable:
         """Whether one of the functions was compiled by TVM itself, and not by the target's codegen."""
         raise NotImplementedError
 
-    def sources(self) -> List[str]:
-        """What the codegen's modules give as their source, as far as they give any."""
+    def sources(self, symbols: Sequence[str] = ()) -> List[Code]:
+        """What the codegen's modules give as their source, as far as they give any.
+
+        symbols: functions of which each source is told which it has."""
         raise NotImplementedError
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
@@ -172,6 +183,9 @@ class Modules(Protocol):
     def outline(self, module: Any) -> List[str]:
         """The module as text, function by function in the order of their names, without the elements of
         constants."""
+
+    def text(self, module: Any) -> str:
+        """The module as TVM writes it, without the elements of constants."""
 
     def through_json(self, module: Any) -> Tuple[Any, bool]:
         """The module saved as JSON and read back, and whether it is structurally the same."""

@@ -8,12 +8,12 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Seq
 
 import numpy as np
 
-from ...graph import Graph
-from ...operators import OPERATORS
+from ...graph import Graph, Node, Source
 from .. import dlpack
 from ..server import Failure, NotAModule
 from . import relax_modules
-from .interface import Executable, Modules
+from .assembly import NotLowered, assemble
+from .interface import Code, Executable, Modules
 from .main_function import Type, main_of, tensor_type
 from .relax_names import known_partition as known_partition
 from .relax_names import known_targets as known_targets
@@ -156,37 +156,59 @@ def lower(
     """The graph as an IRModule, and for each node the signature its call can be found by.
 
     batched: names of inputs whose first dimension, the batch, is left open."""
-    from tvm import relax, te
+    from tvm import relax
 
-    builder = relax.BlockBuilder()
-    tensor = _tensor_type()
-    values: Dict[str, Any] = {}
-    batch = te.var("batch", "int64") if batched else None
-    for s in graph.inputs:
-        shape = (batch, *s.type.shape[1:]) if s.name in batched else s.type.shape
-        values[s.name] = relax.Var(s.name, tensor(shape, s.type.dtype))
-    for s in graph.constants:
-        values[s.name] = relax.const(constants[s.name], s.type.dtype)
-    signatures = []
-    with builder.function("main", [values[s.name] for s in graph.inputs]):
+    maker = _Maker(constants, batched)
+    builder = maker.builder
+    params = [maker.input(s) for s in graph.inputs]
+    with builder.function("main", params):
         with builder.dataflow():
-            for node in graph.nodes:
-                lowering = OPERATORS[node.op].relax
-                if lowering is None:
-                    raise Failure("operator %s has no lowering to Relax" % node.op)
-                types = [graph.type_of(i) for i in node.inputs]
-                call = lowering(relax.op, [values[i] for i in node.inputs], node.attrs, types)
-                signatures.append(signature(call.op.name, node.types))
-                result = builder.emit(call)
-                if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
-                    values[node.outputs[0]] = result
-                else:
-                    for i, name in enumerate(node.outputs):
-                        values[name] = builder.emit(relax.TupleGetItem(result, i))
-            outputs = [values[o] for o in graph.outputs]
+            try:
+                outputs = assemble(graph, NAME, maker)
+            except NotLowered as e:
+                raise Failure(str(e)) from None
             body = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
         builder.emit_func_output(body)
-    return builder.get(), signatures
+    return builder.get(), maker.signatures
+
+
+class _Maker:
+    """Makes TVM's expressions, each bound by its builder (see `assembly.Maker`)."""
+
+    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+        from tvm import relax, te
+
+        self.ops = relax.op
+        self.builder = relax.BlockBuilder()
+        self.signatures: List[str] = []
+        self._constants, self._batched = constants, batched
+        self._batch = te.var("batch", "int64") if batched else None
+        self._params: Dict[str, Any] = {}
+
+    def input(self, source: Source) -> Any:
+        """The same each time: a function's parameters are there before its body."""
+        from tvm import relax
+
+        if source.name not in self._params:
+            shape: Any = source.type.shape
+            if source.name in self._batched:
+                shape = (self._batch, *shape[1:])
+            self._params[source.name] = relax.Var(source.name, _tensor_type()(shape, source.type.dtype))
+        return self._params[source.name]
+
+    def constant(self, source: Source) -> Any:
+        from tvm import relax
+
+        return relax.const(self._constants[source.name], source.type.dtype)
+
+    def result(self, node: Node, lowered: Any) -> Any:
+        self.signatures.append(signature(lowered.op.name, node.types))
+        return self.builder.emit(lowered)
+
+    def field(self, name: str, whole: Any, index: int) -> Any:
+        from tvm import relax
+
+        return self.builder.emit(relax.TupleGetItem(whole, index))
 
 
 def output_types(module: Any) -> List[str]:
@@ -340,8 +362,9 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
     raise NotImplementedError
 
 
-def _source(module: Any) -> str:
-    return "" if module.kind in ("llvm", "const_loader") else str(module.inspect_source())
+def _source(module: Any) -> Tuple[str, str]:
+    own = module.kind in ("llvm", "const_loader")
+    return module.kind, "" if own else str(module.inspect_source())
 
 
 def _links_first(module: Any) -> bool:
@@ -413,8 +436,8 @@ class VMExecutable(Executable):
     def needs_export(self) -> bool:
         return _links_first(self.root())
 
-    def sources(self) -> List[str]:
-        return sources(self.root().imports, "imports", _source)
+    def sources(self, symbols: Sequence[str] = ()) -> List[Code]:
+        return sources(self.root().imports, "imports", _source, symbols)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # A region of Relax is its codegen's.

@@ -270,6 +270,11 @@ def outline(module: Any) -> List[str]:
     return lines
 
 
+def text(module: Any) -> str:
+    """The module as TVM writes it, without the elements of constants."""
+    return str(module.script())
+
+
 def through_json(module: Any) -> Tuple[Any, bool]:
     """The module saved as JSON and read back, and whether it is structurally the same."""
     import tvm

@@ -9,10 +9,10 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Tup
 
 import numpy as np
 
-from ...graph import Graph
-from ...operators import OPERATORS
+from ...graph import Graph, Node, Source
 from ..server import Failure, NotAModule
 from . import relay_modules
+from .assembly import NotLowered, assemble
 from .interface import Executable, Modules
 from .main_function import Type, main_of, tensor_type
 from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, tensor
@@ -184,38 +184,45 @@ def lower(
     import tvm
     from tvm import relay
 
-    values: Dict[str, Any] = {}
-    fields: Dict[str, Tuple[Any, int]] = {}
-
-    def value(name: str) -> Any:
-        # Whoever writes `parts[0]` twice makes two nodes of it, as TVM's frontends do.
-        return relay.TupleGetItem(*fields[name]) if name in fields else values[name]
-
-    params = []
-    for s in graph.inputs:
-        shape = (relay.Any(), *s.type.shape[1:]) if s.name in batched else s.type.shape
-        values[s.name] = relay.var(s.name, shape=shape, dtype=s.type.dtype)
-        params.append(values[s.name])
-    for s in graph.constants:
-        values[s.name] = relay.const(tensor(constants[s.name]))
-    signatures = []
-    for node in graph.nodes:
-        lowering = OPERATORS[node.op].relay
-        if lowering is None:
-            raise Failure("operator %s has no lowering to Relay" % node.op)
-        types = [graph.type_of(i) for i in node.inputs]
-        result = lowering(relay, [value(i) for i in node.inputs], node.attrs, types)
-        if isinstance(result, relay.expr.TupleWrapper):
-            result = result.astuple()
-        signatures.append(signature(result.op.name, node.types))
-        if len(node.outputs) == 1 and not OPERATORS[node.op].tuple_result:
-            values[node.outputs[0]] = result
-        else:
-            fields.update((name, (result, i)) for i, name in enumerate(node.outputs))
-    outputs = [value(o) for o in graph.outputs]
+    maker = _Maker(constants, batched)
+    try:
+        outputs = assemble(graph, NAME, maker)
+    except NotLowered as e:
+        raise Failure(str(e)) from None
     body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
-    module = tvm.IRModule.from_expr(relay.Function(params, body))
-    return relay.transform.InferType()(module), signatures
+    module = tvm.IRModule.from_expr(relay.Function(maker.params, body))
+    return relay.transform.InferType()(module), maker.signatures
+
+
+class _Maker:
+    """Makes TVM's expressions (see `assembly.Maker`)."""
+
+    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+        from tvm import relay
+
+        self.ops = relay
+        self.params: List[Any] = []
+        self.signatures: List[str] = []
+        self._constants, self._batched = constants, batched
+
+    def input(self, source: Source) -> Any:
+        shape = source.type.shape
+        if source.name in self._batched:
+            shape = (self.ops.Any(), *shape[1:])
+        self.params.append(self.ops.var(source.name, shape=shape, dtype=source.type.dtype))
+        return self.params[-1]
+
+    def constant(self, source: Source) -> Any:
+        return self.ops.const(tensor(self._constants[source.name]))
+
+    def result(self, node: Node, lowered: Any) -> Any:
+        if isinstance(lowered, self.ops.expr.TupleWrapper):
+            lowered = lowered.astuple()
+        self.signatures.append(signature(lowered.op.name, node.types))
+        return lowered
+
+    def field(self, name: str, whole: Any, index: int) -> Any:
+        return self.ops.TupleGetItem(whole, index)
 
 
 def output_types(module: Any) -> List[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import dlpack
 from ..poison import POISON_BYTE
 from ..protocol import Bfloat16, dtype_name
-from .interface import Executable
+from .interface import Code, Executable
 from .shared import Tensors, sources
 
 #: Kinds of modules that become code in a library; of modules TVM itself adds.
@@ -31,17 +31,17 @@ class RelayExecutable(Executable):
     def held_as_data(self) -> List[str]:
         return held_as_data(self.root())
 
-    def sources(self) -> List[str]:
-        return sources(self.root().imported_modules, "imported_modules", _source)
+    def sources(self, symbols: Sequence[str] = ()) -> List[Code]:
+        return sources(self.root().imported_modules, "imported_modules", _source, symbols)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
         # As those are that a target lowers to TIR.
         return _of_tir(self.root(), symbols)
 
 
-def _source(module: Any) -> str:
+def _source(module: Any) -> Tuple[str, str]:
     text = "" if module.type_key in ("llvm", *_OF_TVM) else str(module.get_source())
-    return "" if _OF_TIR in text else text
+    return module.type_key, "" if _OF_TIR in text else text
 
 
 def _links_first(module: Any) -> bool:

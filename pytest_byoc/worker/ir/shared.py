@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ..server import Failure, NotAModule
+from .interface import Code
 
 #: A function that is no target's business, and a region of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
@@ -77,17 +78,20 @@ def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[...
     return names
 
 
-def sources(imported: Sequence[Any], below: str, told: Callable[[Any], str]) -> List[str]:
+def sources(
+    imported: Sequence[Any], below: str, told: Callable[[Any], Tuple[str, str]], symbols: Sequence[str]
+) -> List[Code]:
     """What modules give as their source, and those that they import. below: the attribute that holds these;
-    told: a module's source, "" for one of TVM's own; it may raise for one that has none."""
-    found: List[str] = []
+    told: a module's kind and source, "" for one of TVM's own; it may raise for one that has none."""
+    found: List[Code] = []
     for module in imported:
         try:
-            text = told(module)
+            kind, text = told(module)
+            if text:
+                found.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
         except Exception:  # of a vendor's module
-            text = ""
-        found += [text] if text else []
-        found += sources(getattr(module, below), below, told)
+            pass
+        found += sources(getattr(module, below), below, told, symbols)
     return found
 
 

@@ -1,0 +1,118 @@
+"""Runs the reproduce.py of a failure once, before it is offered: it may not show what was seen."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..checks.base import Finding
+from ..outcome import CRASH, ERROR, HANG
+from ..worker.server import MainLost, NotAModule
+
+#: Address space of an interpreter with TVM in it, in bytes, beside what the target may use.
+_OF_TVM = 8 << 30
+#: Bytes of what was printed that are read.
+_TAIL = 1 << 16
+#: Seconds beyond the limits of the script's own stages: it imports TVM twice.
+_SLACK = 120.0
+_APART = "the fresh process"
+_NO_MODULE = "expected a tvm.IRModule"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a script ended. status: negative for a signal, None where it had to be killed. printed: both
+    streams, the end of them."""
+
+    status: int | None
+    printed: str
+
+    @property
+    def failed(self) -> list[str]:
+        """The sentences with which it has failed, that of a process of its own among them."""
+        lines = self.printed.splitlines()
+        return [line.removeprefix("FAILED: ") for line in lines if line.startswith("FAILED: ")]
+
+    @property
+    def words(self) -> str:
+        """The end of a sentence about the script."""
+        if self.status is None:
+            return "did not end in time"
+        if self.status < 0:
+            return f"died of {signal.Signals(-self.status).name}"
+        if self.failed:
+            return f"said: {self.failed[-1][:300]}"
+        last = next((line for line in reversed(self.printed.splitlines()) if line.strip()), "")
+        return f"ended with {last.strip()[:300]!r} and status {self.status}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """python: the interpreter. stage: seconds that a stage of the script may take. memory: bytes that the
+    target may use; 0: no limit."""
+
+    python: str
+    stage: float
+    memory: int
+
+    def run(self, script: Path) -> Ended:
+        """Runs it as a user does, and leaves nothing behind. Raises OSError where it can't be started."""
+        folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-trial-", ignore_cleanup_errors=True)
+        with folder as scratch, tempfile.TemporaryFile() as out:
+            process = subprocess.Popen(
+                [self.python, str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                env={**os.environ, "TMPDIR": scratch}, start_new_session=True,
+            )
+            try:
+                self._limit(process.pid)
+                # It ends its stages itself; a hang is one of them.
+                status: int | None = process.wait(_SLACK + 4 * self.stage)
+            except subprocess.TimeoutExpired:
+                status = None
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            out.seek(max(0, out.seek(0, os.SEEK_END) - _TAIL))
+            return Ended(status, out.read().decode(errors="replace"))
+
+    def _limit(self, process: int) -> None:
+        with suppress(OSError, ProcessLookupError):
+            resource.prlimit(process, resource.RLIMIT_CORE, (0, 0))
+            if self.memory:
+                most = self.memory + _OF_TVM
+                resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+
+
+def shows(ended: Ended, finding: Finding) -> bool:
+    """Whether the script has failed as the finding says: it died, hung, raised the same, or something was
+    wrong with what came back."""
+    failed = ended.failed
+    apart = any(text.startswith(_APART) for text in failed)
+    if finding.outcome == CRASH:
+        died = ended.status is not None and ended.status < 0
+        return died or apart or any("called exit()" in text for text in failed)
+    if finding.outcome == HANG:
+        return "Timeout (" in ended.printed or any(" hung: " in text for text in failed)
+    if finding.kind == MainLost.__name__:
+        # The script has no check of its own for that: what it leads to shows it.
+        return any("the stage import" not in text for text in failed)
+    if finding.outcome == ERROR and "exception" in finding.details:
+        words = _NO_MODULE if finding.kind == NotAModule.__name__ else f" raised {finding.kind}:"
+        return any(words in text for text in failed)
+    otherwise = (text for text in failed if " raised " not in text and " hung: " not in text)
+    return any(not text.startswith(_APART) for text in otherwise)
+
+
+def note(ended: Ended, finding: Finding, command: str) -> str:
+    """What is to be said of a script that has not shown the failure; "" of one that has."""
+    if shows(ended, finding):
+        return ""
+    repeat = f" Repeat it with: {command}" if command else ""
+    return f"reproduce.py did not show this failure when it was tried: it {ended.words}.{repeat}"

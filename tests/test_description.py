@@ -1,0 +1,163 @@
+"""What a failure shows of what the target made of it: modules, sources, the operators of the IR."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.faults import FAULTS, apply
+from pytest_byoc.checks import Finding
+from pytest_byoc.difference import pack
+from pytest_byoc.generation.builder import Builder
+from pytest_byoc.graph import TensorType
+from pytest_byoc.job_report import JobReport
+from pytest_byoc.report import findings
+from pytest_byoc.report.description import LINES, SHOWN, Description, Text, read
+from pytest_byoc.report.source import graph_text
+
+from .conftest import PYTHON
+from .test_difference import mask
+
+
+def text_fact(fact: str, text: str, **more: Any) -> dict[str, Any]:
+    value = {"text": text, "characters": len(text), **more}
+    return {"fact": fact, "executor": None, "value": value}
+
+
+@pytest.mark.once
+def test_texts_become_files() -> None:
+    raised = {"raised": {"type": "OSError", "message": "", "frames": []}, "stage": "build", "executor": None}
+    found = read(
+        JobReport(
+            [
+                text_fact("before", "one"), text_fact("after", "two"),
+                text_fact("source", ";", kind="c", symbols=[]),
+                text_fact("source", "int f;", kind="c", symbols=["../f", "g"]),
+                text_fact("source", '{"nodes": []}', kind="vendor_json", symbols=[]),
+                text_fact("source", "cut", kind="vendor", symbols=["h"]) | {"executor": "graph"}, raised,
+            ]
+        ),
+        "relay",
+    )
+    names = [text.file for text in found.texts]
+    assert names[:2] == ["before_partitioning.relay", "after_partitioning.relay"]
+    assert names[2:] == ["source/_f.c", "source/1.json", "source/h.txt"]
+    assert found.texts[2].what == "source of ../f, g"
+    assert found.missing == "build raised OSError"
+    assert read(JobReport([text_fact("before", "one")]), "relax").texts[0].file == "before_partitioning.py"
+
+
+@pytest.mark.once
+def test_what_is_long_is_cut_and_says_so() -> None:
+    fact = text_fact("after", "x" * 10)
+    fact["value"]["characters"] = 5000
+    assert "cut here: the text has 5000 characters" in read(JobReport([fact]), "relay").texts[0].text
+    text = "\n".join(["line"] * 10_000)
+    long = Description((Text("after partitioning", "after_partitioning.relay", text),))
+    (shown,) = long.as_dicts()
+    assert len(shown["text"]) < SHOWN + 200
+    assert "cut here: all of it is in after_partitioning.relay" in shown["text"]
+    lines = list(long.lines())
+    assert len(lines) == LINES + 2
+    assert lines[-1] == f"  … {10_000 - LINES} more lines in after_partitioning.relay"
+
+
+@pytest.mark.once
+def test_the_operators_of_the_ir_stand_beside_ours() -> None:
+    b = Builder(seed=1)
+    x, w = b.input(TensorType((2, 3), "float32")), b.constant(TensorType((4, 3), "float32"))
+    graph = b.graph(b.simple("nn.relu", b.node("nn.dense", [x, w], {"units": 4})[0]))
+    dense, relu = graph_text(graph, "relax").splitlines()[-3:-1]
+    assert dense.endswith("nn.dense(%x0, %c0, units=4)  # Relax: permute_dims, matmul")
+    assert relu.endswith("nn.relu(%v0)")
+    assert "#" not in graph_text(graph, "relay")
+
+
+def wrong(check: str, stage: str, how: str, output: int = 0) -> Finding:
+    details = {"output": output, "how": how, "elements": 28, "outside": 21, "layout": ""}
+    details["mask"] = pack(mask((4, 7), slice(1, None)))
+    return Finding(check, "wrong-result", stage, "wrong-value", f"{check} is wrong {how}.", details)
+
+
+@pytest.mark.once
+def test_a_wrong_result_is_told_once() -> None:
+    found = [
+        wrong("numerics", "compare", "with graph"), wrong("numerics", "compare", "with vm"),
+        wrong("rerun", "compare", "in a second run"), wrong("numerics", "compare", "with graph", output=1),
+        wrong("roundtrip", "load", "of graph's library"), wrong("roundtrip", "load", "of vm's library"),
+        Finding("process", "crash", "exit", "SIGSEGV", "the process died."),
+    ]
+    assert findings.told(found) == [
+        "numerics is wrong with graph.",
+        "wrong: every row but the first",
+        "likewise: with vm; in a second run",
+        "also: numerics is wrong with graph.",
+        "also: roundtrip is wrong of graph's library.",
+        "  likewise: of vm's library",
+        "also: the process died.",
+    ]
+    assert findings.told(found[-1:]) == ["the process died."]
+
+
+def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:
+    result = pytester.runpytest_subprocess(
+        f"--byoc-target={target}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out",
+        "--byoc-level=smoke", "-x", "-p", "no:cacheprovider", *args, timeout=300,
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    (failure,) = report["failures"]
+    assert report["held"].get(failure["check"], 0) <= report["outcomes"]["pass"]
+    return result, failure
+
+
+def test_a_failure_shows_modules_and_sources(pytester: pytest.Pytester, ir: str) -> None:
+    fault = FAULTS["max_of_negatives"]
+    target = f"{apply(fault, pytester.path) / '__init__.py'}:target"
+    result, failure = session(pytester, ir, target, "--byoc-operators=max", "-k", "test_operator")
+    folder, suffix = Path(failure["graph"]).parent, {"relay": ".relay", "relax": ".py"}[ir]
+    before, after = (folder / f"{name}_partitioning{suffix}" for name in ("before", "after"))
+    assert "example_c" not in before.read_text() and "example_c" in after.read_text()
+    (source,) = (folder / "source").iterdir()
+    assert source.suffix == ".c" and "int" in source.read_text()
+    assert [text["file"] for text in failure["texts"]] == [
+        before.name, after.name, f"source/{source.name}",
+    ]
+    assert failure["tried"] == ""
+    printed = (folder / "failure.txt").read_text()
+    for line in ("after partitioning:", f"generated source: source/{source.name}"):
+        assert f"\n{line}\n" in printed
+        result.stdout.fnmatch_lines([f"*{line}"])
+    page = pytester.path.joinpath("out", "report.html").read_text()
+    assert f"<summary>after partitioning <small>{after.name}" in page
+
+
+ONLY_THERE = """
+import sys
+
+def partition(mod):
+    if any(name.startswith("pytest_byoc.worker") for name in sys.modules):
+        raise RuntimeError("only there")
+    return mod
+"""
+
+
+def test_a_script_that_does_not_show_the_failure_says_so(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.path.joinpath("only.py").write_text(ONLY_THERE)
+    of = ("--byoc-operators=exp", "-k", "test_operator")
+    result, failure = session(pytester, ir, "only.py:partition", *of)
+    said = "reproduce.py did not show this failure when it was tried: it ended with 'passed' and status 0."
+    assert failure["tried"].startswith(said) and failure["command"] in failure["tried"]
+    folder = Path(failure["graph"]).parent
+    assert said in (folder / "failure.txt").read_text()
+    assert said in " ".join((folder / "reproduce.py").read_text().split())
+    result.stdout.fnmatch_lines([f"*{said}*"])
+    assert said in pytester.path.joinpath("out", "report.html").read_text().replace("&#39;", "'")
+    # What failed is before there was a module to show.
+    assert [text["what"] for text in failure["texts"]] == ["before partitioning"]
+    assert "There is no more text of what the target makes of it: partition raised RuntimeError." in (
+        folder / "failure.txt"
+    ).read_text()
