@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import files
+from .names import printable
 from .report import archive, html, schema
 
 
@@ -57,7 +58,7 @@ def _verify(path: Path) -> int:
     problems = archive.verify(path)
     for problem in problems:
         # Names of members are somebody else's: nothing of them controls the terminal.
-        print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in problem))
+        print(printable(problem))
     if not problems:
         print(f"{path}: every hash, the report's schema and all graphs are as they should be")
     return 1 if problems else 0
