@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _API = {
     "graphs": "pytest_byoc.generation.strategies",
     "Graph": "pytest_byoc.graph",
+    "GraphError": "pytest_byoc.graph",
     "Node": "pytest_byoc.graph",
     "Source": "pytest_byoc.graph",
     "TensorType": "pytest_byoc.graph",
@@ -23,8 +24,8 @@ _API = {
 }
 
 __all__ = [
-    "ConformanceFailure", "CorpusWarning", "Graph", "Node", "Source", "Target", "TensorType", "__version__",
-    "graphs",
+    "ConformanceFailure", "CorpusWarning", "Graph", "GraphError", "Node", "Source", "Target", "TensorType",
+    "__version__", "graphs",
 ]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from . import beside, files
 from .irs import IRS
+from .names import printable
 from .report import archive, html, schema
 
 
@@ -87,7 +88,7 @@ def _verify(path: Path) -> int:
     problems = archive.verify(path)
     for problem in problems:
         # Names of members are somebody else's: nothing of them controls the terminal.
-        print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in problem))
+        print(printable(problem))
     if not problems:
         print(f"{path}: every hash, the report's schema and all graphs are as they should be")
     return 1 if problems else 0

@@ -27,15 +27,15 @@ from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .graph import GraphFormatError
 from .levels import MANY
+from .opening import open_all
 from .outcome import PASS, ConformanceFailure, Verdict
 from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
-from .report.words import counted, vendor_frame
+from .report.words import counted
 from .report.work import Work
 from .session import TargetSession
 from .settings import as_mapping, resolve
-from .worker.client import WorkerError
 
 #: Attribute of a test's report that holds what was recorded in it.
 _RECORDED = "byoc_recorded"
@@ -139,17 +139,16 @@ class ActivePlugin:
     def _open(self) -> None:
         """Starts the workers of all targets."""
         excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
+        refused = open_all(
+            self.sessions, self.baseline, lambda t: self._config.hook.pytest_byoc_session(session=t)
+        )
+        if refused:
+            self._close()
+            self._refuse(refused)
+            return
         for target in self.sessions:
-            self._config.hook.pytest_byoc_session(session=target)
-            try:
-                target.open()
-                if self.baseline is not None:
-                    self.baseline.of(target.record.target, target.ir)
-            except (WorkerError, SettingsError) as e:
-                self._close()
-                name = target.declaration.name
-                self._refuse(_in_words(name, e) if isinstance(e, WorkerError) else str(e))
-                return
+            if target.unusable:
+                continue
             target.listener = functools.partial(self._examined, target)
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
@@ -469,21 +468,6 @@ def _set_profile(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
     )
     hypothesis.settings.load_profile("byoc")
-
-
-def _in_words(name: str, error: WorkerError) -> str:
-    """One message for a worker that can't be had: what was raised, and where in the vendor's code."""
-    if error.kind is None:
-        return str(error)
-    frame = vendor_frame(error.frames)
-    target = f"target {name}"
-    what = f"a library of {target} cannot be loaded" if error.loads else f"{target} cannot be imported"
-    text = f"{what}: {error.kind}: {error}"
-    if frame is not None:
-        text += f"\n  in {frame['file']}:{frame['line']}, in {frame['function']}"
-        if frame["text"]:
-            text += f"\n    {frame['text']}"
-    return text
 
 
 def _has_line(entry: Any) -> bool:

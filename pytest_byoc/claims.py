@@ -79,6 +79,8 @@ class Claims:
         self._peers = peers or Peers()
         self._known = Recent[bytes, Claim | None](KEPT)
         self._at_once = 0
+        #: Composites seen of a target of whose patterns there is no table, once `patterns` has been asked.
+        self.without_table: list[str] = []
 
     def of(self, graph: Graph) -> Claim | None:
         """None where partitioning fails: what happens there is the examination's business."""
@@ -156,7 +158,9 @@ class Claims:
     def patterns(self) -> list[Pattern]:
         """The target's patterns, as TVM has them registered; none where there is no such table."""
         simple = [default_case(name, "float32").graph for name in _COMMON]
-        for _, described in self.report(simple, "patterns").facts("patterns"):
+        report = self.report(simple, "patterns")
+        self.without_table = [name for _, names in report.facts("composites") for name in names]
+        for _, described in report.facts("patterns"):
             return parse_table(described)
         return []
 

@@ -18,7 +18,6 @@ from .generation import beyond
 from .generation.structures import STRUCTURES
 from .generation.systematic import EARLY, FEW, REST, Case, cases
 from .levels import Level
-from .operators import OPERATORS
 from .peers import FOLDER
 from .scratch import Scratch
 from .session import TargetSession
@@ -34,6 +33,7 @@ OWN = "own"
 #: seconds of one test for which the target offloads something, and the share of those tests: a session's
 #: first guess of how long it will take.
 _COSTS = {
+    "test_target.py": (0.0, 1.0),
     "test_corpus.py": (1.0, 1.0),
     EARLY: (0.06, 0.15),
     _SIMPLEST: (1.2, 0.25),
@@ -75,6 +75,8 @@ class Collection:
         """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
         None leaves the choice to others: to --ignore, say."""
         if collection_path.parent == SUITE and collection_path.suffix == ".py":
+            if collection_path.name == "test_target.py":
+                return None if any(t.unusable for t in self.sessions) else True
             if collection_path.name == "test_corpus.py":
                 return None if any(map(self._entries_for, self.sessions)) else True
             level, name = self.settings.level, collection_path.name
@@ -87,13 +89,16 @@ class Collection:
         return None
 
     def _entries_for(self, target: TargetSession) -> list[Entry]:
+        if target.unusable:
+            return []
         return [e for e in self.entries if e.is_for(target.record.target, target.ir)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
         """The corpus is planned also where it is empty, and its file not collected."""
         for selection, target in zip(self.selections, self.sessions):
-            selection.plan("byoc_entry", self._entries_for(target))
+            if not target.unusable:
+                selection.plan("byoc_entry", self._entries_for(target))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -118,23 +123,25 @@ class Collection:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         names = metafunc.fixturenames
+        ours = is_ours(metafunc.definition)
+        if ours and "byoc_unusable" in names:
+            unusable = [t for t in self.sessions if t.unusable]
+            ids = [t.record.target for t in unusable]
+            metafunc.parametrize("byoc_unusable", [t.unusable for t in unusable], ids=ids)
         if "byoc_target" not in names:
             return
-        ours = is_ours(metafunc.definition)
         if ours and "structure" in names:
             file = metafunc.definition.path.stem
             level = self.settings.level.name
             found = structures(level) if file == "test_structures" else thorough(level)
-            for selection in self.selections:
+            for selection, target in zip(self.selections, self.sessions):
+                if target.unusable:
+                    continue
                 selection.plan("structure", STRUCTURES if file == "test_structures" else found, file)
             metafunc.parametrize("structure", found)
         own = {
-            "byoc_case": lambda t: [
-                *cases(self.settings.operators, t.ir), *beyond.cases(self.settings.operators, t.ir),
-            ],
-            "byoc_operator": lambda t: [
-                o for o in self.settings.operators if t.ir in OPERATORS[o].irs()
-            ],
+            "byoc_case": lambda t: [*cases(t.operators, t.ir), *beyond.cases(t.operators, t.ir)],
+            "byoc_operator": lambda t: list(t.operators),
             "byoc_pattern": lambda t: t.patterns(),
             "byoc_entry": self._entries_for,
             "byoc_onnx": lambda t: t.onnx_candidates(),
@@ -144,6 +151,8 @@ class Collection:
             if name in names:
                 rows = []
                 for i, t in enumerate(self.sessions):
+                    if t.unusable:
+                        continue
                     found = values(t)
                     rows += [
                         pytest.param(i, v, id=f"{t.record.target}-{_id(v)}" if several else _id(v))
@@ -155,12 +164,11 @@ class Collection:
                 metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
                 return
         if several:
+            # A test of the vendor's own fails for a target that can't be used.
+            tested = [i for i, t in enumerate(self.sessions) if not (ours and t.unusable)]
             metafunc.parametrize(
-                "byoc_target",
-                range(len(self.sessions)),
-                indirect=True,
-                ids=[t.record.target for t in self.sessions],
-                scope="session",
+                "byoc_target", tested, indirect=True, scope="session",
+                ids=[self.sessions[i].record.target for i in tested],
             )
 
     @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from . import files
 from .irs import IRS
+from .names import printable
 from .target import EXAMPLES
 from .worker.libraries import is_path
 
@@ -58,7 +60,9 @@ def read_tables(root: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
     try:
-        tables: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: Any = tomllib.loads(files.read(path).decode("utf-8"))
+    except OSError as e:
+        raise SettingsError(f"{path} cannot be read: {e.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise SettingsError(f"{path} is not valid TOML: {e}") from None
     for key in ("tool", "pytest-byoc", "targets"):
@@ -173,6 +177,7 @@ def declare(
         ir = table["ir"]
     if ir is not None and ir not in IRS:
         raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
+    name = given
     if given not in tables:
         points = entry_points()
         if given in points:
@@ -181,19 +186,27 @@ def declare(
             reference = EXAMPLES[given]
         elif ":" in given:
             reference = _absolute(given, start or invocation)
+            name = _without_root(reference, root)
     elif reference is not None:
         reference = _absolute(reference, root)
-    name = _short(given) if ":" in given else given
     return TargetDeclaration(
-        given, name, reference, ir, python, python_given, libraries, table, sys_path, names, given in tables
+        given, printable(name), reference, ir, python, python_given, libraries, table, sys_path, names,
+        given in tables,
     )
 
 
-def _short(reference: str) -> str:
-    """What a target given by module:attribute or path/to/file.py:attribute is called until it is known."""
+def _without_root(reference: str, root: Path) -> str:
+    """The name of a target given by module:attribute, which is that, or by a file: its path starts at the
+    project's root where the file is below it, so that the name is the same on every machine."""
     where, _, attribute = reference.rpartition(":")
-    path = Path(where)
-    return f"{path.parent.name if path.stem == '__init__' else path.stem}:{attribute}"
+    path, root = Path(where), root.resolve()
+    if not path.is_absolute():
+        return reference
+    if path.is_dir():
+        path /= "__init__.py"
+    if path.is_relative_to(root):
+        path = path.relative_to(root)
+    return f"{path.as_posix()}:{attribute}"
 
 
 def _list(value: Any) -> list[str]:

@@ -23,8 +23,12 @@ FORMAT = "pytest-byoc/graph"
 VERSION = 1
 
 
-class GraphFormatError(ValueError):
-    """Raised for text that is not a graph; the message says what was expected."""
+class GraphError(ValueError):
+    """Raised for a graph that can't be examined; the message says what was expected."""
+
+
+class GraphFormatError(GraphError):
+    """Raised for text that is not a graph, and for a graph whose names are not right."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         types: Dict[str, TensorType] = {}
-        for s in self.inputs + self.constants:
+        for s in (*self.inputs, *self.constants):
             if s.name in types:
                 raise GraphFormatError("two values are called %r" % s.name)
             types[s.name] = s.type

@@ -130,16 +130,26 @@ def byoc_target(request: pytest.FixtureRequest) -> TargetSession:
     if active is None:
         pytest.skip("needs --byoc-target")
     session: TargetSession = active.sessions[getattr(request, "param", 0)]
+    if session.unusable:
+        pytest.fail(session.unusable, pytrace=False)
     return session
 
 
 @pytest.fixture(scope="session")
 def byoc_check(byoc_target: TargetSession) -> Any:
-    """A function that takes a graph and checks it on the target: raises ConformanceFailure where the
-    target fails, otherwise returns the verdict. A test all of whose graphs were not offloaded (or
-    inconclusive) is reported as skipped, not as passed."""
+    """A function that takes a graph and checks it on the target. It raises ConformanceFailure where the
+    target fails, and GraphError where the graph can't be examined, and otherwise returns the verdict. A test
+    all of whose graphs were not offloaded (or inconclusive) is reported as skipped, not as passed."""
+    from .generation.validation import validated
+    from .graph import GraphError
 
     def check(graph: Any) -> Verdict:
+        __tracebackhide__ = True
+        try:
+            graph = validated(graph)
+        except GraphError as e:
+            # Where that was found out is no business of the test's.
+            raise e.with_traceback(None) from None
         return byoc_target.check_example(graph)
 
     return check

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 
 from . import corpus, files, onnx_nodes, side_by_side
@@ -19,6 +20,7 @@ from .generation.patterns import Found, Pattern, made_of, not_among, search
 from .graph import Graph
 from .known import KnownFailures
 from .levels import STANDARD
+from .names import folder_name
 from .operators import OPERATORS
 from .outcome import PASS, ConformanceFailure, Verdict
 from .precision import in_words
@@ -32,6 +34,7 @@ from .report.words import title
 from .settings import MEMORY, TIMEOUT, Settings, cache_folder
 from .shrinking import Shrinking
 from .suite import Suite
+from .unusable_operators import unusable_operators
 
 #: What stands between the failures of one graph.
 AND_ANOTHER = "The graph has another failure, of a cause of its own:"
@@ -53,6 +56,8 @@ class TargetSession:
         self.examiner = Examiner(settings, declaration, self.activity)
         self.record = TargetRecord(declaration.name, "", {})
         self.known = KnownFailures(self.examiner, self.record)
+        #: Why it can't be tested, where it is one of several targets; empty if it can.
+        self.unusable = ""
         #: What the suite's own tests ask.
         self.suite = Suite(self)
         #: Names of the patterns that --byoc-operators leaves out.
@@ -83,6 +88,15 @@ class TargetSession:
     @property
     def ir(self) -> str:
         return self.examiner.workers.ir
+
+    @cached_property
+    def operators(self) -> tuple[str, ...]:
+        """The operators asked for that the IR has. Those that can't be tested here are recorded with their
+        reason."""
+        found = unusable_operators(self.examiner.workers, self.settings.operators)
+        self.record.not_checked += [f"operator {name}: {reason}" for name, reason in found.items()]
+        here = (o for o in self.settings.operators if self.ir in OPERATORS[o].irs())
+        return tuple(o for o in here if o not in found)
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had.
@@ -171,14 +185,21 @@ class TargetSession:
         """Names of the patterns TVM has registered for the target, made of the operators asked for."""
         if self._patterns is None:
             found = self.examiner.claims.patterns()
-            chosen = set(self.settings.operators)
+            unknown = self.examiner.claims.without_table
+            if unknown:
+                self.record.not_checked.append(
+                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name, "
+                    "or under what these names begin with; name their table by the target's key or attribute "
+                    "patterns"
+                )
+            chosen = set(self.operators)
             self._patterns = {p.label: p for p in found if made_of(p, chosen, self.ir)}
             others = {
                 p.label: not_among(p, chosen, self.ir) for p in found if p.label not in self._patterns
             }
             if others:
                 named = ", ".join(f"{label} ({', '.join(ops)})" for label, ops in others.items())
-                self.record.not_checked.append(f"patterns of operators that were not asked for: {named}")
+                self.record.not_checked.append(f"patterns of operators that are not tested: {named}")
             if self.settings.left_out:
                 self.left_out_patterns = list(others)
         return list(self._patterns)
@@ -189,7 +210,12 @@ class TargetSession:
         assert self._patterns is not None
         if name not in self._found:
             claims = self.examiner.claims
-            found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
+            try:
+                found = search(self._patterns[name], self.ir, claims.composites, claims.alone)
+            except Exception as e:
+                # Its own test raises it; others that ask for its graphs go on without.
+                reason = f"the search for its graphs raised {type(e).__name__}: {e}"
+                found = Found(name, reason=reason, failed=e)
             if found.fragments:
                 # Of alternatives those that are asked for.
                 asked = [f for f in found.fragments if self._asked_for(f.graph)]
@@ -210,7 +236,7 @@ class TargetSession:
         return [g for g in smallest if self._asked_for(g)]
 
     def _asked_for(self, graph: Graph) -> bool:
-        return set(graph.operators) <= set(self.settings.operators)
+        return set(graph.operators) <= set(self.operators)
 
     def check(
         self, graph: Graph, case: str = "", shrink: bool = True, chosen: bool = False, many: bool = False
@@ -441,7 +467,7 @@ class TargetSession:
 
     def _folder(self, name: str) -> Path:
         """Where the bundle of a failure goes, by its id."""
-        return self.settings.failures / f"{corpus.folder_name(self.record.target, self.ir)}-{name}"
+        return self.settings.failures / f"{folder_name(self.record.target, self.ir)}-{name}"
 
     def _bundle(self, folder: Path) -> str:
         """The folder as seen from report.json."""
@@ -465,7 +491,12 @@ class TargetSession:
     def onnx_candidates(self) -> list[str]:
         """Names of the ONNX node tests that can be run; the others are recorded with their reason."""
         if self._survey is None:
-            self._survey = onnx_nodes.survey(self.examiner.workers, cache_folder("onnx"), self.activity)
+            folder = cache_folder("onnx")
+            try:
+                self._survey = onnx_nodes.survey(self.examiner.workers, folder, self.activity)
+            except (RuntimeError, OSError) as e:
+                # What a TVM or an onnx of another version does there is no reason to test nothing else.
+                self._survey = onnx_nodes.Survey({}, None, folder, f"ONNX's node tests: {e}")
             if self._survey.not_checked:
                 self.record.not_checked.append(self._survey.not_checked)
             for name, reason in self._survey.left_out.items():

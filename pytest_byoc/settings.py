@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import random
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from .declarations import SettingsError, TargetDeclaration, declare
+from .generation.validation import perhaps
 from .irs import IRS
 from .levels import LEVELS, STANDARD, Level
 from .operators import OPERATORS
@@ -87,22 +87,12 @@ def _mebibytes(value: str) -> int:
     return int(value)
 
 
-def _perhaps(name: str) -> str:
-    """What an unknown operator may be called here: Relax has other names for some, others are misspelt."""
-    bare = name.removeprefix("relay.").removeprefix("relax.")
-    meant = [
-        op.name for op in OPERATORS.values() if bare in {op.name, *(i.op for i in (op.relay, op.relax) if i)}
-    ]
-    meant = meant or difflib.get_close_matches(bare, OPERATORS, 1)
-    return f" ({' or '.join(meant)}?)" if meant else ""
-
-
 def select_operators(given: Iterable[str]) -> tuple[str, ...]:
     """Operator names of a comma-separated list or of several. Raises SettingsError for unknown ones."""
     names = [n.strip() for item in given for n in item.split(",") if n.strip()]
     unknown = [n for n in names if n not in OPERATORS]
     if unknown:
-        said = ", ".join(n + _perhaps(n) for n in unknown)
+        said = ", ".join(n + perhaps(n) for n in unknown)
         raise SettingsError(f"unknown operator {said}; known are: {', '.join(sorted(OPERATORS))}")
     return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
 
@@ -174,7 +164,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         {"--byoc-waivers": waivers, "--byoc-baseline": baseline},
     )
     return Settings(
-        targets=tuple(declare(t, root, ir, python, invocation, start) for t in dict.fromkeys(targets)),
+        targets=_distinct(declare(t, root, ir, python, invocation, start) for t in targets),
         operators=operators,
         level=level,
         max_examples=_positive(
@@ -203,6 +193,19 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         stages=_stages(option(config, "stages")),
         remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
+
+
+def _distinct(targets: Iterable[TargetDeclaration]) -> tuple[TargetDeclaration, ...]:
+    """Each target once, be its file written in two ways. Raises SettingsError for two of one name."""
+    found: dict[str, TargetDeclaration] = {}
+    for target in targets:
+        same = found.setdefault(target.name, target)
+        if same.reference != target.reference:
+            raise SettingsError(
+                f"the targets {same.given} and {target.given} are both called {target.name}: rename one, or "
+                "give it a table [tool.pytest-byoc.targets.NAME] in pyproject.toml"
+            )
+    return tuple(found.values())
 
 
 def _corpus(config: pytest.Config) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from .checks import selection
 from .generation.builder import Builder
 from .generation.neighbours import followed, forms
 from .generation.patterns import kind, near_misses, spread, twice
-from .generation.structures import NUMERIC, STRUCTURES, Unavailable, Vocabulary
+from .generation.structures import NUMERIC, STRUCTURES, Vocabulary
 from .generation.systematic import Case
 from .graph import Graph
 from .levels import LEVELS
@@ -109,6 +109,8 @@ class Suite:
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""
         found = self._session.found(name)
+        if found.failed is not None:
+            raise found.failed
         # Graphs that another pattern takes in its place are the target's all the same.
         for fragment in found.shadowed[:1] if not found.fragments else ():
             self._session.check(fragment.graph, f"{name}[shadowed]")
@@ -197,13 +199,21 @@ class Suite:
     def _alike_structures(self) -> dict[str, Group]:
         found = {}
         for name in filter(self._runs, STRUCTURES):
-            with suppress(Unavailable):
+            # One that can't be made costs the others nothing: its own test tells why.
+            with suppress(Exception):
                 found[name] = self._structure(name)
         return self._grouped(found)
 
     def _alike_among_others(self, kind: str, make: _Make) -> dict[str, Group]:
-        found = {f"{kind}[{o}]": make(o) for o in self.taken.claimed() if self._runs(f"{kind}[{o}]")}
-        return self._grouped({case: graph for case, graph in found.items() if graph is not None})
+        found = {}
+        for operator in self.taken.claimed():
+            case = f"{kind}[{operator}]"
+            # As for structures.
+            with suppress(Exception):
+                graph = make(operator) if self._runs(case) else None
+                if graph is not None:
+                    found[case] = graph
+        return self._grouped(found)
 
     def _alike_patterns(self, names: Sequence[str]) -> dict[str, Group]:
         """What is one step off stands behind: TVM itself may not build it."""

@@ -60,7 +60,7 @@ class Taken:
     def cases(self, *operators: str) -> list[Case]:
         """The systematic cases of the level, of some operators or of all that are asked for."""
         settings = self._session.settings
-        names, ir = operators or settings.operators, self._session.ir
+        names, ir = operators or self._session.operators, self._session.ir
         found = [*systematic.cases(names, ir), *beyond.cases(names, ir)]
         return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 
@@ -84,7 +84,7 @@ class Taken:
     def _ask(self) -> None:
         """Finds out in which forms the target takes the operators that it does not take as they are: of a few
         common ones in any, of the others in those that were found, and with channels last."""
-        asked = self._session.settings.operators
+        asked = self._session.operators
         refused = self._refused(asked)
         common = [n for n in _COMMON if n in asked] or asked[: len(_COMMON)]
         found = self._first_form({n: refused[n] for n in common if n in refused}, list(forms()))
@@ -143,12 +143,12 @@ class Taken:
         ir = self._session.ir
         defaults = {
             name: default_case(name, "float32", ir).graph
-            for name in self._session.settings.operators
+            for name in self._session.operators
             if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
         claims = self._session.examiner.claims.survey(defaults.values())
         taken = frozenset(n for n, c in zip(defaults, claims) if _takes(c))
-        asked = frozenset(self._session.settings.operators)
+        asked = frozenset(self._session.operators)
         adapted = frozenset(n for n in defaults if self._form(n))
         if adapted:
             # Some defaults have no such form: what is split along the batch, say.
@@ -167,8 +167,8 @@ class Taken:
         """Operators that random graphs are made of: no graph passes in which TVM would have to run what its
         runtime library lacks."""
         lacking = self._session.examiner.workers.host_lacks - set(self.claimed())
-        found = [o for o in self._session.settings.operators if o not in lacking]
-        left = sorted(lacking.intersection(self._session.settings.operators))
+        found = [o for o in self._session.operators if o not in lacking]
+        left = sorted(lacking.intersection(self._session.operators))
         text = f"random graphs with {', '.join(left)}: TVM is left to run them, and its runtime library can't"
         if left and text not in self._session.record.not_checked:
             self._session.record.not_checked.append(text)

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .irs import IRS
+from .names import printable
 from .precision import PrecisionError, declared
 from .procedure import ProcedureError, preparation, reasons
 from .worker.server import Failure
@@ -31,7 +32,8 @@ class Target:
     Any object with a `partition` will do; the other attributes default to the values here.
     """
 
-    #: Shown in reports.
+    #: Shown in reports, unless a table in pyproject.toml gives the target a name; no two targets of a session
+    #: have the same.
     name: Optional[str] = None
     #: "relay", "relax" or a tuple of both; None: whichever the worker's TVM has.
     ir: Union[str, Sequence[str], None] = None
@@ -95,8 +97,13 @@ class Target:
 class ResolvedTarget:
     """A target with everything filled in; `partition` is the vendor's code."""
 
-    def __init__(self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any]) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any], own: str = ""
+    ) -> None:
+        """name: the one shown in reports. own: the one that the target has for itself, if it has one: it is
+        what its patterns are registered under by default."""
+        patterns = own or name
+        self.name = name = printable(name)
         self.partition = partition
         #: Whether TVM knows it by its name, and whether the partition function is one that TVM comes with.
         self.named_in_tvm = self.tvms_partition = False
@@ -105,7 +112,7 @@ class ResolvedTarget:
         self.libraries = _as_tuple(options.get("libraries"))
         self.runtime_libraries = _as_tuple(options.get("runtime_libraries"))
         self.export_options: Dict[str, Any] = dict(options.get("export_options") or {})
-        self.patterns: str = options.get("patterns") or name
+        self.patterns: str = options.get("patterns") or patterns
         self.opt_level = int(options.get("opt_level", Target.opt_level))
         self.executors = _as_tuple(options.get("executors"))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))
@@ -234,7 +241,8 @@ def import_reference(reference: str, role: str = "target") -> Any:
     return target
 
 
-def _from_object(name: str, found: Any, overrides: Mapping[str, Any]) -> ResolvedTarget:
+def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
+    """table: whether the name is that of a table in pyproject.toml, which comes before the target's own."""
     if isinstance(found, type):
         found = found()
     options = {
@@ -245,7 +253,10 @@ def _from_object(name: str, found: Any, overrides: Mapping[str, Any]) -> Resolve
     options.update(overrides)
     # A string has a method of that name too.
     if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
-        return ResolvedTarget(getattr(found, "name", None) or name, found.partition, options)
+        own = getattr(found, "name", None) or name
+        if not isinstance(own, str):
+            raise Failure("target %s: its attribute name must be a string, found %r" % (name, own))
+        return ResolvedTarget(name if table else own, found.partition, options, own)
     if callable(found):
         return ResolvedTarget(name, found, options)
     raise Failure(
@@ -264,7 +275,8 @@ def resolve(declaration: Mapping[str, Any], irs: List[Any]) -> ResolvedTarget:
     name = declaration["name"]
     options = declaration.get("options") or {}
     if declaration.get("reference"):
-        return _from_object(name, import_reference(declaration["reference"]), options)
+        found = import_reference(declaration["reference"])
+        return _from_object(name, found, options, bool(declaration.get("table")))
     for ir in irs:
         known_partition = ir.known_partition(name, bool(declaration.get("by_table")))
         if known_partition is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from pytest_byoc.graph import Graph, Node, TensorType
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluate
 from pytest_byoc.worker.client import Worker
+from pytest_byoc.worker.roles import _prefixes
 
 from .conftest import MEMORY_BYTES, PYTHON
 
@@ -353,6 +355,46 @@ def claims(ir: str) -> object:
     worker.ready()
     yield Claims(worker)
     worker.stop()
+
+
+#: example_c, its regions called otherwise than its patterns.
+RENAMED = """
+import tvm
+from pytest_byoc.examples.example_c import target
+
+def renamed(function):
+    for key in ("Codegen", "Compiler"):
+        if function.attrs is not None and key in function.attrs.keys():
+            return function.with_attr(key, "its_regions")
+    return function
+
+def partition(mod):
+    mod = target.partition(mod)
+    return tvm.IRModule({v: renamed(f) for v, f in mod.functions.items()}, attrs=mod.attrs)
+"""
+
+
+def test_a_table_named_as_its_composites_is_found(tmp_path: Path, ir: str) -> None:
+    if ir == "relay":
+        pytest.skip("example_c makes no composites of the common operators alone in Relay")
+    path = tmp_path / "renamed.py"
+    path.write_text(RENAMED)
+    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
+    declared = {"name": "renamed", "reference": f"{path}:partition", "options": {}}
+    worker = Worker(PYTHON, {**config, "target": declared}, 60.0)
+    worker.start()
+    try:
+        worker.ready()
+        claims = Claims(worker)
+        found = claims.patterns()
+        assert len(found) >= 40
+        assert claims.without_table == []
+    finally:
+        worker.stop()
+
+
+def test_what_composites_begin_with_may_name_their_table() -> None:
+    assert list(_prefixes(["a.b.c", "d.e", "f"])) == ["a.b", "a", "d"]
 
 
 def test_every_pattern_of_example_c_is_matched(claims: Claims, ir: str) -> None:

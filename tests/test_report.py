@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import time
+import tracemalloc
 import zipfile
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc import files
 from pytest_byoc.__main__ import main
 from pytest_byoc.checks import CHECKS, Finding
 from pytest_byoc.evidence import Evidence, type_bytes
@@ -438,12 +441,39 @@ def test_a_bundle_without_end(
     assert "not read on" in out and "\x1b" not in out
 
 
+def test_a_large_member_of_a_bundle_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = bundle(tmp_path)
+    size = 64 << 20
+    rewritten(path, {"data.npz": bytes(size)})
+    tracemalloc.start()
+    problems = archive.verify(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert problems == ["data.npz: is not in MANIFEST.json"]
+    assert peak < size / 4
+
+
+def test_a_large_graph_in_a_bundle_is_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LIMIT", 1 << 20)
+    path = bundle(tmp_path)
+    rewritten(path, {"a/graph.json": bytes((1 << 20) + 1)})
+    assert archive.verify(path) == [
+        "a/graph.json: has more than 1 MiB: not looked into", "a/graph.json: is not in MANIFEST.json",
+    ]
+
+
 def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.zip"
     assert main(["verify", str(path)]) == 2
     path.write_text("no archive")
     assert main(["verify", str(path)]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    path.unlink()
+    os.mkfifo(path)
+    assert main(["verify", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and lines[-1].endswith("this is no regular file")
 
 
 def test_our_own_frames_are_not_shown() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ..graph import Graph
 from ..operators.record import NUMBERS
 from .random_graphs import grown
+from .validation import vouch_for
 
 
 @st.composite
@@ -37,7 +38,7 @@ def graphs(
     first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
     runs. Raises KeyError for an unknown operator, ValueError where no graph is possible.
     """
-    return grown(
+    return vouch_for(grown(
         draw(st.randoms(use_true_random=False)), operators, ir=ir, min_nodes=min_nodes, max_nodes=max_nodes,
         focus=focus, prefer=prefer, fragments=fragments, turn=turn, dtypes=dtypes,
-    )
+    ))

@@ -123,6 +123,13 @@ def _reinterpret_to(x: TensorType, chosen: Attrs) -> Classes:
     return _SAME_WIDTH[x.dtype]
 
 
+def _reinterpret_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    known = [dtype for dtypes in _SAME_WIDTH.get(types[0].dtype, {}).values() for dtype in dtypes]
+    if attrs["dtype"] not in known:
+        raise TypeRuleError("%s as %s: known is %s" % (types[0], attrs["dtype"], ", ".join(known)))
+    return _cast_infer(types, attrs)
+
+
 def _like(
     name: str,
     operands: Any = only_lead,
@@ -163,7 +170,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     _like(
         "reinterpret",
-        infer=_cast_infer,
+        infer=_reinterpret_infer,
         parameters=(Parameter("dtype", _reinterpret_to),),
         dtypes=tuple(_SAME_WIDTH),
         relay=call("reinterpret"),

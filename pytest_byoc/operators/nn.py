@@ -21,7 +21,7 @@ from .record import (
     TypeRuleError,
     call,
     normalize_axis,
-    same_type,
+    same_type_along,
     some,
 )
 
@@ -149,7 +149,7 @@ OPERATORS: Tuple[Operator, ...] = (
     ),
     Operator(
         name="nn.softmax",
-        infer=same_type,
+        infer=same_type_along,
         shapes=SHAPES,
         accuracy="factors of exp and of the sum: see reference_kernels/nn.py",
         accepts=some,
@@ -160,7 +160,7 @@ OPERATORS: Tuple[Operator, ...] = (
     # TVM 0.9 compiles it for rank 2 and the last axis alone: the default is such a case.
     Operator(
         name="nn.log_softmax",
-        infer=same_type,
+        infer=same_type_along,
         shapes=((3, 5),) + SHAPES,
         accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",
         accepts=some,

@@ -19,7 +19,7 @@ from .record import (
     TypeRuleError,
     call,
     normalize_axis,
-    same_type,
+    same_type_along,
     some,
 )
 
@@ -358,7 +358,7 @@ OPERATORS: Tuple[Operator, ...] = (
     # Relax has no such operator. norm_region is ignored by TVM: its code is that of ACROSS_CHANNELS.
     Operator(
         name="nn.lrn",
-        infer=same_type,
+        infer=same_type_along,
         shapes=((2, 6, 4, 5), (1, 7, 3, 2), (2, 1, 1, 3), (1, 2, 5, 11)),
         accuracy="sum of squares: gamma(size + 6); power: 4 + 4 |beta log| roundings",
         accepts=lambda x: x.rank == 4 and x.size > 0,

@@ -280,6 +280,12 @@ def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ..
     return (types[0],)
 
 
+def same_type_along(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    """Type rule: as `same_type`, of an operator whose attribute axis must be one of the operand's."""
+    normalize_axis(attrs["axis"], types[0].rank)
+    return same_type(types, attrs)
+
+
 def broadcast(a: Sequence[int], b: Sequence[int]) -> Tuple[int, ...]:
     """NumPy's broadcasting rule. Raises TypeRuleError."""
     out: List[int] = []

@@ -142,7 +142,14 @@ def _extrapolation(x: TensorType, chosen: Attrs) -> Classes:
     return {"zero": (0.0,), "other": (1.5,) if x.dtype in FLOATS else (3.0,)}
 
 
+def _check_method(x: TensorType, attrs: Attrs) -> None:
+    # As in _method.
+    if x.dtype not in FLOATS and "nearest" not in attrs["method"]:
+        raise TypeRuleError("%s is chosen from, not interpolated: no method %s" % (x, attrs["method"]))
+
+
 def _resize_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    _check_method(types[0], attrs)
     return (_resized(types[0], attrs["layout"], attrs["size"]),)
 
 
@@ -214,6 +221,7 @@ def _upsampling_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[Tensor
     x = types[0]
     if x.rank != len(attrs["layout"]):
         raise TypeRuleError("%s in layout %s" % (x, attrs["layout"]))
+    _check_method(x, attrs)
     return (_resized(x, attrs["layout"], scaled(x.shape, attrs)),)
 
 

@@ -25,8 +25,8 @@ def details(verdict: Verdict) -> dict[str, Any]:
     outside, elements, executor where it has them; raised ({file, line, function, text, message}) for an
     exception; died_in ({file, line, function, text}), where the vendor's Python was when the process died;
     printed (lines, of both the process and Python's stack); where (which elements are wrong, in words);
-    picture (of them, see `difference.picture`); likewise (other runs in which the same shows); also (messages of the
-    next findings). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
+    picture (of them, see `difference.picture`); likewise (other runs in which the same shows); also
+    (messages of the next findings). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
     finding = verdict.findings[0]
     found: dict[str, Any] = {"kind": finding.kind}
     found.update({k: finding.details[k] for k in _PLAIN if finding.details.get(k) is not None})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Dict, List, Mapping, cast
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
@@ -216,22 +216,26 @@ class TargetRole(Role):
 
     def _patterns(self, graphs: List[Any], more: List[str], reporter: Reporter) -> None:
         """Describes the target's patterns. Some graphs are partitioned first: many a target registers
-        its patterns only then, and the regions tell the name they are registered under. more: other names
-        under which they may be."""
-        names = [self.target.patterns]
+        its patterns only then, and the regions, or the composites in them, tell the name they are registered
+        under. Where there are composites and no such table, their names are told. more: other names under
+        which they may be."""
+        names, composites = [self.target.patterns], []
         for entry in graphs:
             job = {"inputs": [], "constants": entry["constants"]}
             run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
             try:
-                names += [region["compiler"] for region in run.regions()["regions"]]
+                regions = run.regions()["regions"]
+                names += [region["compiler"] for region in regions]
+                composites += [name for region in regions for name in region["composites"]]
             except Exception as e:
                 run.failed(e)
-        for name in dict.fromkeys((*names, *more)):
+        for name in dict.fromkeys((*names, *more, *_prefixes(composites))):
             table = self._ir.pattern_table(name)
             if table:
-                described = [{"name": n, "table": name, "nodes": patterns.describe(p)} for n, p, _ in table]
+                described = [{"name": n, "table": name, "nodes": _nodes(p)} for n, p, _ in table]
                 reporter.send({"fact": "patterns", "executor": None, "value": described})
                 return
+        reporter.send({"fact": "composites", "executor": None, "value": sorted(set(composites))})
 
     def _alone(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         """What one pattern would match of many graphs, were it the only one of its table."""
@@ -334,6 +338,23 @@ class LoaderRole(Role):
             for name, executable in loaded.items():
                 seconds[name].append(executable.seconds(job["inputs"][0]))
         reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
+
+
+def _prefixes(names: Sequence[str]) -> Iterator[str]:
+    """What dotted names begin with, the longest first: `a.b` and `a` of `a.b.c`."""
+    for name in names:
+        while "." in name:
+            name = name.rpartition(".")[0]
+            yield name
+
+
+def _nodes(pattern: Any) -> List[Dict[str, Any]]:
+    """The nodes of a pattern; of one that can't be read, one that says why."""
+    try:
+        return patterns.describe(pattern)
+    except Exception as e:
+        why = "%s that can't be read (%s: %s)" % (type(pattern).__name__, type(e).__name__, e)
+        return [{"is": "other", "class": why}]
 
 
 def runtime_only() -> bool:

@@ -141,9 +141,10 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
             continue
         usual = next(iter(made.values()))
         for i, source in ((i, constants[n]) for i, n in enumerate(node.inputs) if n in constants):
-            if any(operands[i] != usual[i] for operands in made.values()):
+            if any(operands[i : i + 1] != usual[i : i + 1] for operands in made.values()):
                 for label, operands in made.items():
-                    if not _same(source.data, operands[i].data):
+                    # With another number of operands it would be another node.
+                    if len(operands) == len(node.inputs) and not _same(source.data, operands[i].data):
                         other = replace(source, type=operands[i].type, data=operands[i].data)
                         yield f"{parameter.name}_{label}_{source.name}", other
 

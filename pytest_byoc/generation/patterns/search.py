@@ -69,13 +69,14 @@ class Found:
     """What became of one pattern. fragments: graphs it takes, for each of its ways at most one. shadowed:
     graphs it would take, were it alone, but other patterns of the table take first. reason: why there is
     no fragment, in words. raising: where the check, or partitioning, raises of graphs and there is no
-    fragment, one of them."""
+    fragment, one of them. failed: what the search itself raised."""
 
     pattern: str
     fragments: list[Fragment] = field(default_factory=list)
     shadowed: list[Fragment] = field(default_factory=list)
     reason: str = ""
     raising: Graph | None = None
+    failed: Exception | None = None
 
     @property
     def fate(self) -> str:

@@ -1,0 +1,276 @@
+"""Graphs that somebody wrote, held to the records: what can't be examined is told in one message.
+
+Our own generators make graphs that are valid by construction, and don't come here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..graph import Graph, GraphError, GraphFormatError, Node, Source, TensorType
+from ..operators import OPERATORS
+from ..operators.record import FLOATS, UNSET, Attrs, Operator
+from ..oracle import evaluate
+from .data import array, constants, inputs
+from .systematic import cases
+
+#: Elements of all values of a graph: more would not fit into the host's memory several times over.
+ELEMENTS = 1 << 28
+#: Of graphs of so many it is tried whether their values can be calculated: that takes no time.
+_TRIED = 1 << 16
+#: Where a graph keeps that it is valid by construction.
+_VALID = "_valid"
+
+
+def vouch_for(graph: Graph) -> Graph:
+    """The graph, which `validated` then takes as it is: it is valid by construction."""
+    vars(graph)[_VALID] = True
+    return graph
+
+
+def validated(graph: Graph) -> Graph:
+    """The graph, with tuples where it has lists. Raises GraphError for one that can't be examined."""
+    if not isinstance(graph, Graph):
+        raise GraphError(f"expected a pytest_byoc.Graph, found a {type(graph).__name__}")
+    if _VALID in vars(graph):
+        return graph
+    try:
+        # As from a file: what is no plain value is told from what is.
+        graph = Graph.from_json(graph.to_json())
+    except GraphError:
+        raise
+    except Exception as e:  # of a field that holds something else than its type
+        raise GraphFormatError(f"malformed graph: {type(e).__name__}: {e}") from None
+    validate(graph)
+    return graph
+
+
+def validate(graph: Graph) -> None:
+    """Raises GraphError for a well-formed graph that the records don't fit."""
+    if graph.elements > ELEMENTS:
+        raise GraphError(f"its values have more than {ELEMENTS} elements")
+    for source in graph.sources():
+        _validate_source(source)
+    for node in graph.nodes:
+        _validate_node(node, [graph.type_of(name) for name in node.inputs])
+    if graph.elements <= _TRIED:
+        try:
+            evaluate(graph, {**constants(graph), **inputs(graph, 0)})
+        except Exception as e:  # a kernel may stumble over whatever the type rule lets through
+            raise GraphError(f"its values can't be calculated: {type(e).__name__}: {e}") from None
+
+
+def perhaps(name: str) -> str:
+    """What an unknown operator may be called here: Relax has other names for some, others are misspelt."""
+    plain = name.removeprefix("relay.").removeprefix("relax.")
+    meant = [
+        op.name for op in OPERATORS.values()
+        if plain in {op.name, op.name.removeprefix("nn."), *(i.op for i in (op.relay, op.relax) if i)}
+    ]
+    meant = meant or difflib.get_close_matches(plain, OPERATORS, 1)
+    return f" ({' or '.join(meant)}?)" if meant else ""
+
+
+# --- elements ------------------------------------------------------------------------------------
+
+
+def _validate_source(source: Source) -> None:
+    def refuse(why: str) -> GraphError:
+        return GraphError(f"the elements of {source.name} are not a {source.type}: {why}")
+
+    try:
+        made = array(source)
+    except (ValueError, TypeError, OverflowError) as e:
+        raise refuse(str(e)) from None
+    if source.data is None or source.type.dtype in FLOATS:
+        return
+    given = np.array(source.data, object).reshape(made.shape)
+    wrong = [v for v, m in zip(given.ravel().tolist(), made.ravel().tolist()) if not _is_number(v) or v != m]
+    if wrong:
+        raise refuse(f"{wrong[0]!r} is none")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+
+def _validate_node(node: Node, types: Sequence[TensorType]) -> None:
+    if node.op not in OPERATORS:
+        raise GraphError(f"this version has no operator {node.op!r}{perhaps(node.op)}")
+    op = OPERATORS[node.op]
+    made = ", ".join(node.outputs)
+    try:
+        _validate_attributes(op, node.attrs, types)
+        _validate_operands(op, node.attrs, types)
+        wanted = _infer(op, node.attrs, types)
+    except GraphError as e:
+        raise GraphError(f"{node.op}, which makes {made}: {e}") from None
+    if len(node.outputs) != len(node.types) or wanted != node.types:
+        raise GraphError(
+            f"{node.op} makes {', '.join(map(str, wanted))} of these operands and attributes; the graph says "
+            f"{', '.join(map(str, node.types)) or 'nothing'} for {made or 'its results'}"
+        )
+
+
+def _infer(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> tuple[TensorType, ...]:
+    given = ", ".join(map(str, types))
+    try:
+        return op.infer(types, attrs)
+    except Exception as e:  # a rule may stumble over whatever it does not expect
+        raise GraphError(f"it does not take {given} with {_written(attrs)}: {e}") from None
+
+
+def _written(attrs: Attrs) -> str:
+    return ", ".join(f"{k}={v!r}" for k, v in attrs.items()) or "no attributes"
+
+
+def _validate_operands(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> None:
+    if not types:
+        raise GraphError("it has no operands")
+    if types[0].dtype not in op.dtypes:
+        raise GraphError(f"it does not take {types[0].dtype}; known are {', '.join(op.dtypes)}")
+    numbers = set(_operand_numbers(op, attrs, types[0]))
+    # Of operators that take any number of operands the cases have a few; their type rules say the rest.
+    few, many = min(numbers, default=0), max(numbers, default=0)
+    if few == many != len(types) and numbers:
+        raise GraphError(f"it takes {_operands(few)}, found {len(types)}")
+
+
+def _operands(number: int) -> str:
+    return "1 operand" if number == 1 else f"{number} operands"
+
+
+def _operand_numbers(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[int]:
+    """How many operands the operator may have with these attributes."""
+    for chosen in _choices(op, attrs, x):
+        try:
+            yield len(op.operands(x, chosen))
+        except Exception:
+            # What does not fit is for the type rule to tell.
+            continue
+
+
+def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, Any]]:
+    """The attributes, with a value of each class of the parameters that are none."""
+    found: list[dict[str, Any]] = [{}]
+    for parameter in op.parameters:
+        grown = []
+        for chosen in found:
+            if parameter.attribute:
+                values: Iterable[Any] = [attrs[parameter.name]]
+            else:
+                try:
+                    values = [v[0] for v in parameter.values(x, chosen).values()]
+                except Exception:
+                    values = []
+            grown += [{**chosen, parameter.name: value} for value in values]
+        found = grown
+    yield from found
+
+
+# --- attributes ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Domain:
+    """What the cases of an operator show of an attribute: words are those it may have; numbers of the kinds
+    that there are may be others, but no negative ones where there are none."""
+
+    words: set[str] = field(default_factory=set)
+    kinds: set[type] = field(default_factory=set)
+    least: float = math.inf
+    parts: _Domain | None = None
+
+    def add(self, value: Any) -> None:
+        self.kinds.add(type(value))
+        if isinstance(value, str):
+            self.words.add(value)
+        elif isinstance(value, tuple):
+            self.parts = self.parts or _Domain()
+            for part in value:
+                self.parts.add(part)
+        elif type(value) is int:
+            self.least = min(self.least, value)
+
+    def problem(self, value: Any, axis: bool) -> str:
+        """Why the value is none that the attribute may have; empty if it is one. axis: whether it is an axis,
+        which may be counted from the end."""
+        kind = type(value)
+        if kind is int and float in self.kinds and int not in self.kinds:
+            return ""
+        if kind not in self.kinds:
+            return f"found {value!r}, expected {self._in_words()}"
+        if kind is str and value not in self.words:
+            return f"found {value!r}, known are {', '.join(map(repr, sorted(self.words)))}"
+        if kind is float and math.isnan(value):
+            return "found nan, expected a number"
+        if kind is int and not axis and 0 <= self.least <= 1 and value < self.least:
+            return f"found {value!r}, expected {self.least} or more"
+        if kind is tuple and self.parts is not None:
+            return next(filter(None, (self.parts.problem(part, axis) for part in value)), "")
+        return ""
+
+    def _in_words(self) -> str:
+        names = {int: "an int", float: "a float", bool: "True or False", str: "a word", tuple: "a tuple"}
+        return " or ".join(sorted(names.get(kind, "None") for kind in self.kinds))
+
+
+@cache
+def _shown(name: str) -> dict[str, list[Any]]:
+    """By attribute, the values that it has in the systematic cases of an operator."""
+    found: dict[str, dict[str, Any]] = {}
+    for case in cases([name], None):
+        for attribute, value in case.graph.nodes[0].attrs.items():
+            found.setdefault(attribute, {}).setdefault(repr(value), value)
+    return {attribute: list(values.values()) for attribute, values in found.items()}
+
+
+def _validate_attributes(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> None:
+    known = [p.name for p in op.parameters if p.attribute]
+    missing = [name for name in known if name not in attrs]
+    odd = [name for name in attrs if name not in (*known, UNSET)]
+    if odd:
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise GraphError(f"there is no attribute {', '.join(odd)}; {has}")
+    if missing:
+        raise GraphError(f"the attribute {', '.join(missing)} is missing")
+    shown = _shown(op.name)
+    for name in known:
+        domain = _Domain()
+        for value in (*shown.get(name, ()), *_values(op, name, attrs, types)):
+            domain.add(value)
+        problem = domain.problem(attrs[name], "ax" in name)
+        if problem:
+            raise GraphError(f"{name}: {problem}")
+    _validate_unset(op, attrs.get(UNSET, ()), attrs)
+
+
+def _validate_unset(op: Operator, names: Any, attrs: Mapping[str, Any]) -> None:
+    optional = {n for lowering in (op.relay, op.relax) if lowering is not None for n in lowering.optional}
+    if not isinstance(names, tuple) or not optional.issuperset(names):
+        can = ", ".join(sorted(optional)) or "none"
+        raise GraphError(f"{UNSET}: found {names!r}; those that may be left unwritten are: {can}")
+
+
+def _values(op: Operator, name: str, attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:
+    """Values that a parameter has by the record, for the first operand and the attributes before it."""
+    found: list[Any] = []
+    for parameter in op.parameters:
+        if parameter.name == name and types:
+            try:
+                found = list(itertools.chain(*parameter.values(types[0], attrs).values()))
+            except Exception:
+                # What does not fit is for the type rule to tell.
+                found = []
+    return found
