@@ -16,6 +16,7 @@ from .irs import IRS
 from .names import printable
 from .precision import PrecisionError, declared
 from .procedure import ProcedureError, preparation, reasons
+from .worker.preparing import Preparation
 from .worker.server import Failure
 
 #: Targets installed with this package, by name.
@@ -130,7 +131,7 @@ class ResolvedTarget:
         except PrecisionError as e:
             raise Failure("target %s: %s" % (name, e)) from None
         try:
-            self.prepare = preparation(options.get("prepare"))
+            self.preparation = Preparation(preparation(options.get("prepare")))
             self.without_checks = reasons(options.get("without_checks"))
         except ProcedureError as e:
             raise Failure("target %s: %s" % (name, e)) from None
@@ -185,6 +186,8 @@ def package_name(path: str) -> Tuple[str, str]:
 def _load_file(path: str) -> str:
     """Loads a file as a module of a name of its own, which is returned."""
     name = "byoc_target_" + "".join(c if c.isalnum() else "_" for c in os.path.basename(path))
+    if _is_loaded(name, path):
+        return name
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -193,9 +196,17 @@ def _load_file(path: str) -> str:
     return name
 
 
+def _is_loaded(name: str, path: str) -> bool:
+    """Whether the module of that name was made of that file."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and os.path.realpath(file) == os.path.realpath(path)
+
+
 def import_file(path: str) -> str:
-    """Imports a file, in its package if it is in one; the module's name."""
+    """Imports a file, in its package if it is in one, unless that has been done; the module's name."""
     name, folder = package_name(path)
+    if _is_loaded(name, path):
+        return name
     sys.path.insert(0, folder)
     if "." not in name and (name in sys.modules or not name.isidentifier()):
         # A file called like a module that is there already, or like none at all.

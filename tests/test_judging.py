@@ -20,6 +20,7 @@ from pytest_byoc.generation.systematic import cases
 from pytest_byoc.graph import Graph, Source, TensorType
 from pytest_byoc.job_report import JobReport
 from pytest_byoc.outcome import Verdict
+from pytest_byoc.target import ResolvedTarget
 from pytest_byoc.worker.runs import TargetRun
 from reference_kernels import Bounded
 from reference_kernels.bounded import exact
@@ -124,12 +125,14 @@ def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
     """Relay's build changes attributes that the module shares."""
     sent: list[Any] = []
     ir = SimpleNamespace(
-        lower=lambda graph, constants: ({"text": "as partitioned"}, []),
+        lower=lambda graph, constants: ({"text": "as partitioned", "main": None}, []),
         check_partitioned=lambda module: module,
+        main_type=lambda module: ([], []),
+        same_function=lambda one, other: True,
         scopes=dict,
         modules=SimpleNamespace(outline=lambda module: [module["text"]]),
     )
-    target = SimpleNamespace(partition=lambda module: module)
+    target = ResolvedTarget("mine", lambda module: module, {})
     # Nothing can be built of it: that is told, and the source is not there.
     reporter = SimpleNamespace(send=sent.append, stage=lambda name: None, stage_name="build")
     job = {"inputs": [], "constants": {}, "checks": ["reproducible"], "executors": ["vm"]}

@@ -214,6 +214,22 @@ def test_a_build_function_makes_all_that_is_run(pytester: pytest.Pytester, ir: s
     assert any(s.startswith("check aot: the target builds") for s in report["not_checked"]) == (ir == "relay")
 
 
+def test_one_file_holds_all_functions_and_is_imported_once(pytester: pytest.Pytester, ir: str) -> None:
+    """What it registers with TVM can't be registered twice."""
+    pytester.path.joinpath("making.py").write_text(
+        BUILD[ir] + """
+from pytest_byoc.examples.example_c import target
+register = getattr(tvm, "register_global_func", None) or tvm.register_func
+register("making.once", lambda: None)
+
+def partition(mod):
+    return target.partition(mod)
+"""
+    )
+    result, report = run(pytester, ir, "making.py:partition", 'build = "making.py:build"')
+    assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
+
+
 def test_what_is_no_module_is_an_error_of_the_build(pytester: pytest.Pytester, ir: str) -> None:
     pytester.path.joinpath("making.py").write_text("def build(mod, executor):\n    return 3\n")
     result, report = run(pytester, ir, EXAMPLE, 'build = "making.py:build"')

@@ -157,7 +157,7 @@ class TargetRole(Role):
         self._ir.import_compiler()
         import_python(self.target.libraries)
         check_pass_config(self.target.pass_config, self.target.name)
-        Preparation(self.target.prepare).find()
+        self.target.preparation.find()
         missing += [
             "check %s: switched off by the target: %s" % off for off in self.target.without_checks.items()
         ]
@@ -172,7 +172,7 @@ class TargetRole(Role):
             "deterministic": self.target.deterministic,
             "opt_level": self.target.opt_level,
             "pass_config": plain(self.target.pass_config),
-            "prepare": self.target.prepare,
+            "prepare": self.target.preparation.declared,
             "strict_views": self.target.strict_views,
             "without_checks": list(self.target.without_checks),
             "precision": self.target.precision,

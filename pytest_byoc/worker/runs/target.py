@@ -17,7 +17,6 @@ from ..compiling import Compiler
 from ..ir.interface import IR, Executable, Form
 from ..ir.main_function import check_type
 from ..ir.shared import configured
-from ..preparing import Preparation
 from ..server import Reporter
 from .base import Arrays, NotCheckable, Run
 
@@ -43,7 +42,7 @@ class TargetRun(Run):
         super().__init__(ir, job, reporter)
         self.graph = graph
         self.target = target
-        self._preparation = Preparation(target.prepare)
+        self._preparation = target.preparation
         #: Whether what is built is TVM's own, of a module that the target has not partitioned.
         self._of_tvm = False
         self.executors: List[str] = job.get("executors") or ir.executors()[0]
@@ -351,7 +350,7 @@ class TargetRun(Run):
         """What is run in this process of what was built. export: writes it to the path that it returns."""
         if self._runs_from_library(executable):
             return self.loaded(export(), executor)
-        if self.target.prepare:
+        if self.target.preparation.declared:
             self.stage("load")
         return self.ready(executable)
 
