@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ..likely_causes import Cause
 
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}
+#: A frame of our worker as faulthandler prints it.
+_OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
 #: A native frame of the interpreter itself, of the start of the process, or of a signal's way to its handler,
 #: as TVM prints them.
 _INTERPRETERS = re.compile(
@@ -33,6 +35,10 @@ def printed_lines(details: Mapping[str, object]) -> list[str]:
     printed, native = printed[:begin], printed[begin + 1 :]
     frames = [line for line in native if line.startswith("  File ") and not _INTERPRETERS.match(line)]
     printed += [line for line in native if not line.startswith("  File ")]
+    printed = [
+        line for line in printed
+        if not (_OURS.match(line) or _INTERPRETERS.match(line) or line.startswith("Extension modules:"))
+    ]
     while printed and not printed[-1].strip():
         printed.pop()
     lines = []
