@@ -60,15 +60,12 @@ class FailureText:
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
         """Of a failure that is known already: which one, and what is wrong here."""
-        lines = self._heading(verdict, [verdict.findings[0].message])
+        lines = [line for line in self._heading(verdict, [verdict.findings[0].message]) if line]
         named = f"failure {failure.id} again"
         if failure.operators != list(verdict.graph.operators):
             named = f"probably failure {failure.id} ({title(failure.operators)}) again"
-        lines += ["", f"This is {named}, first met in {failure.case or 'a test'}."]
-        lines.append(f"found in: {case}")
-        if failure.graph:
-            lines.append(f"saved in: {Path(failure.graph).parent}")
-        return "\n".join([*lines, f"repeat:   {failure.command}"])
+        lines.append(f"This is {named}, first met in {failure.case or 'a test'}.")
+        return "\n".join([*lines, f"found in: {case}", f"repeat:   {failure.command}"])
 
     def _heading(self, verdict: Verdict, messages: Sequence[str]) -> list[str]:
         """What is wrong comes first: pytest's short summary of a test shows its first line. messages: what is
