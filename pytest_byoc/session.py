@@ -435,7 +435,10 @@ class TargetSession:
             if finding.check not in bundle.REPRODUCED:
                 return ""  # The script says so itself.
             tried = Trial(self.declaration.python, self.settings.timeout, self.settings.memory_bytes)
-            failure.tried = trial.note(tried.run(script), finding, failure.command)
+            try:
+                failure.tried = trial.note(tried.run(script), finding, failure.command)
+            except OSError as e:  # no fault of the bundle's
+                failure.tried = f"reproduce.py could not be tried: {e}"
             return failure.tried
 
         try:

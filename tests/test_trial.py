@@ -63,6 +63,7 @@ def test_what_is_said_of_a_script_that_shows_nothing() -> None:
         "Repeat it with: pytest --byoc-replay=it"
     )
     assert "it died of SIGSEGV" in note(Ended(-11, ""), WRONG, "")
+    assert "it died of signal 40" in note(Ended(-40, ""), WRONG, "")
     assert "it did not end in time" in note(Ended(None, ""), WRONG, "")
     other = Ended(1, "FAILED: the stage import raised X\n")
     assert "it said: the stage import raised" in note(other, WRONG, "")

@@ -45,7 +45,8 @@ class Ended:
         if self.status is None:
             return "did not end in time"
         if self.status < 0:
-            return f"died of {signal.Signals(-self.status).name}"
+            named = -self.status in signal.valid_signals() and -self.status < signal.SIGRTMIN
+            return f"died of {signal.Signals(-self.status).name if named else f'signal {-self.status}'}"
         if self.failed:
             return f"said: {self.failed[-1][:300]}"
         last = next((line for line in reversed(self.printed.splitlines()) if line.strip()), "")
