@@ -10,6 +10,8 @@ import random
 import resource
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,6 +103,27 @@ def test_hostile_targets(opened: Examiner, outcome: str, words: tuple[str, ...])
         assert word in verdict.findings[0].message
     # The next example is none the worse for it.
     assert opened.examine(chain("nn.relu", "tanh")).outcome == "pass"
+
+
+def test_a_busy_machine_makes_no_hang(tmp_path: Path, ir: str) -> None:
+    """A stage has two seconds; on a CPU that four others want it takes longer for what takes it 0.8."""
+    everywhere = os.sched_getaffinity(0)
+    burners: list[subprocess.Popen[bytes]] = []
+    e = examiner(tmp_path, f"{HOSTILE}:computes", ir, timeout=2.0)
+    try:
+        os.sched_setaffinity(0, {min(everywhere)})
+        e.open()
+        burners += [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+        began = time.monotonic()
+        report = e.claims.report([chain("exp")])
+        assert time.monotonic() - began > 2.0
+        assert report.died is None and not list(report.raised())
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+        os.sched_setaffinity(0, everywhere)
+        e.close()
 
 
 @pytest.mark.parametrize("opened", ["prints"], indirect=True)

@@ -260,8 +260,9 @@ class Worker:
                 raise no_room(message["end"]["no_room"])
             report.end = message["end"]
         else:
-            report.messages.append(message)
             self._deadline = time.monotonic() + self._allowed
+            if "waited" not in message:
+                report.messages.append(message)
 
     def _receive(self) -> Any:
         """The next message; None when the worker is gone or its time is up."""

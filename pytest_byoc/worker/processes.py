@@ -78,6 +78,19 @@ def has_ended(pid: int) -> bool:
     return _stat(pid)[:1] in ([], ["Z"], ["X"])
 
 
+def below(pid: int) -> List[int]:
+    """Ids of all the processes below one."""
+    found = children(pid)
+    return [*found, *(lower for child in found for lower in below(child))]
+
+
+def waited_for_cpu(pid: int) -> float:
+    """Seconds for which a process, or its first thread, could have run and had no CPU to run on; 0 where
+    the kernel does not say."""
+    fields = _read("/proc/%d/schedstat" % pid).split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
+
+
 def computes(pid: int) -> bool:
     """Whether it, or a process below it, has something to do at this moment."""
     return _stat(pid)[:1] in (["R"], ["D"]) or any(map(computes, children(pid)))

@@ -11,7 +11,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import processes, stacks
-from .protocol import Decoder, ProtocolError
+from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds for which a process that has ended is listened to, if others that it started go on printing.
 LINGER = 1.0
@@ -26,6 +26,8 @@ TAIL = 8192
 _USED_UP = 0.75
 #: Seconds between two looks at how much is in use.
 _LOOK = 0.1
+#: Seconds granted to a job after which the host hears of it.
+_HEARD = 5.0
 
 
 class Ends(NamedTuple):
@@ -75,6 +77,10 @@ class Supervision:
         self._gone = 0.0
         self._before = self._most = address_space("self")
         self._next_look = 0.0
+        #: By process, the seconds that it has waited for a CPU; and those that the job was granted for it
+        #: since the host last heard of them.
+        self._waited: Dict[int, float] = {}
+        self._granted = 0.0
 
     def follow(self) -> Dict[str, Any]:
         """Waits for the end of the process, and says how it ended."""
@@ -104,7 +110,7 @@ class Supervision:
                 time.sleep(0.005)
             return []
         ready, _, _ = select.select(list(self._open), [], [], _LOOK if running else 0.05)
-        self._look_at_memory()
+        self._look()
         for fd in ready:
             data = os.read(fd, 1 << 16)
             if not data:
@@ -146,11 +152,29 @@ class Supervision:
         self._cpu[self._stage] = self._cpu.get(self._stage, 0.0) + max(cpu - self._cpu_used, 0.0)
         self._cpu_used = cpu
 
-    def _look_at_memory(self) -> None:
+    def _look(self) -> None:
         now = time.monotonic()
-        if self._memory and now >= self._next_look:
-            self._next_look = now + _LOOK
+        if self._usage is not None or now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        self._grant_waiting()
+        if self._memory:
             self._most = max(self._most, address_space(str(self._pid)))
+
+    def _grant_waiting(self) -> None:
+        """The time in which the job waits for a CPU is not its own: what else the machine does makes no
+        hang. The job waits as long as that one of its processes does that waits longest."""
+        longest = 0.0
+        for pid in (self._pid, *processes.below(self._pid)):
+            now = processes.waited_for_cpu(pid)
+            longest = max(longest, now - self._waited.get(pid, 0.0))
+            self._waited[pid] = now
+        self._deadline += longest
+        self._granted += longest
+        if self._granted > _HEARD:
+            # The host, too, has a limit, which begins anew with each message.
+            self._control.sendall(encode({"waited": self._granted}))
+            self._granted = 0.0
 
     # --- the end -------------------------------------------------------------------------------
 
