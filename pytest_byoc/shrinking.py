@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .checks import overrun, selection
+from .checks import Finding, overrun, selection
 from .decision import causes
 from .examine import Examiner
 from .generation.plain import without
@@ -65,14 +65,14 @@ class Shrinking:
         """A crash whose reason is that something was written past an end says so first: where malloc looks at
         the ends of what it hands out, it finds that."""
         finding = verdict.findings[0] if verdict.findings else None
-        if finding is None or verdict.outcome != CRASH or finding.stage not in RUNNING:
+        if finding is None or verdict.outcome != CRASH or not verdict.signature.is_generic:
             return verdict
-        if not verdict.signature.is_generic:
-            return verdict
-        watched = self.examiner.examine(verdict.graph, selection.again(overrun.CHECK.id))
-        found = (f for f in watched.findings if f.check == overrun.CHECK.id)
-        printed = [str(f.details.get("printed", "")) for f in (finding, *found)]
-        if not any(map(overrun.told_by_malloc, printed)):
+        # What a run has broken may be found in whichever stage comes next.
+        told = _told_by_malloc(finding)
+        if not told and finding.stage in RUNNING:
+            watched = self.examiner.examine(verdict.graph, selection.again(overrun.CHECK.id))
+            told = any(_told_by_malloc(f) for f in watched.findings if f.check == overrun.CHECK.id)
+        if not told:
             return verdict
         text = f"something is written behind (or before) an output or a piece of its own: {finding.message}"
         return replace(verdict, findings=(replace(finding, message=text), *verdict.findings[1:]))
@@ -83,6 +83,10 @@ class Shrinking:
     def _is_known(self, graph: Graph) -> bool:
         verdict = self._examined(graph)
         return verdict.failed and self.recognised(verdict) is not None
+
+
+def _told_by_malloc(finding: Finding) -> bool:
+    return overrun.told_by_malloc(str(finding.details.get("printed", "")))
 
 
 def _by_check(verdict: Verdict, check: str) -> Verdict:

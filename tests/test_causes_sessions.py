@@ -139,25 +139,3 @@ def test_a_given_test_tells_and_saves_the_smallest_graph_once(
     text = result.stdout.str()
     assert "again" not in text.split("= FAILURES")[1].split("= byoc =")[0]
     assert "graph (1 operator" in text and f"saved in: {folder}" in text
-
-
-#: Writes so far behind its result that the process dies of it.
-FAR = Fault(
-    "far", 0, "relu writes far behind its result", (), None,
-    (
-        Patch("kernels.py", '    return loop("i", result.size, body)\n\n\n@_kernel("clip")',
-              '    if step.kernel == "relu":\n'
-              '        return loop("i", result.size + 5000, body)\n'
-              '    return loop("i", result.size, body)\n\n\n@_kernel("clip")'),
-    ),
-)
-
-
-def test_a_crash_of_what_is_written_past_the_end_is_told_as_that(
-    pytester: pytest.Pytester, tmp_path: Path, ir: str
-) -> None:
-    target = apply(FAR, tmp_path)
-    run(pytester, ir, target, "--byoc-operators=nn.relu", "-k", "test_operator and nn.relu[float32-shape_1]")
-    (failure,) = report_of(pytester)["failures"]
-    assert failure["outcome"] == "crash" and failure["check"] in ("process", "roundtrip"), failure
-    assert failure["message"].startswith("something is written behind (or before) an output"), failure

@@ -13,8 +13,9 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.likely_causes import EVERYWHERE, likely_causes, recognised
-from pytest_byoc.outcome import ERROR, WRONG_RESULT, Verdict
+from pytest_byoc.outcome import CRASH, ERROR, WRONG_RESULT, Verdict
 from pytest_byoc.recorder import TargetRecord
+from pytest_byoc.shrinking import Shrinking
 from pytest_byoc.signature import normalised, traits
 
 pytestmark = pytest.mark.once
@@ -191,3 +192,41 @@ def test_of_several_processes_counts_and_operators_come_together() -> None:
         whole.merge(part.take())
     (cause,) = likely_causes(whole.failures.values())
     assert cause.tests == 4 and cause.operators == ["exp", "tanh"] and cause.dtypes == ["float32"]
+
+
+class Dying:
+    """An examiner of a target that dies of every graph in that stage, printing that; run where
+    malloc looks at the ends of what it hands out, it prints something else."""
+
+    def __init__(self, stage: str, printed: str, watched: str) -> None:
+        self.stage, self.printed, self.watched = stage, printed, watched
+
+    def examine(self, graph: Graph, checks: tuple[str, ...]) -> Verdict:
+        text = f"the process died in the stage {self.stage}: SIGSEGV."
+        found = [Finding("process", CRASH, self.stage, "SIGSEGV", text, {"printed": self.printed})]
+        if "overrun" in checks:
+            found.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.watched}))
+        return Verdict(graph, CRASH, tuple(found), (True,), 1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "printed", "watched", "told"),
+    [
+        ("run", "", "free(): invalid pointer\n", True),
+        ("run", "", "vendor: assertion failed\n", False),
+        ("run", "", "", False),
+        # The heap that a run under one executor has broken is found while the next one is built.
+        ("build", "malloc(): unaligned tcache chunk detected\n", "", True),
+        ("run", "corrupted size vs. prev_size\n", "", True),
+        ("build", "", "free(): invalid pointer\n", False),
+    ],
+)
+def test_a_crash_of_what_is_written_past_an_end_is_told_as_that(
+    stage: str, printed: str, watched: str, told: bool
+) -> None:
+    examiner: Any = Dying(stage, printed, watched)
+    original = examiner.examine(of("nn.relu"), ())
+    shrunk, _ = Shrinking(examiner, IR, original, lambda verdict: None).run()
+    assert shrunk.findings[0].message.startswith("something is written behind (or before)") == told
+    assert "the process died in the stage" in shrunk.findings[0].message
+    assert shrunk.fails_like(original)

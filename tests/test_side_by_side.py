@@ -211,7 +211,7 @@ def test_what_shows_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) 
     wrong otherwise, or right, is looked at by itself."""
     path = apply(FAULTS["byte_offset_ignored"], tmp_path)
     session = TargetSession(
-        replace(make_settings(tmp_path, 120.0), level=LEVELS["smoke"]),
+        replace(make_settings(tmp_path, 120.0), level=LEVELS["standard"]),
         declaration(f"{path / '__init__.py'}:target", ir),
     )
     session.open()
