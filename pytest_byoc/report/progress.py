@@ -167,7 +167,9 @@ class Progress:
             return [f"{self._test[0]} has been running for {now - self._test[1]:.0f} s"]
         if self._controller and not self._work.done:
             return ["the processes of pytest-xdist start workers, collect tests and partition graphs"]
-        return ["collecting tests"] if not self._work.planned else []
+        if not self._work.done:
+            return ["the first test is running" if self._work.planned else "collecting tests"]
+        return []
 
 
 def _about(seconds: float) -> str:
