@@ -221,7 +221,8 @@ class Gatherer:
             findings = (f for check in CHECKS if check.tvm_too for f in check.judge(evidence))
             failed = [e for f in findings if (e := f.details.get("executor")) in workers.executors]
         artifacts: dict[str, str] = {}
-        handed: dict[str, Any] = {}
+        # The same inputs are views.
+        handed: dict[str, Any] = {"views": evidence.target.handed().get("views", {})}
         for executor in dict.fromkeys(failed or workers.executors[:1]):
             path = folder / f"reference_{executor}.so"
             said = workers.ask_reference(

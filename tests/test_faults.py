@@ -173,6 +173,38 @@ def test_fault_is_found(
     assert done.returncode != 1 or "FAILED:" in done.stdout, done.stderr
 
 
+_BESIDE_TVM = """\
+import pytest_byoc as byoc
+
+ROWS = byoc.TensorType((3, 5), "float32")
+
+def test_rounded(byoc_check):
+    nodes = (
+        byoc.Node("nn.relu", inputs=("x0",), attrs={}, outputs=("v0",), types=(ROWS,)),
+        byoc.Node("floor", inputs=("x1",), attrs={}, outputs=("v1",), types=(ROWS,)),
+    )
+    inputs = tuple(byoc.Source(name, ROWS) for name in ("x0", "x1"))
+    byoc_check(byoc.Graph(inputs, constants=(), nodes=nodes, outputs=("v0", "v1")))
+"""
+
+
+def test_inputs_are_views_beside_what_tvm_runs(pytester: pytest.Pytester, ir: str) -> None:
+    """Only what the target reads is one: what TVM computes in the same module switches nothing off."""
+    target = apply(FAULTS["byte_offset_ignored"], pytester.path)
+    pytester.makepyfile(test_mine=_BESIDE_TVM)
+    # TVM's own build, too, reads views wrongly under Relay's VM.
+    pytester.makepyprojecttoml(
+        f"[tool.pytest-byoc.targets.faulty]\npartition = \"{target / '__init__.py'}:target\"\n"
+        "strict-views = true\n"
+    )
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=faulty", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out", "-p", "no:cacheprovider", "test_mine.py", timeout=300,
+    )
+    result.assert_outcomes(failed=1)
+    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+    assert failure["check"] == "views"
+
+
 def test_a_tuple_taken_whole(pytester: pytest.Pytester, ir: str) -> None:
     """One of inputs in Relay, one that an operator gives in Relax."""
     name = {"relay": "tuple_parameter_reversed", "relax": "whole_tuple_reversed"}[ir]

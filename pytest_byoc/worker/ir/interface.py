@@ -94,9 +94,11 @@ class Executable:
         self, inputs: Mapping[str, Any],
         place: Optional[Callable[[np.ndarray], Placed]] = None,
         ready: Optional[Callable[[], Any]] = None,
+        placed: Optional[Collection[str]] = None,
     ) -> Tuple[List[Any], List[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie. ready:
-        called when nothing is left to do but to run."""
+        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie; placed:
+        names of the inputs that it is for (None: all). ready: called when nothing is left to do but to
+        run."""
         raise NotImplementedError
 
     def run(
@@ -176,6 +178,10 @@ class Modules(Protocol):
         """The graph with nodes that call no operator; None where it has no such form.
 
         lower: makes the graph's module. facts: of the partitioned one. inputs: two sets."""
+
+    def read_by_regions(self, module: Any, symbols: Sequence[str]) -> List[str]:
+        """Names of those parameters of a partitioned module's main that nothing reads but regions of these
+        symbols, each as an argument of its own."""
 
     def ill_formed(self, module: Any) -> str:
         """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""

@@ -17,7 +17,7 @@ from .interface import Code, Executable, Modules
 from .main_function import Type, main_of, tensor_type
 from .relax_names import known_partition as known_partition
 from .relax_names import known_targets as known_targets
-from .shared import Tensors, check_module, has, headers_in, signature, sources
+from .shared import Tensors, check_module, has, headers_in, signature, sources, symbol_of
 from .shared import scopes as scopes
 
 NAME = "relax"
@@ -288,8 +288,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         given = [t for p in function.params for t in _fields(_type_of(p))]
         regions.append(
             {
-                # What the generated code is called by: not always the name of the function.
-                "symbol": str(attrs["global_symbol"]) if has(attrs, "global_symbol") else gv.name_hint,
+                "symbol": symbol_of(gv.name_hint, function),
                 "compiler": str(compiler),
                 "composites": sorted(set(composites)),
                 "calls": calls,
@@ -396,6 +395,7 @@ class VMExecutable(Executable):
         self, inputs: Mapping[str, np.ndarray],
         place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
         ready: Optional[Callable[[], Any]] = None,
+        placed: Optional[Collection[str]] = None,
     ) -> Tuple[List[Any], List[Any]]:
         import tvm
         from tvm.runtime import vm as runtime_vm
@@ -405,7 +405,10 @@ class VMExecutable(Executable):
             vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
             self._vm = self._prepared(vm)
         if place:
-            tensors = [tvm.runtime.from_dlpack(place(a)) for a in inputs.values()]
+            tensors = [
+                tvm.runtime.from_dlpack(place(a)) if placed is None or name in placed else _tensor(a)
+                for name, a in inputs.items()
+            ]
         else:
             tensors = self._tensors.of(inputs)
         main = self._vm["main"]

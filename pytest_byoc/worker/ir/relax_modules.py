@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Collection, Dict, List, Mapping, Sequence, Set, Tuple
 
 from .relax_nodes import with_non_op_nodes as with_non_op_nodes
-from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> Set[str]:
@@ -30,6 +30,38 @@ def places(module: Any, names: Collection[str]) -> Counter[str]:
     for name in names:
         relax.analysis.post_order_visit(module[name], visit)
     return found
+
+
+def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
+    """Names of those parameters of main that nothing reads but regions of these symbols, each as an argument
+    of its own."""
+    import tvm
+    from tvm import relax
+
+    main = module["main"]
+    read: Set[str] = set()
+    otherwise: Set[str] = set()
+
+    def note(values: Sequence[Any], where: Set[str]) -> None:
+        where.update(v.name_hint for v in values if isinstance(v, relax.Var))
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call):
+            named = isinstance(e.op, tvm.ir.GlobalVar)
+            named = named and symbol_of(e.op.name_hint, module[e.op]) in symbols
+            note(e.args, read if named else otherwise)
+        elif isinstance(e, relax.Tuple):
+            note(e.fields, otherwise)
+        elif isinstance(e, relax.TupleGetItem):
+            note([e.tuple_value], otherwise)
+        elif isinstance(e, relax.SeqExpr):
+            # A variable bound to another is that one.
+            note([e.body, *(b.value for block in e.blocks for b in block.bindings)], otherwise)
+        elif isinstance(e, relax.If):
+            note([e.cond], otherwise)
+
+    relax.analysis.post_order_visit(main, visit)
+    return [p.name_hint for p in main.params if p.name_hint in read - otherwise]
 
 
 def inline_back(module: Any) -> Any:

@@ -19,7 +19,7 @@ from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, ten
 from .relay_executables import load_parts as load_parts
 from .relay_names import known_partition as known_partition
 from .relay_names import known_targets as known_targets
-from .shared import attribute, check_module, has, headers_in, signature
+from .shared import attribute, check_module, has, headers_in, signature, symbol_of
 from .shared import scopes as scopes
 
 NAME = "relay"
@@ -312,8 +312,7 @@ def partition_facts(module: Any) -> Dict[str, Any]:
         given = [t for p in function.params for t in _fields(p.checked_type, tvm.ir.TupleType)]
         regions.append(
             {
-                # What the generated code is called by: not always the name of the function.
-                "symbol": str(attrs["global_symbol"]) if has(attrs, "global_symbol") else gv.name_hint,
+                "symbol": symbol_of(gv.name_hint, function),
                 "compiler": str(compiler),
                 "composites": composites,
                 "calls": calls,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -110,6 +110,7 @@ class GraphExecutable(RelayExecutable):
         self, inputs: Mapping[str, np.ndarray],
         place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
         ready: Optional[Callable[[], Any]] = None,
+        placed: Optional[Collection[str]] = None,
     ) -> Tuple[List[Any], List[Any]]:
         self.run(inputs, ready)
         g = self._module
@@ -197,6 +198,7 @@ class VMExecutable(RelayExecutable):
         self, inputs: Mapping[str, np.ndarray],
         place: Optional[Callable[[np.ndarray], dlpack.Placed]] = None,
         ready: Optional[Callable[[], Any]] = None,
+        placed: Optional[Collection[str]] = None,
     ) -> Tuple[List[Any], List[Any]]:
         import tvm
         from tvm.runtime.vm import VirtualMachine
@@ -205,7 +207,10 @@ class VMExecutable(RelayExecutable):
             memory = "naive" if self.exact else None
             self._vm = self._prepared(VirtualMachine(self._executable, tvm.cpu(), memory))
         if place:
-            tensors = [tvm.nd.from_dlpack(place(a).__dlpack__()) for a in inputs.values()]
+            tensors = [
+                tvm.nd.from_dlpack(place(a).__dlpack__()) if placed is None or name in placed else tensor(a)
+                for name, a in inputs.items()
+            ]
         else:
             tensors = self._tensors.of(inputs)
         self._vm.set_input("main", *tensors)

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
 import numpy as np
 
 from .relay_nodes import with_non_op_nodes as with_non_op_nodes
-from .shared import BYSTANDER, OTHER, attribute, reached_from_main
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> Set[str]:
@@ -15,6 +15,38 @@ def reached(module: Any) -> Set[str]:
     from tvm import relay
 
     return reached_from_main(module, relay.Function, relay.analysis.post_order_visit)
+
+
+def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
+    """Names of those parameters of main that nothing reads but regions of these symbols, each as an argument
+    of its own."""
+    from tvm import relay
+
+    read: Set[str] = set()
+    otherwise: Set[str] = set()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call):
+            named = isinstance(e.op, relay.GlobalVar) and symbol_of(e.op.name_hint, module[e.op]) in symbols
+            note(e.args, read if named else otherwise)
+        elif isinstance(e, relay.Tuple):
+            note(e.fields, otherwise)
+        elif isinstance(e, relay.TupleGetItem):
+            note([e.tuple_value], otherwise)
+        elif isinstance(e, relay.Let):
+            note([e.value, e.body], otherwise)
+        elif isinstance(e, relay.If):
+            note([e.cond, e.true_branch, e.false_branch], otherwise)
+        elif isinstance(e, relay.Function):
+            note([e.body], otherwise)
+
+    def note(arguments: Sequence[Any], where: Set[str]) -> None:
+        where.update(a.name_hint for a in arguments if isinstance(a, relay.Var))
+
+    main = module["main"]
+    relay.analysis.post_order_visit(main.body, visit)
+    note([main.body], otherwise)
+    return [p.name_hint for p in main.params if p.name_hint in read - otherwise]
 
 
 def inline_back(module: Any) -> Any:

@@ -59,6 +59,11 @@ def attribute(function: Any, key: str) -> str:
     return str(attrs[key]) if has(attrs, key) else ""
 
 
+def symbol_of(name: str, function: Any) -> str:
+    """What the code generated of a function is called by: not always the function's name."""
+    return attribute(function, "global_symbol") or name
+
+
 def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[..., Any]], Any]) -> Set[str]:
     """Names of the functions that main comes to, itself among them. kind: an IR's class of functions; visit:
     what calls a function with each expression in one."""
