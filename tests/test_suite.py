@@ -22,6 +22,7 @@ from pytest_byoc.operators import OPERATORS
 from pytest_byoc.outcome import ConformanceFailure, Verdict
 from pytest_byoc.recorder import Excused
 from pytest_byoc.report import terminal
+from pytest_byoc.report.description import Description
 from pytest_byoc.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
@@ -230,6 +231,15 @@ def test_operators_behind_each_other_are_examined(pytester: pytest.Pytester, ir:
     assert [n["op"] for n in nodes] == ["transpose", "transpose"]
 
 
+@pytest.fixture
+def unsaved(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> TargetSession:
+    """The session, in Relay, without workers: it says what failed and saves no bundle."""
+    session.examiner.workers.ir = session.record.ir = "relay"
+    monkeypatch.setattr(session.examiner, "describe", lambda *_: Description())
+    monkeypatch.setattr(session, "_write_bundle", lambda *_: "")
+    return session
+
+
 def failing(*checks: str) -> Verdict:
     found = tuple(Finding(check, "wrong-result", "run", "differs", f"{check} fails.") for check in checks)
     graph = default_case("nn.relu", "float32").graph
@@ -250,7 +260,7 @@ def failing(*checks: str) -> Verdict:
     ],
 )
 def test_what_is_waived_hides_nothing_else(
-    session: TargetSession, checks: tuple[str, ...], waived: tuple[str, ...], held: tuple[str, ...]
+    unsaved: TargetSession, checks: tuple[str, ...], waived: tuple[str, ...], held: tuple[str, ...]
 ) -> None:
     """Each failing check of a graph that has a cause of its own is a failure of its own."""
 
@@ -258,30 +268,28 @@ def test_what_is_waived_hides_nothing_else(
         check = verdict.findings[0].check
         return Excused("waived", case, check, verdict.outcome, "") if check in waived else None
 
-    session.excuse, session.shrink_above = excuse, 1
-    session.examiner.workers.ir = "relay"
+    unsaved.excuse, unsaved.shrink_above = excuse, 1
     verdict = failing(*checks)
-    assert session.excused(verdict, "case") == (not held)
-    assert {e.check for e in session.record.excused.values()} == set(waived)
+    assert unsaved.excused(verdict, "case") == (not held)
+    assert {e.check for e in unsaved.record.excused.values()} == set(waived)
     if held:
         with pytest.raises(ConformanceFailure) as raised:
-            session.fail(verdict, "case")
-        assert [failure.check for failure in session.record.failures.values()] == list(held)
+            unsaved.fail(verdict, "case")
+        assert [failure.check for failure in unsaved.record.failures.values()] == list(held)
         assert all(f"check {check}" in str(raised.value) for check in held)
         assert raised.value.verdict.findings[0].check == held[0]
-        assert len(likely_causes(session.record.failures.values())) == len(held)
+        assert len(likely_causes(unsaved.record.failures.values())) == len(held)
 
 
 def test_what_the_shrunk_graph_does_not_show_is_told(
-    session: TargetSession, monkeypatch: pytest.MonkeyPatch
+    unsaved: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session.examiner, "examine", lambda *_: failing("numerics"))
-    session.examiner.workers.ir = "relay"
+    monkeypatch.setattr(unsaved.examiner, "examine", lambda *_: failing("numerics"))
     with pytest.raises(ConformanceFailure, match="fails other checks too: memory, batches"):
-        session.fail(failing("numerics", "memory", "batches"), "case")
-    (failure,) = session.record.failures.values()
+        unsaved.fail(failing("numerics", "memory", "batches"), "case")
+    (failure,) = unsaved.record.failures.values()
     assert failure.besides == ["memory", "batches"]
-    lines = [line for line, _ in terminal.summary(session.record)]
+    lines = [line for line, _ in terminal.summary(unsaved.record)]
     assert "   the graph it was found in fails other checks too: memory, batches" in lines
 
 
