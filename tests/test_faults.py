@@ -198,7 +198,8 @@ def test_inputs_are_views_beside_what_tvm_runs(pytester: pytest.Pytester, ir: st
         "strict-views = true\n"
     )
     result = pytester.runpytest_subprocess(
-        "--byoc-target=faulty", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out", "-p", "no:cacheprovider", "test_mine.py", timeout=300,
+        "--byoc-target=faulty", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out",
+        "-p", "no:cacheprovider", "test_mine.py", timeout=300,
     )
     result.assert_outcomes(failed=1)
     (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
