@@ -48,11 +48,15 @@ class Crashing:
                 report.end = {"hung": False, "signal": "SIGSEGV", "status": None}
                 return report
             if number and self.first_alone:
-                message = {"number": number, "regions": [], "nodes": [graph.nodes[0].op]}
+                message = {"number": number, "regions": [], "nodes": [graph.nodes[0].op], "changed": False}
                 report.messages.append({"fact": "regions", "executor": None, "value": message})
                 continue
-            region = {"composites": ["c"], "calls": [graph.nodes[0].op]}
-            value = {"number": number, "regions": [region], "nodes": [graph.nodes[0].op]}
+            region = {
+                "composites": ["c"], "calls": [graph.nodes[0].op], "compiler": "mine", "codegen": True,
+            }
+            value = {
+                "number": number, "regions": [region], "nodes": [graph.nodes[0].op], "changed": True,
+            }
             report.messages.append({"fact": "regions", "executor": None, "value": value})
         report.messages.append({"done": True})
         return report
