@@ -15,6 +15,7 @@ from pytest_byoc.corpus import Entry
 from pytest_byoc.declarations import SettingsError
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph, GraphFormatError, Node
+from pytest_byoc.names import folder_name
 from pytest_byoc.outcome import PASS, Verdict
 from pytest_byoc.session import TargetSession
 
@@ -352,11 +353,14 @@ def test_a_folder_of_failures_that_cannot_be_written(pytester: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("name", "fits"),
     [
-        ("my-target-relay-0123456789", True),
-        ("my-target-relay-0123456789-unshrunk", True),
-        ("my-target-relay-0123456789-onnx", False),
-        ("my-target-relax-0123456789", False),
-        ("my-target-relay-x-relay-0123456789", False),
+        (f"{folder_name('my:target', 'relay')}-0123456789", True),
+        (f"{folder_name('my:target', 'relay')}-0123456789-unshrunk", True),
+        (f"{folder_name('my:target', 'relay')}-0123456789-onnx", False),
+        (f"{folder_name('my:target', 'relax')}-0123456789", False),
+        (f"{folder_name('my:target', 'relay')}-x-relay-0123456789", False),
+        # Of targets whose names differ from it in the characters that no folder has.
+        (f"{folder_name('my-target', 'relay')}-0123456789", False),
+        (f"{folder_name('my.target', 'relay')}-0123456789", False),
     ],
 )
 def test_whose_failure_it_is(name: str, fits: bool) -> None:
