@@ -187,7 +187,7 @@ class TargetRole(Role):
             self._claims(job["graphs"], reporter)
             return
         if job["kind"] == "patterns":
-            self._patterns(job["graphs"], job.get("names", []), reporter)
+            self._patterns(job["graphs"], reporter)
             return
         if job["kind"] == "alone":
             self._alone(job, reporter)
@@ -214,11 +214,10 @@ class TargetRole(Role):
                 # So would the checks of what codegens make: what partitioning has made of main is judged.
                 checks = partition_stage()
 
-    def _patterns(self, graphs: List[Any], more: List[str], reporter: Reporter) -> None:
+    def _patterns(self, graphs: List[Any], reporter: Reporter) -> None:
         """Describes the target's patterns. Some graphs are partitioned first: many a target registers
         its patterns only then, and the regions, or the composites in them, tell the name they are registered
-        under. Where there are composites and no such table, their names are told. more: other names under
-        which they may be."""
+        under. Where there are composites and no such table, their names are told."""
         names, composites = [self.target.patterns], []
         for entry in graphs:
             job = {"inputs": [], "constants": entry["constants"]}
@@ -229,7 +228,7 @@ class TargetRole(Role):
                 composites += [name for region in regions for name in region["composites"]]
             except Exception as e:
                 run.failed(e)
-        for name in dict.fromkeys((*names, *more, *_prefixes(composites))):
+        for name in dict.fromkeys((*names, *_prefixes(composites))):
             table = self._ir.pattern_table(name)
             if table:
                 described = [{"name": n, "table": name, "nodes": _nodes(p)} for n, p, _ in table]
