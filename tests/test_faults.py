@@ -203,7 +203,7 @@ def test_inputs_are_views_beside_what_tvm_runs(pytester: pytest.Pytester, ir: st
     )
     result.assert_outcomes(failed=1)
     (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
-    assert failure["check"] == "views"
+    assert (failure["check"], failure["outcome"]) == ("views", "wrong-result")
 
 
 def test_a_tuple_taken_whole(pytester: pytest.Pytester, ir: str) -> None:

@@ -32,6 +32,11 @@ def places(module: Any, names: Collection[str]) -> Counter[str]:
     return found
 
 
+def _name(var: Any) -> str:
+    # Renamed between 0.25 and 0.27.
+    return str(var.name if hasattr(var, "name") else var.name_hint)
+
+
 def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
     """Names of those parameters of main that nothing reads but regions of these symbols, each as an argument
     of its own."""
@@ -43,7 +48,7 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
     otherwise: Set[str] = set()
 
     def note(values: Sequence[Any], where: Set[str]) -> None:
-        where.update(v.name_hint for v in values if isinstance(v, relax.Var))
+        where.update(_name(v) for v in values if isinstance(v, relax.Var))
 
     def visit(e: Any) -> None:
         if isinstance(e, relax.Call):
@@ -61,7 +66,7 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
             note([e.cond], otherwise)
 
     relax.analysis.post_order_visit(main, visit)
-    return [p.name_hint for p in main.params if p.name_hint in read - otherwise]
+    return [name for name in map(_name, main.params) if name in read - otherwise]
 
 
 def inline_back(module: Any) -> Any:
