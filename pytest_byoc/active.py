@@ -32,6 +32,7 @@ from .outcome import PASS, ConformanceFailure, Verdict
 from .peers import Peers
 from .recorder import Excused, TargetRecord
 from .report import archive, html, json_report, junit, progress, provenance, summary, terminal
+from .report.text import in_own_words
 from .report.words import counted
 from .report.work import Work
 from .session import TargetSession
@@ -404,7 +405,7 @@ class ActivePlugin:
         raised = call.excinfo.value if call.excinfo is not None else None
         told = [text for target in self.sessions for text in target.settle(raised)]
         if isinstance(raised, ConformanceFailure):
-            report.longrepr = "\n\n".join(told) or str(raised)
+            report.longrepr = in_own_words("\n\n".join(told) or str(raised), item)
             verdicts = [raised.verdict]
         elif self._excused and not report.failed:
             report.outcome = "skipped"

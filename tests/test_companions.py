@@ -80,9 +80,8 @@ def test_dear_checks_by_level() -> None:
 
 
 def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
-    loaded = selection.loaded(["roundtrip", "views", "missing-library"], host_runs_some=True)
-    assert loaded == ["roundtrip"]
     asked = ["roundtrip", "views", "overread", "missing-library"]
+    assert selection.loaded(asked, host_runs_some=True) == ["roundtrip", "views"]
     assert selection.loaded_of_llvm(asked) == ["roundtrip", "views"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.active import _in_words
+from pytest_byoc.opening import _in_words
 from pytest_byoc.worker.client import Worker, WorkerError
 
 from .conftest import FIXTURES, PYTHON

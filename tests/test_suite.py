@@ -71,6 +71,7 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
     calling = {n for n, op in OPERATORS.items() if op.calls}
     assert {"sort", "argsort", "topk"} <= calling
     monkeypatch.setattr(session.suite.taken, "claimed", lambda: {"sort": ["float32"]})
+    session.operators = _FEW
     assert session.suite.taken.drawn() == list(_FEW)
     session.examiner.workers.host_lacks = frozenset(calling)
     drawn = session.suite.taken.drawn()

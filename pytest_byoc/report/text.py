@@ -8,12 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
+
 from ..outcome import Verdict
 from ..recorder import Failure
 from .description import Description
 from .findings import told
 from .source import graph_text
 from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, title, vendor_frame
+
+
+def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
+    """What a failing test's report shows in place of a traceback: the text, whose first line is pytest's
+    short summary of the test and the message in JUnit XML."""
+    path, line, _ = item.location
+    entry = ReprEntryNative([line + "\n" for line in text.splitlines()])
+    return ReprExceptionInfo(
+        ReprTraceback([entry], None, "native"),
+        ReprFileLocation(path, (line or 0) + 1, text.partition("\n")[0]),
+    )
 
 
 @dataclass(frozen=True)
