@@ -21,7 +21,7 @@ from .outcome import (
     WRONG_RESULT,
     Verdict,
 )
-from .signature import telling_line
+from .signature import signature, telling_line
 
 #: By check, in what circumstances a process runs in its turn.
 _HOW = {c.id: c.how for c in CHECKS}
@@ -77,8 +77,13 @@ def causes(verdict: Verdict) -> list[Verdict]:
     if not verdict.findings or verdict.findings[0].check not in selection.OWNERS:
         return [verdict]
     apart: dict[str, Finding] = {}
+    said: set[str] = set()
     for finding in verdict.findings:
-        apart.setdefault(finding.check, finding)
+        says = signature(finding).says
+        # One exception, raised again in a later stage, is one cause.
+        if not says or says not in said:
+            apart.setdefault(finding.check, finding)
+        said.add(says)
     return [
         replace(verdict, outcome=f.outcome, findings=(f, *(o for o in verdict.findings if o is not f)))
         for f in apart.values()
