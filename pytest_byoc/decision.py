@@ -76,12 +76,15 @@ def causes(verdict: Verdict) -> list[Verdict]:
     checks fail that own what happens in their turn (memory, threads …), each has its own."""
     if not verdict.findings or verdict.findings[0].check not in selection.OWNERS:
         return [verdict]
-    apart: dict[str, Finding] = {}
-    said: set[str] = set()
-    for finding in verdict.findings:
+    first = verdict.findings[0]
+    apart: dict[str, Finding] = {first.check: first}
+    said = {signature(first).says}
+    for finding in verdict.findings[1:]:
         says = signature(finding).says
-        # One exception, raised again in a later stage, is one cause.
-        if not says or says not in said:
+        # One exception, raised again in a later stage, is one cause; and what partitioning has changed is
+        # wrong in whatever is run then.
+        follows = finding.outcome == WRONG_RESULT and first.check == selection.INLINE_BACK
+        if not follows and not (says and says in said):
             apart.setdefault(finding.check, finding)
         said.add(says)
     return [

@@ -176,7 +176,7 @@ class Suite:
 
     def _alike_operators(self, case: Case) -> Sequence[str]:
         """The operators whose cases are examined with this one: a few if it is early, or its own alone."""
-        names = self._session.settings.operators
+        names = self._session.operators
         at = names.index(case.operator)
         at, number = (at // _OPERATORS * _OPERATORS, _OPERATORS) if case.early else (at, 1)
         return names[at : at + number]

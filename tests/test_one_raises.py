@@ -110,7 +110,7 @@ def test_onnx_node_tests_that_cannot_be_surveyed_are_not_checked(
 ) -> None:
     pytester.makeconftest(
         "from pytest_byoc import onnx_nodes\n"
-        "def survey(workers, folder):\n    raise RuntimeError('no import')\n"
+        "def survey(workers, folder, activity):\n    raise RuntimeError('no import')\n"
         "onnx_nodes.survey = survey\n"
     )
     result = pytester.runpytest_subprocess(

@@ -28,7 +28,8 @@ def observe(run: TargetRun) -> None:
         with run.using(executor):
             executable = run.executable(executor)
             own = [symbol for symbol in symbols if not executable.is_tvms([symbol])]
-            run.hand(run.ir.modules.read_by_regions(run.partitioned(), own))
+            read = run.ir.modules.read_by_regions(run.partitioned(), own)
+            run.hand([s.name for at, s in enumerate(run.graph.inputs) if at in read])
 
 
 def reload(run: LoaderRun) -> None:

@@ -37,8 +37,8 @@ def _name(var: Any) -> str:
     return str(var.name if hasattr(var, "name") else var.name_hint)
 
 
-def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
-    """Names of those parameters of main that nothing reads but regions of these symbols, each as an argument
+def read_by_regions(module: Any, symbols: Sequence[str]) -> List[int]:
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an argument
     of its own."""
     import tvm
     from tvm import relax
@@ -66,7 +66,7 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
             note([e.cond], otherwise)
 
     relax.analysis.post_order_visit(main, visit)
-    return [name for name in map(_name, main.params) if name in read - otherwise]
+    return [at for at, p in enumerate(main.params) if _name(p) in read - otherwise]
 
 
 def inline_back(module: Any) -> Any:

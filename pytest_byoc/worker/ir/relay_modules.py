@@ -17,8 +17,8 @@ def reached(module: Any) -> Set[str]:
     return reached_from_main(module, relay.Function, relay.analysis.post_order_visit)
 
 
-def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
-    """Names of those parameters of main that nothing reads but regions of these symbols, each as an argument
+def read_by_regions(module: Any, symbols: Sequence[str]) -> List[int]:
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an argument
     of its own."""
     from tvm import relay
 
@@ -46,7 +46,7 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> List[str]:
     main = module["main"]
     relay.analysis.post_order_visit(main.body, visit)
     note([main.body], otherwise)
-    return [p.name_hint for p in main.params if p.name_hint in read - otherwise]
+    return [at for at, p in enumerate(main.params) if p.name_hint in read - otherwise]
 
 
 def inline_back(module: Any) -> Any:
