@@ -81,7 +81,8 @@ def test_a_script_is_run_as_a_user_does(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr("tempfile.tempdir", None)
     ended = tried(
-        tmp_path, "import os, sys, tempfile\nopen(tempfile.mkdtemp() + '/left', 'w')\nprint(os.getcwd(), flush=True)\n"
+        tmp_path, "import os, sys, tempfile\nopen(tempfile.mkdtemp() + '/left', 'w')\n"
+        "print(os.getcwd(), flush=True)\n"
         "print('FAILED: on purpose', file=sys.stderr)\nsys.exit(1)\n",
     )
     assert ended.status == 1 and ended.failed == ["on purpose"]

@@ -180,8 +180,8 @@ class Modules(Protocol):
         lower: makes the graph's module. facts: of the partitioned one. inputs: two sets."""
 
     def read_by_regions(self, module: Any, symbols: Sequence[str]) -> List[int]:
-        """Positions of those parameters of a partitioned module's main that nothing reads but regions of these
-        symbols, each as an argument of its own."""
+        """Positions of those parameters of a partitioned module's main that nothing reads but regions
+        of these symbols, each as an argument of its own."""
 
     def ill_formed(self, module: Any) -> str:
         """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""

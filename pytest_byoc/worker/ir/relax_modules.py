@@ -38,8 +38,8 @@ def _name(var: Any) -> str:
 
 
 def read_by_regions(module: Any, symbols: Sequence[str]) -> List[int]:
-    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an argument
-    of its own."""
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
+    argument of its own."""
     import tvm
     from tvm import relax
 

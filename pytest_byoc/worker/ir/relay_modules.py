@@ -18,8 +18,8 @@ def reached(module: Any) -> Set[str]:
 
 
 def read_by_regions(module: Any, symbols: Sequence[str]) -> List[int]:
-    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an argument
-    of its own."""
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
+    argument of its own."""
     from tvm import relay
 
     read: Set[str] = set()
