@@ -51,13 +51,12 @@ def test_divided_sessions_find_the_same(
     )
     for key in same:
         assert a[key] == b[key], key
-    assert {f["id"]: (f["check"], f["count"]) for f in a["failures"]} == {
-        f["id"]: (f["check"], f["count"]) for f in b["failures"]
-    }
+    # Two processes may meet one cause in two graphs before either knows of the other's.
+    assert {c["id"]: c["tests"] for c in a["causes"]} == {c["id"]: c["tests"] for c in b["causes"]}
     assert sorted(a["not_checked"]) == sorted(b["not_checked"])
-    alone, both = (pytester.path / f / "byoc-failures" for f in ("alone", "both"))
-    folders = [sorted(p.name for p in found.iterdir()) for found in (alone, both)]
-    assert folders[0] == folders[1] == [f"changing-{ir}-{f['id']}" for f in a["failures"]]
+    for folder, found in (("alone", a), ("both", b)):
+        saved = {path.name for path in (pytester.path / folder / "byoc-failures").iterdir()}
+        assert saved == {f"changing-{ir}-{f['id']}" for f in found["failures"]}
 
 
 def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
