@@ -7,7 +7,7 @@ from typing import Any
 
 from .checks import CHECKS, Finding, selection
 from .comparison import compare
-from .evidence import Evidence
+from .evidence import Evidence, array_type
 from .job_report import JobReport
 from .outcome import (
     CRASH,
@@ -213,6 +213,9 @@ def _reference_fault(evidence: Evidence) -> str | None:
         found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))
         for i, array in found:
             bounded = evidence.expected[which][i]
+            wanted = str(evidence.graph.type_of(evidence.graph.outputs[i]))
+            if array_type(array) != wanted:
+                return f"TVM's own LLVM build returns a {array_type(array)} as output {i}, expected {wanted}"
             if array.shape != bounded.shape or compare(array, bounded).outside.any():
                 name = evidence.graph.outputs[i]
                 return f"TVM's own LLVM build is outside the bound in output {i} (%{name})"

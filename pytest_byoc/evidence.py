@@ -218,7 +218,10 @@ class Evidence:
         for i, (actual, bounded) in enumerate(zip(arrays, expected)):
             name = self.graph.outputs[i]
             wanted = self.graph.type_of(name)
-            found = f"{actual.dtype}[{','.join(map(str, actual.shape))}]"
+            found = array_type(actual)
+            if found != str(wanted) and reference is not None and array_type(reference[i]) == found:
+                # TVM's own build returns that too.
+                continue
             if found != str(wanted):
                 yield Finding(
                     check, "wrong-result", "compare", "output-type",
@@ -373,6 +376,11 @@ def _layout(graph: Graph, name: str) -> str:
             return str(found[0])
         node = next((made[i] for i in node.inputs if i in made and graph.type_of(i).shape == shape), None)
     return ""
+
+
+def array_type(array: np.ndarray) -> str:
+    """An array's type, written like TensorType."""
+    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
 
 
 def _element(array: np.ndarray, mask: np.ndarray) -> Any:
