@@ -215,6 +215,8 @@ def test_what_shows_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) 
         declaration(f"{path / '__init__.py'}:target", ir),
     )
     session.open()
+    # Under Relay's VM TVM's own build reads views wrongly, too.
+    session.examiner.workers.strict_views = True
     try:
         for operator in ("exp", "tanh"):
             with pytest.raises(ConformanceFailure):
