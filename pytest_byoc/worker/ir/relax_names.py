@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .known_names import codegens, in_words, partition_functions
 
 _PACKAGES = ("tvm.relax.backend.contrib", "tvm.relax.backend.cuda")
 _PREFIX = "relax.ext."
@@ -13,29 +13,13 @@ _PREFIX = "relax.ext."
 
 @lru_cache(maxsize=None)
 def _partition_functions() -> Dict[str, Callable[..., Any]]:
-    """TVM's partition functions by the name of their module. Importing it registers its patterns."""
-    found: Dict[str, Callable[..., Any]] = {}
-    for package in _PACKAGES:
-        try:
-            root = importlib.import_module(package)
-        except ImportError:
-            continue
-        for entry in pkgutil.iter_modules(root.__path__):
-            try:
-                module = importlib.import_module("%s.%s" % (package, entry.name))
-            except Exception:  # a backend whose SDK is missing registers nothing
-                continue
-            function = getattr(module, "partition_for_" + entry.name, None)
-            if function is not None:
-                found[entry.name] = function
-    return found
+    return partition_functions(_PACKAGES)
 
 
 def _codegens() -> List[str]:
     from tvm_ffi.registry import list_global_func_names
 
-    found = {n[len(_PREFIX) :] for n in list_global_func_names() if n.startswith(_PREFIX)}
-    return sorted(n for n in found if "." not in n)
+    return codegens(list_global_func_names(), _PREFIX)
 
 
 def _prefixes() -> List[str]:
@@ -47,17 +31,16 @@ def _prefixes() -> List[str]:
 
 def known_targets() -> Dict[str, str]:
     """Names that TVM knows, each with what TVM holds of it, in words."""
-    functions, codegens = _partition_functions(), _codegens()
+    functions, with_codegen = _partition_functions(), _codegens()
     patterns = _prefixes()
     found = {}
-    for name in sorted({*functions, *codegens, *patterns}):
+    for name in sorted({*functions, *with_codegen, *patterns}):
         parts = [
             (name in functions, "partition function"),
             (name in patterns, "patterns"),
-            (name in codegens, "codegen"),
+            (name in with_codegen, "codegen"),
         ]
-        words = ", ".join(word for there, word in parts if there)
-        found[name] = words if name in codegens else words + "; no codegen: partition stage only"
+        found[name] = in_words(parts, name in with_codegen)
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .known_names import codegens, in_words, partition_functions
 
 _CONTRIB = "tvm.relay.op.contrib"
 _PREFIX = "relay.ext."
@@ -18,25 +18,13 @@ def _plain(name: str) -> str:
 
 @lru_cache(maxsize=None)
 def _partition_functions() -> Dict[str, Callable[..., Any]]:
-    """TVM's partition functions by the name of their module."""
-    found: Dict[str, Callable[..., Any]] = {}
-    for entry in pkgutil.iter_modules(importlib.import_module(_CONTRIB).__path__):
-        try:
-            module = importlib.import_module("%s.%s" % (_CONTRIB, entry.name))
-        except Exception:  # a backend whose package is missing registers nothing
-            continue
-        function = getattr(module, "partition_for_" + entry.name, None)
-        if function is not None:
-            found[entry.name] = function
-    return found
+    return partition_functions([_CONTRIB])
 
 
 def _codegens() -> List[str]:
     from tvm._ffi.registry import list_global_func_names
 
-    found = {n[len(_PREFIX) :] for n in list_global_func_names() if n.startswith(_PREFIX)}
-    # relay.ext.NAME.constant_updater and the like belong to NAME.
-    return sorted(n for n in found if "." not in n)
+    return codegens(list_global_func_names(), _PREFIX)
 
 
 def _tables() -> List[str]:
@@ -47,18 +35,17 @@ def _tables() -> List[str]:
 
 def known_targets() -> Dict[str, str]:
     """Names that TVM knows, each with what TVM holds of it, in words."""
-    functions, codegens, tables = _partition_functions(), _codegens(), _tables()
+    functions, with_codegen, tables = _partition_functions(), _codegens(), _tables()
     names = {_plain(n): n for n in functions}
-    names.update((_plain(n), n) for n in (*tables, *codegens))
+    names.update((_plain(n), n) for n in (*tables, *with_codegen))
     found = {}
     for name in sorted(names.values()):
         parts = [
             (_plain(name) in map(_plain, functions), "partition function"),
             (name in tables, "pattern table"),
-            (name in codegens, "codegen"),
+            (name in with_codegen, "codegen"),
         ]
-        words = ", ".join(word for there, word in parts if there)
-        found[name] = words if name in codegens else words + "; no codegen: partition stage only"
+        found[name] = in_words(parts, name in with_codegen)
     return found
 
 
