@@ -59,7 +59,7 @@ KINDS = {
 _SUMMARY = " short test summary info ".center(80, "=")
 OPERATORS = "--byoc-operators=nn.relu,add,exp,sqrt,nn.conv2d"
 CHOSEN = (
-    "test_operator and (int8 or (float32 and not - and not conv2d) or (conv2d and (mixed_1 or strided))"
+    "test_operator and (int8 or (float32] and not conv2d) or (conv2d and (mixed_1 or strided))"
     " or (relu and shape) or (sqrt and nan))"
 )
 
