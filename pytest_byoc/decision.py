@@ -157,7 +157,7 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
         text += f"{circumstances}: {died}"
     else:
         outcome, text = CRASH, f"the {process} died in the stage {stage}{circumstances}: {died}"
-    told = ("printed", "peak_kib", "frames", "stack")
+    told = ("printed", "peak_kib", "frames", "stack", "native")
     return Finding(
         report.turn if report.turn in selection.OWNERS else where or "process",
         outcome, stage, died, f"{text}.", {key: end[key] for key in told if key in end},

@@ -14,6 +14,7 @@ from .checks import overrun
 from .companions import Companions
 from .declarations import TargetDeclaration
 from .job_report import JobReport
+from .native_handler import compiled
 from .operators import OPERATORS
 from .settings import Settings
 from .worker.client import Worker
@@ -80,7 +81,9 @@ class Workers:
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had."""
-        common: dict[str, Any] = {"ir": self.declaration.ir, "memory": self.settings.memory_bytes}
+        common: dict[str, Any] = {
+            "ir": self.declaration.ir, "memory": self.settings.memory_bytes, "native_stack": compiled(),
+        }
         self._target_config = target_config = {
             **common,
             "role": "target",

@@ -29,7 +29,7 @@ _LINES, _FRAMES = 15, 12
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
     """The end of what the process printed, for a failure's text; of a native stack that TVM has printed, the
-    innermost frames, without those of the interpreter, which tell nothing."""
+    innermost frames, without those of the interpreter, which tell nothing, unless there is one of our own."""
     printed = str(details.get("printed") or "").strip("\n").splitlines()
     begin = next((n for n, line in enumerate(printed) if _NATIVE in line), len(printed))
     printed, native = printed[:begin], printed[begin + 1 :]
@@ -44,18 +44,23 @@ def printed_lines(details: Mapping[str, object]) -> list[str]:
     lines = []
     if printed:
         lines += ["", "the process printed (its last lines):", *_quoted(printed[-_LINES:])]
-    if frames:
+    if frames and not details.get("native"):
         lines += ["", "the native stack, as TVM tells it, innermost first:", *_quoted(frames[:_FRAMES])]
     return lines
 
 
 def stack_lines(details: Mapping[str, Any]) -> list[str]:
-    """Python's stack where a process crashed or hung, for a failure's text, without our own frames."""
+    """The native stack where a process crashed or hung, and Python's without our own frames, for a failure's
+    text."""
+    lines = []
+    native = details.get("native") or ()
+    if native:
+        lines += ["", "the native stack at that moment, innermost first:", *_quoted(native[:_FRAMES])]
     frames = [f for f in reversed(details.get("frames") or ()) if not f["ours"]]
-    if not frames:
-        return []
-    shown = [f"{f['file']}:{f['line']}, in {f['function']}" for f in frames[:_FRAMES]]
-    return ["", "Python's stack at that moment, innermost first:", *_quoted(shown)]
+    if frames:
+        shown = [f"{f['file']}:{f['line']}, in {f['function']}" for f in frames[:_FRAMES]]
+        lines += ["", "Python's stack at that moment, innermost first:", *_quoted(shown)]
+    return lines
 
 
 def _quoted(lines: Sequence[str]) -> list[str]:

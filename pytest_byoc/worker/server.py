@@ -19,7 +19,7 @@ import traceback
 from functools import partial
 from typing import Any, Callable, Dict, List, Set
 
-from . import processes, room, stacks
+from . import native_stack, processes, room, stacks
 from .protocol import Decoder, encode
 from .supervision import Ends, Supervision, address_space
 
@@ -222,6 +222,7 @@ def serve(fd: int) -> None:
         control.sendall(encode({"failed": describe_exception(e), **_tvm_of(config)}))
         return
     stacks.come_before_tvm()
+    native_stack.load(config.get("native_stack", ""))
     server = ForkServer(control, int(config.get("memory", 0)))
     _leave_alone_what_exists()
     for message in stream:

@@ -1,5 +1,5 @@
-"""Python's stacks of a job's process, written by faulthandler where it crashes or is told to, and kept apart
-from what the process prints."""
+"""The stacks of a job's process, Python's by faulthandler and the native one, written where it crashes or is
+told to, and kept apart from what the process prints."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import sysconfig
 import tempfile
 import time
 from typing import Any, Dict, List, Tuple
+
+from . import native_stack
 
 #: The signal at which a job's process writes its stacks: one that nobody else is likely to use.
 _DUMP = signal.SIGRTMAX - 1
@@ -75,6 +77,7 @@ def write_to(fd: int) -> None:
     """Has the stacks of this process written to a file where it crashes or is told to."""
     faulthandler.enable(file=fd, all_threads=True)
     faulthandler.register(_DUMP, file=fd, all_threads=True)
+    native_stack.install(fd, _DUMP)
 
 
 def ask(pid: int, fd: int) -> None:
@@ -103,7 +106,8 @@ def fatal_signal(fd: int) -> int:
     if not os.fstat(fd).st_size:
         return 0
     first = read(fd).partition("\n")[0]
-    return next((s for name, s in _NAMES.items() if first == "Fatal Python error: " + name), 0)
+    named = (s for name, s in _NAMES.items() if first == "Fatal Python error: " + name)
+    return native_stack.fatal_signal(first) or next(named, 0)
 
 
 def read(fd: int) -> str:

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from . import processes, stacks
+from . import native_stack, processes, stacks
 from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds for which a process that has ended is listened to, if others that it started go on printing.
@@ -243,6 +243,7 @@ class Supervision:
             "printed": self._printed.decode(errors="replace"),
             "stack": stack,
             "frames": stacks.frames(stack),
+            "native": native_stack.described(stack),
             "cpu": {k: round(v, 6) for k, v in self._cpu.items()},
             "peak_kib": self._usage.ru_maxrss,
             "memory": self._memory,
