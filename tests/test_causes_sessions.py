@@ -98,6 +98,7 @@ def test_processes_of_xdist_find_the_same_causes(pytester: pytest.Pytester, tmp_
     assert sum(c["tests"] for c in report_of(pytester)["causes"]) == result.parseoutcomes()["failed"]
 
 
+@pytest.mark.once
 def test_after_so_many_causes_the_session_ends(pytester: pytest.Pytester, tmp_path: Path, ir: str) -> None:
     target = apply(FAULTY, tmp_path)
     result = run(pytester, ir, target, OPERATORS, "-k", CHOSEN, "--byoc-max-causes=1")
@@ -118,6 +119,7 @@ def test_a_number_of_causes_is_positive(pytester: pytest.Pytester, ir: str, give
     result.stderr.fnmatch_lines([f"*--byoc-max-causes must be a positive int, found '{given}'*"])
 
 
+@pytest.mark.once
 def test_a_given_test_tells_and_saves_the_smallest_graph_once(
     pytester: pytest.Pytester, tmp_path: Path, ir: str
 ) -> None:

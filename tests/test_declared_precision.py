@@ -49,12 +49,14 @@ def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester
     assert report["precision"] == "accumulates float32 in float16"
 
 
+@pytest.mark.once
 def test_a_declaration_does_not_excuse_what_is_wrong(pytester: pytest.Pytester, ir: str) -> None:
     status, report = run(pytester, ir, LAST_TERM, 'accumulate-dtype = "float16"')
     assert status == pytest.ExitCode.TESTS_FAILED
     assert {f["check"] for f in report["failures"]} == {"numerics"}  # type: ignore[attr-defined]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -145,6 +145,7 @@ def partition(mod):
 """
 
 
+@pytest.mark.once
 def test_a_script_that_does_not_show_the_failure_says_so(pytester: pytest.Pytester, ir: str) -> None:
     pytester.path.joinpath("only.py").write_text(ONLY_THERE)
     of = ("--byoc-operators=exp", "-k", "test_operator")

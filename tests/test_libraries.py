@@ -40,6 +40,7 @@ def declare(pytester: pytest.Pytester, more: str = "") -> None:
     )
 
 
+@pytest.mark.once
 def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:
     """All checks are made on this graph; without the file the artifact gives an error, as it has to."""
     result, report = run(pytester, ir, f"{TARGET}:target", "test_thoroughly and host_between")
@@ -47,6 +48,7 @@ def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester
     assert "missing-library" not in result.stdout.str()  # it would be among what was not checked
 
 
+@pytest.mark.once
 def test_a_runtime_that_is_not_declared_is_missing(pytester: pytest.Pytester, ir: str) -> None:
     """The failure says where; declared, in the script that reproduces it, the runtime is there."""
     result, report = run(pytester, ir, f"{TARGET}:WithoutRuntime", "test_operator and nan and float32")
@@ -73,6 +75,7 @@ def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) ->
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+@pytest.mark.once
 def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest.Pytester, ir: str) -> None:
     """A forked process has no thread of its parent's: to wait for one would last for ever."""
     waits = (
@@ -86,6 +89,7 @@ def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest
     result.stdout.fnmatch_lines(["*they start threads when they are loaded*"])
 
 
+@pytest.mark.once
 def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.Pytester, ir: str) -> None:
     """LLVM's own artifact is run where the target's runtime is not."""
     declare(pytester, "\nimport atexit, os\natexit.register(os.abort)\n")

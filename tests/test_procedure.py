@@ -153,6 +153,7 @@ def test_pass_config_is_current_in_partition_and_build(
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+@pytest.mark.once
 def test_the_script_of_a_failure_has_what_is_declared(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_build_function_makes_all_that_is_run(pytester: pytest.Pytester, ir: s
     assert any(s.startswith("check aot: the target builds") for s in report["not_checked"]) == (ir == "relay")
 
 
+@pytest.mark.once
 def test_one_file_holds_all_functions_and_is_imported_once(pytester: pytest.Pytester, ir: str) -> None:
     """What it registers with TVM can't be registered twice."""
     pytester.path.joinpath("making.py").write_text(
@@ -230,6 +232,7 @@ def partition(mod):
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+@pytest.mark.once
 def test_what_is_no_module_is_an_error_of_the_build(pytester: pytest.Pytester, ir: str) -> None:
     pytester.path.joinpath("making.py").write_text("def build(mod, executor):\n    return 3\n")
     result, report = run(pytester, ir, EXAMPLE, 'build = "making.py:build"')
@@ -238,6 +241,7 @@ def test_what_is_no_module_is_an_error_of_the_build(pytester: pytest.Pytester, i
     assert report["failures"][0]["stage"] == "build"
 
 
+@pytest.mark.once
 def test_a_method_builds(pytester: pytest.Pytester, ir: str) -> None:
     """It and the other keys are attributes of a class."""
     pytester.path.joinpath("making.py").write_text(
@@ -259,6 +263,7 @@ class Mine(ExampleC):
     assert "check views: switched off by the target: its driver copies" in report["not_checked"]
 
 
+@pytest.mark.once
 def test_a_build_function_that_is_missing_is_named(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'build = "absent.py:build"')
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -293,6 +298,7 @@ def test_the_script_calls_it_too(pytester: pytest.Pytester, ir: str) -> None:
     assert reproduced(pytester) == (0, "passed")
 
 
+@pytest.mark.once
 def test_a_function_that_the_module_lacks_is_named(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'prepare = { function = "start" }')
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -311,6 +317,7 @@ def test_a_function_of_the_targets_is_called_with_each_executor(pytester: pytest
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+@pytest.mark.once
 def test_a_preparation_that_the_loader_can_not_import_is_named(pytester: pytest.Pytester, ir: str) -> None:
     """It imports what is only there where the target is: a deployment would not have it."""
     pytester.path.joinpath("ready.py").write_text(
@@ -340,6 +347,7 @@ def test_a_method_can_not_prepare() -> None:
 # --- without-checks ------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 def test_a_check_is_switched_off_with_a_reason(pytester: pytest.Pytester, ir: str) -> None:
     """What is made in two processes, and what only judges; the page repeats the reason."""
     target = f"{apply(UNREPEATED, pytester.path) / '__init__.py'}:target"
