@@ -16,9 +16,6 @@ import pytest
 
 from . import corpus, deselection, scratch, stages
 from .activity import Activity
-from .checks import CHECKS
-from .checks.selection import AT_SMOKE
-from .checks.selection import made as made_checks
 from .collection import Collection, cases_of, costs, is_ours, is_random
 from .declarations import SettingsError
 from .ended import SessionEnded
@@ -26,7 +23,7 @@ from .gate import baseline, judge, waivers
 from .gate.excuses import Excuses
 from .gate.problems import Gate
 from .graph import GraphFormatError
-from .levels import MANY
+from .left_to_levels import left_to_levels
 from .opening import open_all
 from .outcome import PASS, ConformanceFailure, Verdict
 from .peers import Peers
@@ -154,21 +151,6 @@ class ActivePlugin:
             target.excuse = functools.partial(excuses.find, target.record)
             target.on_excuse = self._excused.append
             target.share_of_time = self._share_of_time
-            if self.settings.level.quick == MANY and not self.settings.replay:
-                target.record.not_checked.append(
-                    "of random graphs, and of structures that are judged by their numbers alone, executors "
-                    "but one for each, and LLVM's build of what passes: left to level full"
-                )
-            if not self.settings.level.onnx and not self.settings.replay:
-                made = made_checks(chosen=True, level=self.settings.level.name)
-                expensive = ", ".join(c.id for c in CHECKS if c.id not in made)
-                target.record.not_checked += [
-                    "ONNX's node tests, most systematic cases, most near misses of patterns, most random "
-                    "graphs and batches, executors but one for each graph, LLVM's build of what passes: left "
-                    "to level standard",
-                    f"the checks {expensive}, but for some on a few structures ({', '.join(AT_SMOKE)}): left "
-                    "to level standard",
-                ]
 
     def _examined(self, target: TargetSession, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
@@ -208,6 +190,9 @@ class ActivePlugin:
         self._close()
         for target, selection in zip(self.sessions, self._collection.selections):
             selection.leave_out(self.settings.left_out, target.left_out_patterns)
+            if not (self._controller or self.settings.replay or target.unusable):
+                partition_only = bool(target.record.partition_only)
+                target.record.not_checked += left_to_levels(self.settings.level, partition_only)
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]

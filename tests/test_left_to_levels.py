@@ -1,0 +1,37 @@
+"""What is told of what a level leaves to the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_byoc.left_to_levels import left_to_levels
+from pytest_byoc.levels import LEVELS
+
+pytestmark = pytest.mark.once
+
+
+def checks(notes: list[str]) -> set[str]:
+    (told,) = (note for note in notes if note.startswith("the checks "))
+    return set(told.removeprefix("the checks ").partition(", but for")[0].split(", "))
+
+
+def test_smoke_leaves_the_expensive_checks_and_other_executors_to_standard() -> None:
+    notes = left_to_levels(LEVELS["smoke"], partition_only=False)
+    assert {"threads", "memory", "idempotent", "inline-back"} <= checks(notes)
+    assert "numerics" not in checks(notes)
+    assert any("executors but one" in note for note in notes)
+
+
+def test_of_a_target_without_a_codegen_only_what_partitioning_could_show_is_left() -> None:
+    """Each graph is judged by inline-back there, and what needs a build is told by the stages."""
+    notes = left_to_levels(LEVELS["smoke"], partition_only=True)
+    assert {"idempotent", "bystanders", "non-op-nodes", "dynamic"} <= checks(notes)
+    assert not {"threads", "memory", "inline-back", "offload"} & checks(notes)
+    assert not any("executors" in note for note in notes)
+
+
+def test_standard_leaves_executors_to_full_and_full_leaves_nothing() -> None:
+    (note,) = left_to_levels(LEVELS["standard"], partition_only=False)
+    assert note.endswith("left to level full")
+    assert left_to_levels(LEVELS["standard"], partition_only=True) == []
+    assert left_to_levels(LEVELS["full"], partition_only=False) == []
