@@ -444,7 +444,11 @@ class TargetSession:
         try:
             bundle.write(
                 folder, verdict, text,
-                declaration={**self.declaration.for_worker(), **_declared(self.declaration)},
+                declaration={
+                    **self.declaration.for_worker(), **_declared(self.declaration),
+                    "partition_only": self.examiner.workers.partition_only,
+                    "by_table": self.examiner.workers.by_table,
+                },
                 ir=self.ir,
                 executors=self.examiner.workers.executors,
                 opt_level=self.examiner.workers.built["opt_level"],

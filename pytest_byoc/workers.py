@@ -62,6 +62,8 @@ class Workers:
         self.named_in_tvm = self.tvms_partition = False
         #: Why no stage behind partitioning can be run here, or is to be; "" where all are.
         self.partition_only = ""
+        #: Whether the patterns registered under the target's name are used in place of TVM's own function.
+        self.by_table = False
         self.deterministic = True
         #: How the target is built: "opt_level" and "pass_config", as for jobs of the reference.
         self.built: dict[str, Any] = {"opt_level": 0, "pass_config": {}}
@@ -130,7 +132,7 @@ class Workers:
         TVM's own partition function. Raises WorkerError.
 
         reason: why that function can't be used here."""
-        self._target_config["target"]["by_table"] = True
+        self._target_config["target"]["by_table"] = self.by_table = True
         self.target.stop()
         self.target = self._worker(self._target_config)
         self._describe({**self.target.ready(), "not_checked": self.not_checked})

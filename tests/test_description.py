@@ -100,6 +100,9 @@ def test_a_wrong_result_is_told_once() -> None:
         "also: the process died.",
     ]
     assert findings.told(found[-1:]) == ["the process died."]
+    # Another check may meet the same exception.
+    raised = [Finding(check, "error", "partition", "KeyError", "it raised.") for check in ("offload", "claims")]
+    assert findings.told(raised) == ["it raised."]
 
 
 def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:

@@ -23,7 +23,7 @@ from pytest_byoc.examine import Examiner
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.outcome import Verdict
-from pytest_byoc.report.words import printed_lines, vendor_frame
+from pytest_byoc.report.words import printed_lines, raising_frame, vendor_frame
 from pytest_byoc.worker import fenv, stacks, surroundings
 from pytest_byoc.worker.client import Worker, WorkerError
 from pytest_byoc.worker.ir.shared import Tensors
@@ -190,6 +190,10 @@ def test_frames_are_told_apart_by_whose_they_are() -> None:
     assert vendor_frame([mine, library, unknown]) is mine
     assert vendor_frame([library, unknown]) is library
     assert vendor_frame([unknown]) is None
+    of_tvm = stacks.frame("/site-packages/tvm/relax/backend/cuda/cudnn.py", 9, "partition_for_cudnn", "")
+    ffi = stacks.frame("/site-packages/tvm/_ffi/base.py", 9, "raise_last_ffi_error", "")
+    assert raising_frame([mine, of_tvm, unknown, ffi]) is mine and raising_frame([of_tvm, ffi]) is of_tvm
+    assert raising_frame([unknown, ffi]) is None
     packages = Path(os.__file__).parent / "site-packages" / "vendor" / "codegen.py"
     assert not stacks.frame(str(packages), 1, "emit", "")["standard"]
 

@@ -24,6 +24,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import corpus
+from ..checks import selection
 from ..comparison import allowed_error, compare
 from ..evidence import Evidence
 from ..graph import Graph, TensorType
@@ -39,6 +40,8 @@ TEMPLATES = Path(__file__).with_name("templates")
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: Settings of a target that stand beside its code and are repeated in reproduce.py.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options", "pass_config", "build", "prepare")
+#: The level at which LLVM builds the regions where the target does not.
+_LLVMS_OPT_LEVEL = 1
 #: Names of the sets of inputs: A and B, and those between them.
 _SETS = "ABCDE"
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
@@ -48,7 +51,7 @@ _BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
 #: Checks that reproduce.py makes; of the others it says which command repeats them.
 REPRODUCED = (
     *("process", "offload", "inputs-unmodified", "outputs-written", "numerics", "rerun", "each-input"),
-    *("roundtrip", "exit"),
+    *("roundtrip", "exit", selection.INLINE_BACK),
 )
 
 
@@ -70,7 +73,8 @@ def write(
     """Writes the bundle; names of the files written.
 
     declaration: {"name", "reference" (module:attribute, path/to/file.py:attribute, or None for a
-    name TVM knows), "python", "libraries", "sys_path", "options"}. command: repeats the failure with
+    name TVM knows), "python", "libraries", "sys_path", "options"}, and of a name that TVM knows
+    "partition_only" and "by_table", as in `Workers`. command: repeats the failure with
     pytest, for checks that reproduce.py does not make. found_in: the case. attempt_script: runs
     reproduce.py; what is to be said in it of that, "" for nothing. Why a file is missing is said in
     failure.txt; only a folder that can't be written to raises (OSError).
@@ -223,6 +227,8 @@ def reproduce(
 ) -> str:
     """The script's text. Raises source.SourceError for a graph the IR has no words for."""
     options = declaration.get("options") or {}
+    inlined = check == selection.INLINE_BACK or bool(declaration.get("partition_only"))
+    made = [c for c in REPRODUCED if inlined or c != selection.INLINE_BACK]
     outputs = []
     for name in graph.outputs:
         type_ = graph.type_of(name)
@@ -240,13 +246,15 @@ def reproduce(
         "tried": _docstring(textwrap.fill(tried, _WIDTH, break_long_words=False, break_on_hyphens=False)),
         "versions": _docstring(f"Seen with {said}.") if said else "",
         "command": _docstring(f"{declaration.get('python') or 'python'} {path.name}"),
-        "executors": literal(list(executors)),
-        "opt_level": literal(opt_level),
+        "executors": literal(list(executors[:1] if inlined else executors)),
+        "opt_level": literal(_LLVMS_OPT_LEVEL if inlined else opt_level),
+        "inlined": literal(inlined),
+        "inline": (TEMPLATES / f"inlined_{ir}.py.txt").read_text(encoding="utf-8") if inlined else "",
         "timeout": literal(timeout),
         "deterministic": literal(deterministic),
         "check": literal(check),
         "repeat": literal(command),
-        "checks": literal(["", *REPRODUCED]),
+        "checks": literal(["", *made]),
         "outputs": literal(outputs),
         "inputs": literal({s.name: s.type.dtype for s in graph.inputs}),
         "bfloat16": _BFLOAT16 if any(t.dtype == "bfloat16" for t in _types(graph)) else "",
@@ -279,7 +287,9 @@ def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
     reference = declaration.get("reference")
     if not reference:
         template = (TEMPLATES / f"target_{ir}.py.txt").read_text(encoding="utf-8")
-        return Template(template).substitute(name=literal(declaration["name"])).rstrip("\n")
+        by_table = literal(bool(declaration.get("by_table")))
+        name = literal(declaration["name"])
+        return Template(template).substitute(name=name, by_table=by_table).rstrip("\n")
     where, _, attribute = str(reference).rpartition(":")
     lines = []
     if where.endswith(".py") or os.sep in where:

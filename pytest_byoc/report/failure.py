@@ -9,7 +9,7 @@ from ..graph import Source, TensorType
 from ..outcome import Verdict
 from .findings import likewise, others, picture, where_wrong
 from .source import graph_text
-from .words import printed_lines, stack_lines, vendor_frame
+from .words import printed_lines, raising_frame, stack_lines, vendor_frame
 
 #: Nodes of a graph that is drawn; a larger one is in the bundle.
 MOST_NODES = 40
@@ -33,7 +33,7 @@ def details(verdict: Verdict) -> dict[str, Any]:
     found.update({k: _number(finding.details[k]) for k in _NUMBERS if k in finding.details})
     exception = finding.details.get("exception")
     if exception:
-        frame = vendor_frame(exception.get("frames", [])) or {}
+        frame = raising_frame(exception.get("frames", [])) or {}
         found["raised"] = {
             **{k: frame[k] for k in ("file", "line", "function", "text") if k in frame},
             "message": str(exception["message"])[:_LONGEST],

@@ -54,6 +54,8 @@ def others(findings: Sequence[Finding]) -> list[str]:
             if _subject(finding) in subjects:
                 continue
             subjects.add(_subject(finding))
+        elif finding.message in {f.message for f in findings[:position]}:
+            continue
         if position:
             told.append(with_runs(finding.message, likewise([finding, *findings[position + 1 :]])))
     return told[:MOST]

@@ -16,7 +16,7 @@ from ..recorder import Failure
 from .description import Description
 from .findings import told
 from .source import graph_text
-from .words import IR_TITLES, counted, needed, printed_lines, stack_lines, title, vendor_frame
+from .words import IR_TITLES, counted, needed, printed_lines, raising_frame, stack_lines, title, vendor_frame
 
 
 def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
@@ -47,7 +47,7 @@ class FailureText:
         lines = self._heading(verdict, told(verdict.findings))
         if failure.besides:
             lines.append(f"the graph of the case fails other checks too: {', '.join(failure.besides)}")
-        frame = vendor_frame(finding.details.get("exception", {}).get("frames", []))
+        frame = raising_frame(finding.details.get("exception", {}).get("frames", []))
         if frame:
             lines += _frame("raised in", frame)
         last = vendor_frame(finding.details.get("frames", []))

@@ -48,7 +48,7 @@ class Ended:
             named = -self.status in signal.valid_signals() and -self.status < signal.SIGRTMIN
             return f"died of {signal.Signals(-self.status).name if named else f'signal {-self.status}'}"
         if self.failed:
-            return f"said: {self.failed[-1][:300]}"
+            return f"said: {self.failed[-1][:300].rstrip('.')}"
         last = next((line for line in reversed(self.printed.splitlines()) if line.strip()), "")
         return f"ended with {last.strip()[:300]!r} and status {self.status}"
 

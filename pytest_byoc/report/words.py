@@ -23,6 +23,8 @@ _INTERPRETERS = re.compile(
 )
 #: How the stack begins that TVM prints when it receives SIGSEGV.
 _NATIVE = "Segfault encountered"
+#: Where TVM's Python calls its C++.
+_FFI = re.compile(r"[/\\](_ffi|tvm_ffi)[/\\]")
 #: Lines that are shown of what a process printed, and frames of a stack.
 _LINES, _FRAMES = 15, 12
 
@@ -73,6 +75,12 @@ def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | Non
     theirs = [f for f in frames if not (f["ours"] or f["tvm"] or "importlib" in f["file"])]
     own = [f for f in theirs if not f.get("standard")]
     return own[-1] if own else theirs[-1] if theirs else None
+
+
+def raising_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The vendor's frame, or else the innermost one of TVM's Python, whose partition functions raise too."""
+    of_tvm = [f for f in frames if f["tvm"] and f["file"].endswith(".py") and not _FFI.search(f["file"])]
+    return vendor_frame(frames) or (of_tvm[-1] if of_tvm else None)
 
 
 def counted(number: int, what: str) -> str:
