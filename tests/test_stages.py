@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
@@ -116,6 +117,15 @@ def test_a_region_that_computes_something_else_is_found_without_a_codegen(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report["failures"]
     assert (failure["check"], failure["outcome"]) == ("inline-back", "wrong-result")
+    # The script shows it without a codegen too, and passes with a target that is mended.
+    command = [PYTHON, str(next(pytester.path.glob("out/byoc-failures/*/reproduce.py")))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    last = done.stdout.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("FAILED: output v0 with the regions put back, built by")
+    with pytester.path.joinpath("phantom.py").open("a") as f:
+        f.write("\n\nwrong = ghost\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "passed", done.stdout + done.stderr
 
 
 def test_a_name_of_which_tvm_holds_no_codegen(pytester: pytest.Pytester, ir: str) -> None:
