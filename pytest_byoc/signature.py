@@ -28,6 +28,7 @@ _PLACE = re.compile(r"[^\s:]+:\d+(?::\d+)?: (?=(?:fatal )?error: )")
 _PATH = re.compile(r"(?<![\w./])/(?:[\w.+@-]+/)*[\w.+@-]+")
 _TEMPORARY = re.compile(r"/(?:tmp|byoc|pytest-byoc)[^/]*(?:/|$)")
 _NAME = re.compile(r"%\w+|\b[cvx]\d+\b")
+_DTYPE = re.compile(r"\b(?:b?float|u?int)\d+\b")
 _NUMBER = re.compile(
     r"0x[0-9a-fA-F]+|(?:(?<![\w)\]])-)?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|(?<![\w-])-?(?:nan|inf)\b|\b(?:True|False)\b"
 )
@@ -37,14 +38,14 @@ _LONGEST = 300
 
 
 def normalised(message: str, symbols: Iterable[str] = ()) -> str:
-    """A message without what changes from graph to graph: numbers, names of values, temporary paths, and the
-    names of the graph's subgraphs (`symbols`)."""
+    """A message without what changes from graph to graph: numbers, names of values and dtypes, temporary paths,
+    and the names of the graph's subgraphs (`symbols`)."""
     text = " ".join(message.split())
     for symbol in sorted(symbols, key=len, reverse=True):
         text = text.replace(symbol, "@")
     text = _PLACE.sub("", text)
     text = _PATH.sub(lambda m: "…" if _TEMPORARY.search(m[0] + "/") else m[0], text)
-    text = _NUMBER.sub("#", _NAME.sub("%", text))
+    text = _NUMBER.sub("#", _NAME.sub("%", _DTYPE.sub("dtype", text)))
     return _LIST.sub("#", text.replace("[]", "[#]"))[:_LONGEST]
 
 

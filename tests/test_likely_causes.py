@@ -66,6 +66,7 @@ def number(*verdicts: Verdict) -> int:
          "/tmp/tmp_zz/lib13.cc:9:31: error: 'FOO' was not declared"),
         ("shapes (1, 2, 3) and [4] do not fit", "shapes (5,) and [4, 4] do not fit"),
         ("expected 1.5, got nan in x0", "expected -2e-05, got -inf in v17"),
+        ("KeyError: 'T.float32'", "KeyError: 'T.bfloat16'"),
         ("no kernel for my_subgraph_12", "no kernel for my_subgraph_4_of_fused"),
     ],
 )
@@ -78,7 +79,7 @@ def test_what_tells_messages_apart_stays() -> None:
     messages = (
         "lib0.cc:3:9: fatal error: dmlc/logging.h: No such file or directory",
         "lib0.cc:9:4: error: 'FOO' was not declared", "lib0.cc:9:4: error: 'BAR' was not declared",
-        "no rule for nn.relu", "no rule for nn.gelu", "/opt/vendor/a.so is missing",
+        "no rule for nn.relu", "no kernel for int", "no kernel for float32x4_t", "no rule for nn.gelu", "/opt/vendor/a.so is missing",
         "/opt/vendor/b.so is missing",
     )
     assert len(set(map(normalised, messages))) == len(messages)
