@@ -38,7 +38,7 @@ _LONGEST = 300
 
 
 def normalised(message: str, symbols: Iterable[str] = ()) -> str:
-    """A message without what changes from graph to graph: numbers, names of values and dtypes, temporary paths,
+    """A message without what changes from graph to graph: numbers, names of values, dtypes, temporary paths,
     and the names of the graph's subgraphs (`symbols`)."""
     text = " ".join(message.split())
     for symbol in sorted(symbols, key=len, reverse=True):

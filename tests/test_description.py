@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc.checks import Finding
+from pytest_byoc.checks import Finding, bystanders
 from pytest_byoc.difference import pack
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.graph import TensorType
@@ -104,6 +104,15 @@ def test_a_wrong_result_is_told_once() -> None:
     # Another check may meet the same exception.
     raised = Finding("offload", "error", "partition", "KeyError", "it raised.")
     assert findings.told([raised, replace(raised, check="views")]) == ["it raised."]
+
+
+@pytest.mark.once
+def test_what_is_changed_of_a_text_is_told_by_lines() -> None:
+    assert bystanders.differing_lines("one\n  two\nthree", "one\n  2\nthree") == ["- two", "+ 2"]
+    many = bystanders.differing_lines("\n".join("abcdefghij"), "")
+    assert many[:2] == ["- a", "- b"] and many[8:] == ["… and 2 lines more"]
+    found = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
+    assert findings.told([found]) == ["It is changed.", "  - two", "  + 2"]
 
 
 def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:

@@ -53,6 +53,11 @@ def ghost(mod):
             functions[var] = function.with_attr("Codegen", "ghost")
     return tvm.IRModule(functions)
 
+def reordered(mod):
+    mod = example.partition(mod)
+    functions = dict(reversed(list(mod.functions.items())))
+    return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
+
 def wrong(mod):
     main = Wrong(mod).visit_expr(mod["main"])
     return ghost(tvm.IRModule({mod.get_global_var("main"): main}))
@@ -71,6 +76,20 @@ def test_relu(byoc_check):
 
 def test_sign(byoc_check):
     byoc_check(graph("sign"))
+"""
+
+
+#: Two operators, which another target takes as two regions.
+_TWO = """\
+import pytest_byoc as byoc
+
+def test_two(byoc_check):
+    rows, row = byoc.TensorType((3, 5), "float32"), byoc.TensorType((4,), "float32")
+    nodes = (
+        byoc.Node("nn.relu", inputs=("x0",), attrs={}, outputs=("v0",), types=(rows,)),
+        byoc.Node("exp", inputs=("x1",), attrs={}, outputs=("v1",), types=(row,)),
+    )
+    byoc_check(byoc.Graph((byoc.Source("x0", rows), byoc.Source("x1", row)), (), nodes, ("v0", "v1")))
 """
 
 
@@ -126,6 +145,17 @@ def test_a_region_that_computes_something_else_is_found_without_a_codegen(
         f.write("\n\nwrong = ghost\n")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines()[-1] == "passed", done.stdout + done.stderr
+
+
+def test_functions_may_change_their_order(pytester: pytest.Pytester, ir: str) -> None:
+    """Those of another target too."""
+    if ir == "relay":
+        pytest.skip("a module of Relay's has no order")
+    pytester.makepyfile(test_two=_TWO)
+    result, report = run(
+        pytester, ir, "phantom.py:reordered", "--byoc-stages=partition", "--byoc-level=full", "test_two.py",
+    )
+    assert result.ret == pytest.ExitCode.OK and report["held"]["bystanders"], result.stdout.str()
 
 
 def test_a_name_of_which_tvm_holds_no_codegen(pytester: pytest.Pytester, ir: str) -> None:

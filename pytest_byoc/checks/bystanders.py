@@ -3,7 +3,8 @@ current in TVM."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator
+import difflib
+from typing import TYPE_CHECKING, Iterator, List
 
 from .base import CHOSEN, Check, Finding
 
@@ -23,6 +24,18 @@ _WORDS = {
 }
 
 
+#: Lines that are told of what has changed, and characters of each.
+_LINES, _WIDTH = 8, 200
+
+
+def differing_lines(before: str, after: str) -> List[str]:
+    """The lines of a text that have changed, with a sign each, as diff has them."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    found = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    more = ["… and %d lines more" % (len(found) - _LINES)] if len(found) > _LINES else []
+    return [line[0] + " " + line[1:].strip()[:_WIDTH] for line in found[:_LINES]] + more
+
+
 def observe(run: TargetRun) -> None:
     modules = run.ir.modules
     before = modules.with_bystanders(run.module(), run.lowered_again())
@@ -30,9 +43,10 @@ def observe(run: TargetRun) -> None:
     after = modules.bystanders(run.partition(before))
     lost = [kind for kind in there if kind not in after]
     changed = [k for k in there if k in after and after[k] != there[k]]
+    changes = {kind: differing_lines(there[kind], after[kind]) for kind in changed}
     now = run.ir.scopes()
     changed += [k for k in now if now[k] != run.scopes[k]]
-    run.record("bystanders", {"lost": lost, "changed": changed})
+    run.record("bystanders", {"lost": lost, "changed": changed, "changes": changes})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -42,6 +56,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 yield Finding(
                     "bystanders", "error", "partition", "%s-%s" % (kind, how),
                     "%s %s partitioning." % (_WORDS[kind], words),
+                    {"changes": value["changes"].get(kind, [])} if how == "changed" else {},
                 )
 
 

@@ -16,7 +16,7 @@ MOST_NODES = 40
 #: Characters of a text that came from the vendor's code.
 _LONGEST = 2000
 _NUMBERS = ("expected", "bound", "actual", "llvm")
-_OPTIONAL = ("also", "likewise", "where", "picture")
+_OPTIONAL = ("also", "likewise", "where", "picture", "changes")
 _PLAIN = ("output", "name", "index", "outside", "elements", "executor", "actual_type", "expected_type")
 
 
@@ -26,7 +26,8 @@ def details(verdict: Verdict) -> dict[str, Any]:
     exception; died_in ({file, line, function, text}), where the vendor's Python was when the process died;
     printed (lines, of both the process and Python's stack); where (which elements are wrong, in words);
     picture (of them, see `difference.picture`); likewise (other runs in which the same shows); also
-    (messages of the next findings). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
+    (messages of the next findings); changes (lines of a module's text before and after, as diff has
+    them). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
     finding = verdict.findings[0]
     found: dict[str, Any] = {"kind": finding.kind}
     found.update({k: finding.details[k] for k in _PLAIN if finding.details.get(k) is not None})
@@ -48,6 +49,7 @@ def details(verdict: Verdict) -> dict[str, Any]:
     found["also"] = [text[:_LONGEST] for text in others(verdict.findings)]
     found["likewise"] = likewise(verdict.findings)
     found["where"] = where_wrong(finding)
+    found["changes"] = list(finding.details.get("changes", ()))
     found["picture"] = picture(finding)
     return {key: value for key, value in found.items() if value or key not in _OPTIONAL}
 

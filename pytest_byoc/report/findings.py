@@ -76,6 +76,7 @@ def told(findings: Sequence[Finding]) -> list[str]:
     words = where_wrong(first)
     if words:
         lines.append(f"wrong: {words}")
+    lines += [f"  {line}" for line in first.details.get("changes", ())]
     lines += with_runs("", likewise(findings)).splitlines()[1:]
     for message in others(findings):
         head, *rest = message.splitlines()

@@ -191,13 +191,17 @@ def bystanders(module: Any) -> Dict[str, str]:
     from tvm import relax
 
     found = {}
+    regions = []
     for var, function in module.functions.items():
         if isinstance(function, relax.Function) and attribute(function, "Codegen") == OTHER:
-            found["region"] = _text(function)
+            regions.append(_text(function))
         elif var.name_hint == BYSTANDER:
             found["function"] = _text(function)
         elif var.name_hint == "main" and attribute(function, BYSTANDER):
             found["main_attribute"] = attribute(function, BYSTANDER)
+    if regions:
+        # Their order in the module is nobody's concern.
+        found["region"] = "\n".join(sorted(regions))
     if attribute(module, BYSTANDER):
         found["attribute"] = attribute(module, BYSTANDER)
     if BYSTANDER in module.global_infos:
