@@ -79,7 +79,8 @@ def test_what_tells_messages_apart_stays() -> None:
     messages = (
         "lib0.cc:3:9: fatal error: dmlc/logging.h: No such file or directory",
         "lib0.cc:9:4: error: 'FOO' was not declared", "lib0.cc:9:4: error: 'BAR' was not declared",
-        "no rule for nn.relu", "no kernel for int", "no kernel for float32x4_t", "no rule for nn.gelu", "/opt/vendor/a.so is missing",
+        "no rule for nn.relu", "no rule for nn.gelu", "no kernel for int", "no kernel for float32x4_t",
+        "/opt/vendor/a.so is missing",
         "/opt/vendor/b.so is missing",
     )
     assert len(set(map(normalised, messages))) == len(messages)
