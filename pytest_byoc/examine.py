@@ -58,6 +58,8 @@ class Examiner:
         self.gather = self._gatherer.gather
         #: Other processes that examine the same target.
         self.peers = Peers()
+        #: See `side_by_side.parts`.
+        self.changed_alone: set[str] = set()
         self._verdicts = Recent[tuple[bytes, tuple[str, ...], bool], Verdict](KEPT)
 
     def open(self) -> None:

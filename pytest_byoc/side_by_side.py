@@ -108,7 +108,8 @@ def examine(
         verdict = examiner.look_again(whole, verdict, checks, quick, merged)
     if verdict.outcome in (PASS, NOT_OFFLOADED):
         taken = [tried[i] for i in positions(verdict.graph)]
-        for graph, part in zip(taken, parts(verdict, taken, examiner.claims.survey(taken))):
+        claimed = examiner.claims.survey(taken)
+        for graph, part in zip(taken, parts(verdict, taken, claimed, examiner.changed_alone)):
             if part is not None:
                 examiner.learn(graph, checks, part, quick)
         return None
@@ -155,25 +156,33 @@ def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:
 
 
 def parts(
-    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None]
+    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None], changed_alone: set[str],
 ) -> Iterator[Verdict | None]:
     """Of a module that has passed, the verdict on each graph in it; None where it says nothing: another part
     of the graph is offloaded than if it is alone, or too little of it can be judged. Where the module was
     merged of each alone, nothing else can be; nor where its regions are those of each alone: whose a call
-    is cannot be told where several graphs have the like."""
+    is cannot be told where several graphs have the like.
+
+    changed_alone: operators of which a graph that partitioning changes, though nothing of it is offloaded,
+    has been left to be examined alone. In a module of several, partitioning may leave it as it is; where
+    they were merged of each alone, that can't be."""
     evidence = verdict.evidence
     assert isinstance(evidence, Evidence)
-    alike = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
-    alike |= evidence.calls() == tuple(sorted(region for claim in claims if claim for region in claim.calls))
+    merged = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
+    claimed = tuple(sorted(region for claim in claims if claim for region in claim.calls))
+    alike = merged or evidence.calls() == claimed
     node = output = 0
     for graph, claim in zip(taken, claims):
         offloaded = verdict.offloaded[node : node + len(graph.nodes)]
-        expected = evidence.expected[0][output : output + len(graph.outputs)]
+        expected = evidence.expected[0][output : output + len(graph.outputs)] if evidence.expected else ()
         node, output = node + len(graph.nodes), output + len(graph.outputs)
         same = claim is not None and (alike or offloaded == claim.offloaded)
         if claim is not None and not claim.regions:
-            # It was changed, and is right.
-            yield Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
+            # It was changed, and is right, if it was changed here too.
+            operators = {n.op for n in graph.nodes}
+            here = merged or (bool(expected) and operators <= changed_alone)
+            changed_alone |= operators
+            yield Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded) if here else None
         elif claim is None or not same or share_judged(expected) < JUDGED_SHARE:
             yield None
         else:

@@ -17,6 +17,12 @@ from pytest_byoc.examples.example_c import target as example
 def with_sine(mod):
     return example.partition(replaced(mod, sine))
 
+def single(mod):
+    several = isinstance(mod["main"].ret_type if hasattr(mod["main"], "ret_type") else None, tvm.ir.TupleType)
+    tuples = "TupleType", "TupleStructInfo"
+    several |= type(getattr(mod["main"], "ret_struct_info", None)).__name__ in tuples
+    return example.partition(mod if several else replaced(mod, sine))
+
 def rounded(mod):
     return example.partition(replaced(mod, floor))
 
@@ -114,14 +120,16 @@ def test_sign(byoc_check):
 """
 
 
-def run(pytester: pytest.Pytester, ir: str, function: str) -> tuple[Any, dict[str, Any]]:
-    """A session at smoke on one of the functions, with a graph of each operator: pytest's result, and the
-    report."""
+def run(
+    pytester: pytest.Pytester, ir: str, function: str, *args: str
+) -> tuple[Any, dict[str, Any]]:
+    """A session at smoke on one of the functions, with a graph of each operator unless other arguments are
+    given: pytest's result, and the report."""
     pytester.makepyfile(wreck=_TARGET + (_RELAY if ir == "relay" else _RELAX), test_graphs=_GRAPHS)
     result = pytester.runpytest_subprocess(
         f"--byoc-target=wreck.py:{function}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
-        "--byoc-level=smoke", "--byoc-report=out", "-q", "-p", "no:cacheprovider", "test_graphs.py",
-        timeout=300,
+        "--byoc-level=smoke", "--byoc-report=out", "-q", "-p", "no:cacheprovider",
+        *(args or ("test_graphs.py",)), timeout=300,
     )
     return result, json.loads(pytester.path.joinpath("out", "report.json").read_text())
 
@@ -160,3 +168,14 @@ def test_the_same_value_is_no_failure(pytester: pytest.Pytester, ir: str) -> Non
     result.assert_outcomes(passed=1, skipped=1)
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
     assert (report["outcomes"]["pass"], report["outcomes"]["not-offloaded"]) == (1, 1)
+
+
+def test_what_is_changed_alone_and_not_in_a_module_of_several_is_found(
+    pytester: pytest.Pytester, ir: str
+) -> None:
+    """The installed suite puts several graphs into one module."""
+    result, report = run(pytester, ir, "single", "--byoc-operators=sign,nn.relu", "-k", "test_operator")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    # There is no sine of integers.
+    found = {(f["check"], tuple(f["operators"])) for f in report["failures"]}
+    assert found == {("inline-back", ("sign",)), ("offload", ("sign",))}
