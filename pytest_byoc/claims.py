@@ -15,6 +15,7 @@ from .graph import Graph
 from .job_report import JobReport
 from .peers import Peers
 from .recent import Recent
+from .time_limit import TimeLimit
 from .worker.client import Worker
 
 #: Operators of which a target will take one.
@@ -72,9 +73,11 @@ class Claims:
     """Claims of one target, each graph partitioned once: by this process, or by another of the session."""
 
     def __init__(
-        self, worker: Worker, peers: Peers | None = None, activity: Activity | None = None
+        self, worker: Worker, peers: Peers | None = None, activity: Activity | None = None,
+        limit: TimeLimit | None = None,
     ) -> None:
         self._worker = worker
+        self._limit = limit
         self._activity = activity or Activity()
         self._peers = peers or Peers()
         self._known = Recent[bytes, Claim | None](KEPT)
@@ -179,6 +182,13 @@ class Claims:
     def report(self, graphs: list[Graph], kind: str = "claims", **more: Any) -> JobReport:
         """What the worker says of partitioning the graphs: facts are numbered by their position."""
         entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in graphs]
-        self._worker.submit({"kind": kind, "graphs": entries, **more})
-        return self._worker.collect()
+        job = {"kind": kind, "graphs": entries, **more}
+        if self._limit is not None and self._limit.is_shortened:
+            self._worker.submit(job, self._limit.seconds)
+        else:
+            self._worker.submit(job)
+        report = self._worker.collect()
+        if self._limit is not None:
+            self._limit.learn(report, of_several=True)
+        return report
 

@@ -28,6 +28,7 @@ from .report import description
 from .report.description import Description
 from .settings import Settings
 from .stages import Stages
+from .time_limit import TimeLimit
 from .worker.client import WorkerError
 from .workers import Workers
 
@@ -54,7 +55,8 @@ class Examiner:
         self.settings = settings
         self.activity = activity or Activity()
         self.workers = Workers(settings, declaration, self.activity)
-        self._gatherer = Gatherer(self.workers, settings.timeout)
+        self._limit = TimeLimit(settings.timeout)
+        self._gatherer = Gatherer(self.workers, self._limit)
         self.gather = self._gatherer.gather
         #: Other processes that examine the same target.
         self.peers = Peers()
@@ -68,15 +70,16 @@ class Examiner:
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
         ):
-            self._open()
+            self.workers.open()
+        with self.activity.during(f"trying the simplest graphs with {self.workers.name}"):
+            self._try_out()
 
-    def _open(self) -> None:
-        self.workers.open()
-        self.claims = Claims(self.workers.target, self.peers, self.activity)
+    def _try_out(self) -> None:
+        self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.claims = Claims(self.workers.target, self.peers, self.activity)
+            self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(

@@ -14,12 +14,10 @@ from .evidence import Evidence
 from .graph import Graph
 from .job_report import JobReport
 from .scratch import Scratch
+from .time_limit import TimeLimit
 from .union import only
 from .workers import Workers
 
-#: After a first hang: limit of a stage as a multiple of the longest that did not hang, and its floor.
-HANG_FACTOR = 20.0
-HANG_FLOOR = 3.0
 #: opt_level of the reference build: TVM's default would optimise more and cost twice as much.
 REFERENCE_OPT_LEVEL = 1
 
@@ -30,16 +28,14 @@ Expected = Callable[[Evidence], list[list[Bounded]]]
 
 
 class Gatherer:
-    """timeout: seconds for a stage of the target's. `close` after use."""
+    """limit: of a stage of the target's. `close` after use."""
 
-    def __init__(self, workers: Workers, timeout: float) -> None:
+    def __init__(self, workers: Workers, limit: TimeLimit) -> None:
         self._workers = workers
-        self._timeout = timeout
+        self._limit = limit
         self._scratch: Scratch | None = None
         #: How many jobs there were.
         self.count = 0
-        self._hung = False
-        self._longest = 0.0
         self._left: frozenset[str] | None = None
 
     def close(self) -> None:
@@ -103,7 +99,7 @@ class Gatherer:
         evidence, and `job` from then on, is of those."""
         workers = self._workers
         larger = workers.companions.prepare(job, graph)
-        workers.target.submit(job, self._limit())
+        workers.target.submit(job, self._limit.seconds)
         report = workers.target.wait_for("regions")
         for _, kept in report.facts("kept"):
             graph = only(graph, kept["positions"])
@@ -130,7 +126,7 @@ class Gatherer:
                 workers.target.collect()
                 if llvm:
                     evidence.reference = workers.reference.collect()
-        self._learn(evidence.target)
+        self._limit.learn(evidence.target)
         return evidence
 
     def _load(
@@ -140,18 +136,18 @@ class Gatherer:
         workers, companions = self._workers, self._workers.companions
         handed = evidence.target.handed()
         if evidence.target.died is None:
-            companions.compile(workers.target, workers.reference, job, evidence, folder, self._limit())
+            companions.compile(workers.target, workers.reference, job, evidence, folder, self._limit.seconds)
             handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
-            companions.load_without_libraries(job, artifacts, evidence, self._limit())
+            companions.load_without_libraries(job, artifacts, evidence, self._limit.seconds)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
-        workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit())
+        workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit.seconds)
         evidence.loader = workers.loader.collect()
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
-        self._learn(evidence.loader)
-        companions.watch(job, artifacts, evidence, self._limit())
+        self._limit.learn(evidence.loader)
+        companions.watch(job, artifacts, evidence, self._limit.seconds)
         companions.time(workers.reference, workers.loader, job, evidence, folder / "timed.so")
-        companions.supersede(workers.loader, artifacts, evidence, self._limit())
+        companions.supersede(workers.loader, artifacts, evidence, self._limit.seconds)
 
     def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:
         """What the target makes of a graph, as text (worker/describing.py). stages: how far to go.
@@ -160,25 +156,8 @@ class Gatherer:
             "kind": "describe", "graph": graph.to_dict(), "constants": constants, "stages": list(stages),
             "executors": self._workers.executors, **({} if module is None else {"module": module}),
         }
-        self._workers.target.submit(job, self._limit())
+        self._workers.target.submit(job, self._limit.seconds)
         return self._workers.target.collect()
-
-    # --- time limits ---------------------------------------------------------------------------
-
-    def _limit(self) -> float:
-        """Seconds for a stage of the target's. Once it has hung, what the others took is the measure:
-        a target that hangs on an operator would otherwise cost the full limit for each of its cases.
-        """
-        limit = self._timeout
-        return min(limit, max(HANG_FLOOR, HANG_FACTOR * self._longest)) if self._hung else limit
-
-    def _learn(self, report: JobReport) -> None:
-        if report.died == "hung":
-            assert report.end is not None
-            report.end["shortened"] = report.end.get("limit", self._timeout) < self._timeout
-            self._hung = True
-        elif report.end is not None:
-            self._longest = max([self._longest, *report.end["seconds"].values()])
 
     # --- whose fault it is ---------------------------------------------------------------------
 
@@ -237,7 +216,7 @@ class Gatherer:
         loader = workers.companions.bare_loader(evidence) or workers.loader
         checks = selection.loaded_of_llvm(job["checks"])
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
-        loader.submit({**asked, "of_llvm": True}, self._limit())
+        loader.submit({**asked, "of_llvm": True}, self._limit.seconds)
         return loader.collect()
 
 

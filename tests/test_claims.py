@@ -13,6 +13,7 @@ from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.graph import Graph
 from pytest_byoc.job_report import JobReport
 from pytest_byoc.peers import FOLDER, Peers
+from pytest_byoc.time_limit import FLOOR, TimeLimit
 
 NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
@@ -148,3 +149,24 @@ def test_the_oldest_claims_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) 
     known = [claims.known(g) is not None for g in GRAPHS]
     assert known == [False, False, True, True, True]
     assert claims.survey(GRAPHS) == first, "and no survey lacks what it has asked for itself"
+
+
+def test_once_a_graph_has_hung_the_others_have_less_time() -> None:
+    """A partition function that hangs on everything would cost the full limit for each."""
+
+    class Hanging(Crashing):
+        limits: list[float | None] = []
+
+        def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
+            self.limits.append(timeout)
+            super().submit(job)
+
+        def collect(self) -> JobReport:
+            report = super().collect()
+            if report.end is not None and report.end["signal"]:
+                report.end.update(hung=True, signal=None)
+            return report
+
+    worker = Hanging("add")
+    Claims(worker, limit=TimeLimit(30.0)).survey(GRAPHS)  # type: ignore[arg-type]
+    assert worker.limits[0] is None and worker.limits[-1] == FLOOR

@@ -107,3 +107,29 @@ def test_a_script_that_does_not_end_is_ended_with_what_it_started(
             return
         time.sleep(0.05)
     raise AssertionError("a process was left behind")
+
+
+def test_a_script_whose_daemon_goes_on_running_leaves_none(tmp_path: Path) -> None:
+    script, told = tmp_path / "reproduce.py", tmp_path / "pid"
+    script.write_text(
+        "import os, time\n"
+        "if not os.fork():\n"
+        "    os.setsid()\n"
+        "    if not os.fork():\n"
+        f"        open({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        "        time.sleep(600)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        f"while not os.path.exists({str(told)!r}) or not open({str(told)!r}).read(): time.sleep(0.01)\n"
+        "print('FAILED: so')\nos._exit(1)\n"
+    )
+    ended = Trial(sys.executable, 5.0, 0).run(script)
+    assert (ended.status, ended.failed) == (1, ["so"])
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+def test_a_script_that_kills_its_parent_does_not_kill_the_session(tmp_path: Path) -> None:
+    script = tmp_path / "reproduce.py"
+    script.write_text("import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(600)\n")
+    assert Trial(sys.executable, 5.0, 0).run(script).status == -signal.SIGKILL

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import resource
+import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..checks.base import Finding
 from ..outcome import CRASH, ERROR, HANG
+from ..worker.client import MAIN, STOPPING
 from ..worker.server import MainLost, NotAModule
 
 #: Address space of an interpreter with TVM in it, in bytes, beside what the target may use.
@@ -63,32 +63,38 @@ class Trial:
     memory: int
 
     def run(self, script: Path) -> Ended:
-        """Runs it as a user does, and leaves nothing behind. Raises OSError where it can't be started."""
+        """Runs it as a user does, below a keeper as a worker is, since it runs the target's code. Leaves
+        nothing behind. Raises OSError where it can't be started."""
         folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-trial-", ignore_cleanup_errors=True)
-        with folder as scratch, tempfile.TemporaryFile() as out:
-            process = subprocess.Popen(
-                [self.python, str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                env={**os.environ, "TMPDIR": scratch}, start_new_session=True,
-            )
+        with folder as scratch, tempfile.TemporaryFile() as out, open(os.devnull) as nothing:
+            watched, lifeline = os.pipe()
+            memory = self.memory + _OF_TVM if self.memory else 0
+            program = shutil.which(self.python) or self.python
+            kept = [str(nothing.fileno()), str(watched), scratch, str(memory), program, str(script)]
             try:
-                self._limit(process.pid)
+                process = subprocess.Popen(
+                    [self.python, str(MAIN), *kept], pass_fds=[nothing.fileno(), watched],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                    env={**os.environ, "TMPDIR": scratch}, start_new_session=True,
+                )
                 # It ends its stages itself; a hang is one of them.
-                status: int | None = process.wait(_SLACK + 4 * self.stage)
-            except subprocess.TimeoutExpired:
-                status = None
+                status = _waited_for(process, _SLACK + 4 * self.stage)
             finally:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                os.close(lifeline)
+                os.close(watched)
+            if status is None and _waited_for(process, STOPPING) is None:
+                process.kill()
                 process.wait()
             out.seek(max(0, out.seek(0, os.SEEK_END) - _TAIL))
             return Ended(status, out.read().decode(errors="replace"))
 
-    def _limit(self, process: int) -> None:
-        with suppress(OSError, ProcessLookupError):
-            resource.prlimit(process, resource.RLIMIT_CORE, (0, 0))
-            if self.memory:
-                most = self.memory + _OF_TVM
-                resource.prlimit(process, resource.RLIMIT_AS, (most, most))
+
+def _waited_for(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The status of a process; None where it goes on."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def shows(ended: Ended, finding: Finding) -> bool:

@@ -26,7 +26,7 @@ SLACK = 60.0
 STOPPING = 10.0
 #: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
 GROWTH = 256 << 20
-_MAIN = Path(__file__).with_name("__main__.py")
+MAIN = Path(__file__).with_name("__main__.py")
 
 
 class WorkerError(Exception):
@@ -91,7 +91,7 @@ class Worker:
         self._output.truncate()
         try:
             self._process = subprocess.Popen(
-                [self._python, str(_MAIN), str(theirs.fileno()), str(watched), env["TMPDIR"]],
+                [self._python, str(MAIN), str(theirs.fileno()), str(watched), env["TMPDIR"]],
                 pass_fds=[theirs.fileno(), watched],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
