@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from .claims import Claim, Claims
 from .generation.systematic import default_case
 from .graph import Graph
-from .outcome import ERROR, Verdict
+from .outcome import CRASH, ERROR, HANG, Verdict
 from .workers import Workers
 
 #: The stages behind partitioning.
@@ -78,12 +78,14 @@ def in_words(reason: str) -> str:
 
 
 def _cannot_be_run(examine: Callable[[Graph], Verdict], graphs: Sequence[Graph]) -> str:
-    """Why nothing of the graphs can be built or run, in words; "" where one of them can, or dies of it: that
-    is a failure of its own."""
+    """Why nothing of the graphs can be built or run, in words; "" where one of them can, or where all die of
+    it: that is a failure of its own."""
     said = ""
     for graph in graphs:
         verdict = examine(graph)
         finding = verdict.findings[0] if verdict.findings else None
+        if verdict.outcome in (CRASH, HANG):
+            continue
         if verdict.outcome != ERROR or finding is None or finding.stage not in LEFT_OUT:
             return ""
         said = said or f"TVM knows it by name, and its regions can't be built or run here: {finding.message}"

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc import stages
+from pytest_byoc.checks import Finding
+from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.outcome import Verdict
+
 from .conftest import PYTHON
+
+GRAPH = default_case("nn.relu", "float32").graph
 
 #: example_c's partition function, for a codegen that nobody has; `wrong` takes sign for nn.relu.
 _RELAY = """\
@@ -182,3 +189,22 @@ def test_stages_that_are_not_known_are_refused(pytester: pytest.Pytester) -> Non
     result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-stages=some")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*unknown stages 'some'; known are: all, partition*"])
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("seen", "given_up"),
+    [
+        ("error error", True), ("crash error", True), ("hang crash error", True), ("crash crash", False),
+        ("error pass", False), ("crash pass error", False), ("error wrong-result", False), ("", False),
+    ],
+)
+def test_what_cannot_be_built_or_run_here_is_told_from_what_fails(seen: str, given_up: bool) -> None:
+    """A graph that ends the process says nothing of the others, of which each may say that there is no
+    runtime."""
+    verdicts = iter(
+        Verdict(GRAPH, outcome, (Finding("process", outcome, "run", "TVMError", "no runtime"),))
+        for outcome in seen.split()
+    )
+    told = stages._cannot_be_run(lambda graph: next(verdicts), [GRAPH] * len(seen.split()))
+    assert bool(told) is given_up and ("no runtime" in told) is given_up
