@@ -34,6 +34,22 @@ PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
 #: Whether ONNX's reference evaluator has what the tests compare to; beside an old TVM it is an old one.
 NEW_ONNX = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 17)
 needs_new_onnx = pytest.mark.skipif(not NEW_ONNX, reason="this version's reference evaluator lacks it")
+#: Tests of a vendor's own: a graph of nn.relu, which example_c takes, and one of sign, which it does not.
+RELU_AND_SIGN = """\
+import pytest_byoc as byoc
+
+ROWS = byoc.TensorType((3, 5), "float32")
+
+def graph(operator):
+    node = byoc.Node(operator, inputs=("x0",), attrs={}, outputs=("v0",), types=(ROWS,))
+    return byoc.Graph((byoc.Source("x0", ROWS),), constants=(), nodes=(node,), outputs=("v0",))
+
+def test_relu(byoc_check):
+    byoc_check(graph("nn.relu"))
+
+def test_sign(byoc_check):
+    byoc_check(graph("sign"))
+"""
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 

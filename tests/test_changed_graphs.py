@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import PYTHON
+from .conftest import PYTHON, RELU_AND_SIGN
 
 #: Each function partitions for example_c, which takes nn.relu and not sign, and changes calls of sign.
 _TARGET = """\
@@ -103,29 +103,12 @@ def with_calls_changed(mod, change):
 """
 
 
-_GRAPHS = """\
-import pytest_byoc as byoc
-
-ROWS = byoc.TensorType((3, 5), "float32")
-
-def graph(operator):
-    node = byoc.Node(operator, inputs=("x0",), attrs={}, outputs=("v0",), types=(ROWS,))
-    return byoc.Graph((byoc.Source("x0", ROWS),), constants=(), nodes=(node,), outputs=("v0",))
-
-def test_relu(byoc_check):
-    byoc_check(graph("nn.relu"))
-
-def test_sign(byoc_check):
-    byoc_check(graph("sign"))
-"""
-
-
 def run(
     pytester: pytest.Pytester, ir: str, function: str, *args: str
 ) -> tuple[Any, dict[str, Any]]:
     """A session at smoke on one of the functions, with a graph of each operator unless other arguments are
     given: pytest's result, and the report."""
-    pytester.makepyfile(wreck=_TARGET + (_RELAY if ir == "relay" else _RELAX), test_graphs=_GRAPHS)
+    pytester.makepyfile(wreck=_TARGET + (_RELAY if ir == "relay" else _RELAX), test_graphs=RELU_AND_SIGN)
     result = pytester.runpytest_subprocess(
         f"--byoc-target=wreck.py:{function}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
         "--byoc-level=smoke", "--byoc-report=out", "-q", "-p", "no:cacheprovider",

@@ -13,7 +13,7 @@ from pytest_byoc.checks import Finding
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.outcome import Verdict
 
-from .conftest import PYTHON
+from .conftest import PYTHON, RELU_AND_SIGN
 
 GRAPH = default_case("nn.relu", "float32").graph
 
@@ -69,21 +69,6 @@ def wrong(mod):
     main = Wrong(mod).visit_expr(mod["main"])
     return ghost(tvm.IRModule({mod.get_global_var("main"): main}))
 """
-_GRAPHS = """\
-import pytest_byoc as byoc
-
-ROWS = byoc.TensorType((3, 5), "float32")
-
-def graph(operator):
-    node = byoc.Node(operator, inputs=("x0",), attrs={}, outputs=("v0",), types=(ROWS,))
-    return byoc.Graph((byoc.Source("x0", ROWS),), constants=(), nodes=(node,), outputs=("v0",))
-
-def test_relu(byoc_check):
-    byoc_check(graph("nn.relu"))
-
-def test_sign(byoc_check):
-    byoc_check(graph("sign"))
-"""
 
 
 #: Two operators, which another target takes as two regions.
@@ -102,7 +87,7 @@ def test_two(byoc_check):
 
 def run(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:
     """A session on a graph of nn.relu and one of sign: pytest's result, and the report."""
-    pytester.makepyfile(phantom=_RELAY if ir == "relay" else _RELAX, test_graphs=_GRAPHS)
+    pytester.makepyfile(phantom=_RELAY if ir == "relay" else _RELAX, test_graphs=RELU_AND_SIGN)
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
         "--byoc-level=smoke", "--byoc-report=out", "-p", "no:cacheprovider", "test_graphs.py",
