@@ -122,7 +122,7 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                 Finding(
                     check,
                     ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}: {telling_line(raised['message'])}"
+                    f"{message['stage']} raised {raised['type']}{how}{_said(raised['message'])}"
                     + _out_of_memory(raised, report),
                     {"exception": raised, "executor": message.get("executor")},
                 )
@@ -133,6 +133,11 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         else:
             findings += _left_running(evidence, report, process)
     return findings
+
+
+def _said(message: str) -> str:
+    """The end of a sentence about an exception: it may have no text."""
+    return f": {telling_line(message)}" if message.strip() else ""
 
 
 #: What is told of the stages at whose names alone nobody sees what went on.

@@ -27,6 +27,7 @@ from .recent import Recent
 from .report import description
 from .report.description import Description
 from .settings import Settings
+from .signature import telling_line
 from .stages import Stages
 from .time_limit import TimeLimit
 from .worker.client import WorkerError
@@ -101,7 +102,7 @@ class Examiner:
                 raise WorkerError(f"target {self.workers.name}: {found['message']}")
         if len(raised) < len(graphs):
             return ""
-        return f"{raised[0]['type']}: {raised[0]['message'].strip().splitlines()[-1]}"
+        return f"{raised[0]['type']}: {telling_line(raised[0]['message'])}".removesuffix(": ")
 
     def close(self) -> None:
         self.workers.close()

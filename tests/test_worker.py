@@ -105,6 +105,13 @@ def test_hostile_targets(opened: Examiner, outcome: str, words: tuple[str, ...])
     assert opened.examine(chain("nn.relu", "tanh")).outcome == "pass"
 
 
+@pytest.mark.parametrize("opened", ["speechless"], indirect=True)
+def test_an_exception_without_words_is_told_by_its_type(opened: Examiner) -> None:
+    """It is raised for every graph, those with which the session begins among them."""
+    (finding, *_) = opened.examine(chain("nn.relu")).findings
+    assert finding.message == "partition raised NotImplementedError"
+
+
 def test_a_busy_machine_makes_no_hang(tmp_path: Path, ir: str) -> None:
     """A stage has two seconds; on a CPU that four others want it takes longer for what takes it 0.8."""
     everywhere = os.sched_getaffinity(0)
