@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -68,7 +69,8 @@ class ActivePlugin:
         self._start = time.monotonic()
         self._out_of_time = 0
         #: Tests that did not begin since enough causes were known.
-        self._left_out = 0
+        #: By reason how many tests did not begin.
+        self._left_out = Counter[str]()
         #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
         self._random, self._random_done = 0, 0
         if self.settings.explore is not None:
@@ -193,12 +195,14 @@ class ActivePlugin:
             if not (self._controller or self.settings.replay or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
+                if self._left_out and target.why_enough():
+                    target.record.not_checked.append(f"the tests that did not begin: {target.why_enough()}")
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
             self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
             self._config.workeroutput["byoc_deselected"] = self._deselection.take()
-            self._config.workeroutput["byoc_left_out"] = self._left_out
+            self._config.workeroutput["byoc_left_out"] = dict(self._left_out)
             return
         if self._config.option.collectonly or self._unusable:
             # Nothing was examined: the reports of an earlier session stay.
@@ -206,11 +210,6 @@ class ActivePlugin:
         if self._out_of_time:
             for record in self._records():
                 record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
-        if self._left_out:
-            text = self._why_left_out()
-            for target in self.sessions:
-                if target.knows_enough():
-                    target.record.not_checked.append(text)
         # A session that was interrupted, or ran nothing, is not judged.
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._judge(session)
@@ -240,9 +239,10 @@ class ActivePlugin:
             self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
     def _why_left_out(self) -> str:
+        why = "; ".join(self._left_out)
         return (
-            f"{self._left_out} tests did not begin, since {self.settings.max_causes} causes of failures were "
-            "known; mend some of them, or look for more with --byoc-max-causes=N"
+            f"{counted(self._left_out.total(), 'test')} did not begin ({why}); mend some of these, or look for "
+            "more with --byoc-max-causes=N"
         )
 
     def _judge(self, session: pytest.Session) -> None:
@@ -289,7 +289,7 @@ class ActivePlugin:
         self._merge(output.get("byoc", []))
         self._out_of_time += output.get("byoc_out_of_time", 0)
         self._deselection.add(output.get("byoc_deselected", 0))
-        self._left_out += output.get("byoc_left_out", 0)
+        self._left_out.update(output.get("byoc_left_out", {}))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
         if "byoc_ended" in output:
@@ -338,15 +338,15 @@ class ActivePlugin:
         """No test begins of a target of which so many causes are known as are looked for; where that holds of
         all targets, and there are no tests of the user's own, the session ends."""
         target = self.sessions[self._collection.position_of(item)]
-        if not target.knows_enough():
+        said = target.why_enough()
+        if not said:
             return
-        said = f"{self.settings.max_causes} causes of failures are known (--byoc-max-causes)"
         alone = not hasattr(self._config, "workeroutput") and all(map(is_ours, item.session.items))
-        if alone and all(t.knows_enough() for t in self.sessions):
-            item.session.shouldfail = f"{target.record.target}: {said}"
-            self._left_out += len(item.session.items) - item.session.items.index(item)
+        if alone and all(t.why_enough() for t in self.sessions):
+            item.session.shouldfail = f"{target.record.target}: {said} (--byoc-max-causes)"
+            self._left_out[said] += len(item.session.items) - item.session.items.index(item)
         else:
-            self._left_out += 1
+            self._left_out[said] += 1
         pytest.skip(f"not checked: {said}")
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from reference_kernels import FULL, Bounded
@@ -12,7 +13,7 @@ from . import oracle
 from .activity import Activity
 from .checks import each_input, selection
 from .claims import Claims
-from .decision import decide
+from .decision import causes, decide
 from .declarations import TargetDeclaration
 from .ended import no_room
 from .evidence import Evidence
@@ -63,6 +64,9 @@ class Examiner:
         self.peers = Peers()
         #: See `side_by_side.parts`.
         self.changed_alone: set[str] = set()
+        #: By its digest in how many modules of several, of which no graph was known to fail, a graph was when
+        #: they failed.
+        self.failed_beside = Counter[bytes]()
         self._verdicts = Recent[tuple[bytes, tuple[str, ...], bool], Verdict](KEPT)
 
     def open(self) -> None:
@@ -108,18 +112,22 @@ class Examiner:
         self.workers.close()
         self._gatherer.close()
 
-    def examine(self, graph: Graph, checks: Sequence[str] | None = None, quick: bool = False) -> Verdict:
+    def examine(
+        self, graph: Graph, checks: Sequence[str] | None = None, quick: bool = False,
+        is_known: Callable[[Verdict], bool] = lambda verdict: False,
+    ) -> Verdict:
         """The verdict on a graph; the same graph is examined once with the same checks.
 
         checks: ids of those to make; those that are made on every graph, if none are given. quick: whether
-        one executor will do where nothing fails, without LLVM's build."""
+        one executor will do where nothing fails, without LLVM's build. is_known: whether a failing verdict
+        tells nothing new: it is not looked at again in full then."""
         checks = tuple(checks or selection.made(chosen=False))
         key = graph.digest, checks, quick
         if key not in self._verdicts:
             claim = self.claims.known(graph)
             if claim is not None and not claim.to_be_judged:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
-            verdict = self.examine_anew(graph, checks, quick)
+            verdict = self.examine_anew(graph, checks, quick, is_known=is_known)
             self.learn(graph, checks, verdict, quick)
             return verdict
         return self._verdicts[key]
@@ -146,13 +154,16 @@ class Examiner:
         return self.settings.level.quick == MANY and self.claims.several
 
     def examine_anew(
-        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False
+        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False,
+        is_known: Callable[[Verdict], bool] = lambda verdict: False,
     ) -> Verdict:
         """The verdict on a graph, with all its evidence, whether or not it is known.
 
         quick, merged: as in `first_look`. What fails there is examined in full; what passes then has failed
-        all the same, unless as merged only."""
+        all the same, unless as merged only. is_known: as in `examine`."""
         verdict = self.first_look(graph, checks, quick, merged)
+        if verdict.failed and all(map(is_known, causes(verdict))):
+            return verdict
         return self.look_again(graph, verdict, checks, quick, merged) if suspicious(verdict) else verdict
 
     def first_look(

@@ -8,17 +8,23 @@ from .examine import Examiner
 from .likely_causes import likely_causes, recognised
 from .outcome import Verdict
 from .recorder import Failure, TargetRecord
+from .report.words import counted
 
 #: The list of failures that processes share.
 _SHARED = "failures"
+#: For each cause that is looked for, tests in a row that may fail by known causes alone before no more begins.
+IN_A_ROW = 15
 
 
 @dataclass
 class KnownFailures:
-    """Of one target: those in its record."""
+    """Of one target: those in its record. most: causes that are looked for (--byoc-max-causes)."""
 
     examiner: Examiner
     record: TargetRecord
+    most: int
+    #: Tests since the last one that passed, or failed by something new.
+    _in_a_row: int = 0
     #: How many of the shared list are in the record.
     _learnt: int = 0
 
@@ -26,6 +32,19 @@ class KnownFailures:
         """How many likely causes are known."""
         self._learn()
         return len(likely_causes(self.record.failures.values()))
+
+    def note(self, tells_something: bool) -> None:
+        """Counts a test that has judged something. tells_something: it passed, or its failure is new."""
+        self._in_a_row = 0 if tells_something else self._in_a_row + 1
+
+    def why_enough(self) -> str:
+        """Why no more is looked for; "" where more is."""
+        if self.causes() >= self.most:
+            return f"{counted(self.most, 'cause')} of failures known"
+        limit = max(1, IN_A_ROW * self.most // self.examiner.peers.processes)
+        if self._in_a_row >= limit:
+            return f"{limit} tests in a row failed by nothing but causes known before"
+        return ""
 
     def recognise(self, verdict: Verdict) -> Failure | None:
         """The failure that a failing verdict is known by, without a look at a smaller graph; None

@@ -55,7 +55,7 @@ class TargetSession:
         self.activity = activity or Activity()
         self.examiner = Examiner(settings, declaration, self.activity)
         self.record = TargetRecord(declaration.name, "", {})
-        self.known = KnownFailures(self.examiner, self.record)
+        self.known = KnownFailures(self.examiner, self.record, settings.max_causes)
         #: Why it can't be tested, where it is one of several targets; empty if it can.
         self.unusable = ""
         #: What the suite's own tests ask.
@@ -127,7 +127,8 @@ class TargetSession:
         the corpus. many: as in `Level.is_quick`."""
         quick = self.settings.level.is_quick(many) and not saved
         verdict = self.examiner.examine(
-            graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick
+            graph, self.checks(chosen, saved, len(graph.nodes) == 1 and not saved, case), quick,
+            self.known.tells_nothing_new,
         )
         # Where the simplest graphs did not tell, the first that is offloaded does.
         self.record.partition_only = self.examiner.workers.partition_only
@@ -250,6 +251,8 @@ class TargetSession:
         verdict = self.examine(graph, case, chosen, many=many)
         if verdict.failed and not self.excused(verdict, case):
             self.fail(verdict, case, shrink)
+        if verdict.outcome == PASS:
+            self.known.note(tells_something=True)
         return verdict
 
     def check_example(self, graph: Graph) -> Verdict:
@@ -377,7 +380,7 @@ class TargetSession:
         what is told of it. saved: files that its bundle takes the place of. beside: whether it is a module of
         graphs that each pass."""
         original = verdict
-        enough = self.knows_enough()
+        enough = bool(self.why_enough())
         shrinking = Shrinking(self.examiner, self.ir, original, self.known.recognise)
         # A graph of an earlier session keeps its own bundle.
         known = None if from_corpus else shrinking.known()
@@ -393,6 +396,7 @@ class TargetSession:
             verdict, finished = shrinking.run()
             known = self.known.recognise(verdict)
         failure, new = self.record.fail(verdict, case, original.graph, known)
+        self.known.note(tells_something=new)
         where = f"{case}, at first in {found_in}" if found_in else case
         if new:
             folder = self._folder(failure.id)
@@ -419,9 +423,9 @@ class TargetSession:
                 corpus.remove(path)
         return verdict, text
 
-    def knows_enough(self) -> bool:
-        """Whether so many causes are known that no more are looked for (--byoc-max-causes)."""
-        return self.known.causes() >= self.settings.max_causes
+    def why_enough(self) -> str:
+        """Why no more failures are looked for (--byoc-max-causes); "" where more are."""
+        return self.known.why_enough()
 
     def _write_bundle(
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str,

@@ -25,6 +25,9 @@ from .union import positions, union
 #: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
 #: (Relay infers the types of a whole module again for each of its regions.)
 GRAPHS, NODES, ELEMENTS = 8, {"relay": 40, "relax": 160}, 1 << 18
+#: Modules that may fail with a graph in them before it is examined alone: where several of a module fail,
+#: those that are left would else be built together again for each.
+ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ def examine(
     merged = quick and examiner.merges
     # Merging says what is taken of each graph: there is no need to ask before.
     claims = map(examiner.claims.known, unknown) if merged else examiner.claims.survey(unknown)
-    tried = [g for g, c in zip(unknown, claims) if (merged if c is None else c.to_be_judged)]
+    judged = [g for g, c in zip(unknown, claims) if (merged if c is None else c.to_be_judged)]
+    tried = [g for g in judged if examiner.failed_beside[g.digest] < ATTEMPTS]
     if len(tried) < 2 or not examiner.exact:
         return None
     whole = union(tried)
@@ -101,8 +105,10 @@ def examine(
             # They explain it; the others are examined when their turns come.
             return None
     if suspicious(verdict):
+        examiner.failed_beside.update(g.digest for g in tried)
+    if suspicious(verdict):
         # Up to the first that explains it: if that fails it is told at once, and the others' turns come.
-        verdicts = (examiner.examine(g, checks, quick) for g in tried)
+        verdicts = (examiner.examine(g, checks, quick, is_known) for g in tried)
         if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
             return None
         verdict = examiner.look_again(whole, verdict, checks, quick, merged)

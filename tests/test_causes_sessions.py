@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.faults import Fault, Patch, apply
+from pytest_byoc.known import IN_A_ROW
 
 from .conftest import PYTHON
 
@@ -105,10 +106,27 @@ def test_after_so_many_causes_the_session_ends(pytester: pytest.Pytester, tmp_pa
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(report_of(pytester)["causes"]) == 1
     result.stdout.fnmatch_lines(
-        ["*not all was checked: * tests did not begin, since 1 causes of failures were known; mend some*"]
+        ["*not all was checked: * tests did not begin (1 cause of failures known); mend some of these*"]
     )
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] == 1 and outcomes.get("skipped", 0) <= 1
+
+
+@pytest.mark.once
+def test_after_so_many_tests_that_tell_nothing_new_the_session_ends(
+    pytester: pytest.Pytester, tmp_path: Path, ir: str
+) -> None:
+    """One cause fails nearly all tests: what comes first has shown the others by then."""
+    target = apply(FAULTY, tmp_path)
+    result = run(
+        pytester, ir, target, "--byoc-operators=nn.relu,add", "-k", "test_operator and float32",
+        "--byoc-max-causes=2",
+    )
+    report = report_of(pytester)
+    assert [c["tests"] for c in report["causes"]] == [2 * IN_A_ROW + 2]
+    said = f"{2 * IN_A_ROW} tests in a row failed by nothing but causes known before"
+    result.stdout.fnmatch_lines([f"*not all was checked: * tests did not begin ({said}); mend some*"])
+    assert f"the tests that did not begin: {said}" in report["not_checked"]
 
 
 @pytest.mark.once
