@@ -239,11 +239,9 @@ class ActivePlugin:
             self._write("bundle", session, lambda path: archive.write(path, report, folder, files), s.bundle)
 
     def _why_left_out(self) -> str:
-        why = "; ".join(self._left_out)
-        return (
-            f"{counted(self._left_out.total(), 'test')} did not begin ({why}); mend some of these, or look for "
-            "more with --byoc-max-causes=N"
-        )
+        number, why = counted(self._left_out.total(), "test"), "; ".join(self._left_out)
+        more = "or look for more with --byoc-max-causes=N"
+        return f"{number} did not begin ({why}); mend some of these, {more}"
 
     def _judge(self, session: pytest.Session) -> None:
         self._gate, needed = judge.judge(

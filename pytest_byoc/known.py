@@ -12,7 +12,7 @@ from .report.words import counted
 
 #: The list of failures that processes share.
 _SHARED = "failures"
-#: For each cause that is looked for, tests in a row that may fail by known causes alone before no more begins.
+#: For each cause that is looked for, tests in a row that may fail by known causes alone until none begins.
 IN_A_ROW = 15
 
 

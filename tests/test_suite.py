@@ -145,7 +145,7 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
-    def anew(graph: Graph, checks: tuple[str, ...], quick: bool, **more: Any) -> examine.Verdict:
+    def anew(graph: Graph, checks: tuple[str, ...], quick: bool, **more: object) -> examine.Verdict:
         examined.append(graph)
         return examine.Verdict(graph, "pass")
 
