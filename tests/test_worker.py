@@ -201,6 +201,8 @@ def test_frames_are_told_apart_by_whose_they_are() -> None:
     ffi = stacks.frame("/site-packages/tvm/_ffi/base.py", 9, "raise_last_ffi_error", "")
     assert raising_frame([mine, of_tvm, unknown, ffi]) is mine and raising_frame([of_tvm, ffi]) is of_tvm
     assert raising_frame([unknown, ffi]) is None
+    deeper = stacks.frame("/site-packages/tvm/tir/expr.py", 9, "__bool__", "")
+    assert raising_frame([of_tvm, deeper]) is of_tvm and raising_frame([deeper]) is deeper
     packages = Path(os.__file__).parent / "site-packages" / "vendor" / "codegen.py"
     assert not stacks.frame(str(packages), 1, "emit", "")["standard"]
 

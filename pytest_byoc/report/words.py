@@ -25,6 +25,8 @@ _INTERPRETERS = re.compile(
 _NATIVE = "Segfault encountered"
 #: Where TVM's Python calls its C++.
 _FFI = re.compile(r"[/\\](_ffi|tvm_ffi)[/\\]")
+#: Where TVM keeps what it has for each target.
+_BACKENDS = re.compile(r"[/\\](contrib|backend)[/\\]")
 #: Lines that are shown of what a process printed, and frames of a stack.
 _LINES, _FRAMES = 15, 12
 
@@ -80,7 +82,8 @@ def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 def raising_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The vendor's frame, or else the innermost one of TVM's Python, whose partition functions raise too."""
     of_tvm = [f for f in frames if f["tvm"] and f["file"].endswith(".py") and not _FFI.search(f["file"])]
-    return vendor_frame(frames) or (of_tvm[-1] if of_tvm else None)
+    of_backends = [f for f in of_tvm if _BACKENDS.search(f["file"])]
+    return vendor_frame(frames) or next(reversed(of_backends or of_tvm), None)
 
 
 def counted(number: int, what: str) -> str:
