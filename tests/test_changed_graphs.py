@@ -159,6 +159,7 @@ def test_what_is_changed_alone_and_not_in_a_module_of_several_is_found(
     """The installed suite puts several graphs into one module."""
     result, report = run(pytester, ir, "single", "--byoc-operators=sign,nn.relu", "-k", "test_operator")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    # There is no sine of integers.
-    found = {(f["check"], tuple(f["operators"])) for f in report["failures"]}
-    assert found == {("inline-back", ("sign",)), ("offload", ("sign",))}
+    # There is no sine of integers: Relax raises in partitioning, Relay in LLVM's build of it.
+    found = {(f["check"], f["outcome"]) for f in report["failures"]}
+    assert ("inline-back", "wrong-result") in found
+    assert {tuple(f["operators"]) for f in report["failures"]} == {("sign",)}
