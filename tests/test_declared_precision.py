@@ -35,6 +35,7 @@ def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tup
     return int(result.ret), report
 
 
+@pytest.mark.once
 def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester, ir: str) -> None:
     half = FAULTS["half_accumulator"]
     status, report = run(pytester, ir, half)

@@ -86,6 +86,7 @@ def test_what_a_target_needs_is_written_behind_what_stands_there(
     assert here.joinpath("pyproject.toml").read_text() == text
 
 
+@pytest.mark.once
 def test_an_exact_target_needs_no_more_than_its_ir(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,12 +108,14 @@ def test_without_a_codegen_the_partition_stage_is_checked(pytester: pytest.Pytes
     assert "Passed as far as it could be checked: partition stage only" in page
 
 
+@pytest.mark.once
 def test_the_partition_stage_may_be_all_that_is_wanted(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=partition")
     assert (result.ret, report["outcomes"]["pass"]) == (pytest.ExitCode.OK, 1)
     assert report["partition_only"] == "--byoc-stages=partition asks for it"
 
 
+@pytest.mark.once
 def test_all_stages_may_be_insisted_on(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=all", "-k", "relu")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

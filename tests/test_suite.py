@@ -37,6 +37,7 @@ def session(tmp_path: Path, ir: str) -> TargetSession:
     return TargetSession(settings, declaration("example_c", ir))
 
 
+@pytest.mark.once
 def test_hooks_are_called_with_each_session_and_verdict(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeconftest(
         """
@@ -294,6 +295,7 @@ def test_what_the_shrunk_graph_does_not_show_is_told(
     assert "   the graph it was found in fails other checks too: memory, batches" in lines
 
 
+@pytest.mark.once
 def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
     """It is no pattern that never matches: whoever has such a model cannot partition it."""
     fault = Fault(

@@ -121,7 +121,7 @@ def test_a_script_whose_daemon_goes_on_running_leaves_none(tmp_path: Path) -> No
         "    os._exit(0)\n"
         "os.wait()\n"
         f"while not os.path.exists({str(told)!r}) or not open({str(told)!r}).read(): time.sleep(0.01)\n"
-        "print('FAILED: so')\nos._exit(1)\n"
+        "print('FAILED: so', flush=True)\nos._exit(1)\n"
     )
     ended = Trial(sys.executable, 5.0, 0).run(script)
     assert (ended.status, ended.failed) == (1, ["so"])
