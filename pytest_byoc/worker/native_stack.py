@@ -101,9 +101,9 @@ def _in_words(frame: _Frame, function: str, place: str) -> str:
     if frame.file == "?":
         return "address %#x, where there is no code" % frame.offset
     where = "%s+%#x" % (os.path.basename(frame.file), frame.offset)
-    in_source = bool(place) and not place.startswith("?")
+    source, _, line = place.split(" (")[0].rpartition(":")
+    in_source = bool(source.strip("?"))
     if in_source:
-        source, _, line = place.split(" (")[0].rpartition(":")
         where += ", %s%s" % (os.path.basename(source), "" if line.startswith("?") else ":" + line)
     # Of a file without symbols addr2line names the nearest function of those that it exports.
     name = function if function.strip("?") and (in_source or frame.symbol) else frame.symbol
