@@ -271,8 +271,9 @@ class ActivePlugin:
         """Whether it could be written; where not, that fails the session, and is said at its end."""
         try:
             write(path)
-        except OSError as e:
-            self._unwritten.append(f"the {what} could not be written: {e}")
+        except Exception as e:  # A fault of ours costs the user nothing else of the session.
+            kind = "" if isinstance(e, OSError) else f"{type(e).__name__}: "
+            self._unwritten.append(f"the {what} could not be written: {kind}{e}")
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
             return False
         return True

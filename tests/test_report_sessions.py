@@ -46,3 +46,17 @@ def test_a_bundle_that_cannot_be_written_is_refused(pytester: pytest.Pytester) -
     result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-bundle=/proc/byoc/out.zip")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--byoc-bundle: *cannot be written*"])
+
+
+def test_a_page_that_cannot_be_made_costs_nothing_else(pytester: pytest.Pytester, ir: str) -> None:
+    pytester.makeconftest(
+        "import pytest_byoc.report.html as html\n\ndef write(path, report):\n    raise KeyError('shown')\n\n"
+        "html.write = write\n"
+    )
+    result = run(
+        pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu",
+        "--byoc-report=out", "-k", "test_operator and float32]", "-p", "no:cacheprovider",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["1 graph: 1 pass", "*page could not be written: KeyError: 'shown'*"])
+    assert json.loads(pytester.path.joinpath("out", "report.json").read_text())["outcomes"]["pass"] == 1
