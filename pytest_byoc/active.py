@@ -15,7 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from . import corpus, deselection, scratch, stages
+from . import corpus, deselection, native_handler, scratch, stages
 from .activity import Activity
 from .collection import Collection, cases_of, costs, is_ours, is_random
 from .declarations import SettingsError
@@ -68,8 +68,7 @@ class ActivePlugin:
         self._unusable = ""
         self._start = time.monotonic()
         self._out_of_time = 0
-        #: Tests that did not begin since enough causes were known.
-        #: By reason how many tests did not begin.
+        #: The number of tests that did not begin, by the reason for which enough failures were known.
         self._left_out = Counter[str]()
         #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
         self._random, self._random_done = 0, 0
@@ -128,7 +127,7 @@ class ActivePlugin:
                 "takes the name or path of a C++ compiler there, without options."
             )
             return
-        if not named and not any(map(shutil.which, ("g++", "clang++", "c++"))):
+        if not native_handler.compiler():
             self._refuse(
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."

@@ -21,7 +21,7 @@ from .outcome import (
     WRONG_RESULT,
     Verdict,
 )
-from .signature import signature, telling_line
+from .signature import exception_text, signature
 
 #: By check, in what circumstances a process runs in its turn.
 _HOW = {c.id: c.how for c in CHECKS}
@@ -122,7 +122,7 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
                 Finding(
                     check,
                     ERROR, message["stage"], raised["type"],
-                    f"{message['stage']} raised {raised['type']}{how}{_said(raised['message'])}"
+                    f"{message['stage']} raised {raised['type']}{how}{exception_text(raised['message'])}"
                     + _out_of_memory(raised, report),
                     {"exception": raised, "executor": message.get("executor")},
                 )
@@ -133,11 +133,6 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
         else:
             findings += _left_running(evidence, report, process)
     return findings
-
-
-def _said(message: str) -> str:
-    """The end of a sentence about an exception: it may have no text."""
-    return f": {telling_line(message)}" if message.strip() else ""
 
 
 #: What is told of the stages at whose names alone nobody sees what went on.
@@ -212,7 +207,7 @@ def _reference_fault(evidence: Evidence) -> str | None:
         for message in report.raised():
             return (
                 f"TVM's own LLVM build raises in the stage {message['stage']}: "
-                f"{message['raised']['type']}: {telling_line(message['raised']['message'])}"
+                f"{message['raised']['type']}{exception_text(message['raised']['message'])}"
             )
     for which in range(len(evidence.inputs)):
         found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))

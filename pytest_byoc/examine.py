@@ -28,7 +28,7 @@ from .recent import Recent
 from .report import description
 from .report.description import Description
 from .settings import Settings
-from .signature import telling_line
+from .signature import exception_text
 from .stages import Stages
 from .time_limit import TimeLimit
 from .worker.client import WorkerError
@@ -64,8 +64,8 @@ class Examiner:
         self.peers = Peers()
         #: See `side_by_side.parts`.
         self.changed_alone: set[str] = set()
-        #: By its digest in how many modules of several, of which no graph was known to fail, a graph was when
-        #: they failed.
+        #: The number of failed modules that held a graph, by the graph's digest; modules in which a graph was
+        #: known to fail do not count.
         self.failed_beside = Counter[bytes]()
         self._verdicts = Recent[tuple[bytes, tuple[str, ...], bool], Verdict](KEPT)
 
@@ -106,7 +106,7 @@ class Examiner:
                 raise WorkerError(f"target {self.workers.name}: {found['message']}")
         if len(raised) < len(graphs):
             return ""
-        return f"{raised[0]['type']}: {telling_line(raised[0]['message'])}".removesuffix(": ")
+        return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
 
     def close(self) -> None:
         self.workers.close()

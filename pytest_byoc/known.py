@@ -18,7 +18,7 @@ IN_A_ROW = 15
 
 @dataclass
 class KnownFailures:
-    """Of one target: those in its record. most: causes that are looked for (--byoc-max-causes)."""
+    """The failures in one target's record. most: causes that are looked for (--byoc-max-causes)."""
 
     examiner: Examiner
     record: TargetRecord

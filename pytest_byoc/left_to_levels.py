@@ -1,11 +1,11 @@
-"""What a level leaves to the next one, in words."""
+"""The sentences of a report on the graphs and checks that a level leaves to the next one."""
 
 from __future__ import annotations
 
 from .checks import CHECKS, selection
 from .levels import MANY, Level
 
-#: Where artifacts are built and run.
+#: Left out in sessions that build and run artifacts.
 _BUILDS = "executors but one for each graph, LLVM's build of what passes"
 
 

@@ -19,19 +19,23 @@ _SOURCE = Path(__file__).with_name("worker") / "native_stack.c"
 _COMPILING = 60.0
 
 
+def compiler() -> str:
+    """The C++ compiler's name: that in CXX, or else the first that is installed; "" where there is none."""
+    return os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++", "c++")), "")
+
+
 @functools.cache
 def compiled() -> str:
     """The path of the compiled handler; "" where no compiler makes one: there are no native stacks then."""
-    compiler = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "clang++", "c++")), "")
-    source = _SOURCE.read_bytes()
-    digest = hashlib.sha256(b"\0".join((source, compiler.encode(), platform.machine().encode())))
+    program, source = compiler(), _SOURCE.read_bytes()
+    digest = hashlib.sha256(b"\0".join((source, program.encode(), platform.machine().encode())))
     path = cache_folder("native-stack") / f"{digest.hexdigest()[:16]}.so"
-    if compiler and not path.exists():
+    if program and not path.exists():
         # Another session may do so at the same time.
         scratch = tempfile.TemporaryDirectory(dir=path.parent)
         with suppress(OSError, subprocess.SubprocessError), scratch as folder:
             made = os.path.join(folder, "made.so")
-            command = [compiler, "-x", "c", "-O1", "-fPIC", "-shared", "-o", made, str(_SOURCE), "-ldl"]
+            command = [program, "-x", "c", "-O1", "-fPIC", "-shared", "-o", made, str(_SOURCE), "-ldl"]
             subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 timeout=_COMPILING, check=True,

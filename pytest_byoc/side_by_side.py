@@ -106,7 +106,6 @@ def examine(
             return None
     if suspicious(verdict):
         examiner.failed_beside.update(g.digest for g in tried)
-    if suspicious(verdict):
         # Up to the first that explains it: if that fails it is told at once, and the others' turns come.
         verdicts = (examiner.examine(g, checks, quick, is_known) for g in tried)
         if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):

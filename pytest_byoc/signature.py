@@ -63,6 +63,11 @@ def telling_line(message: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
+def exception_text(message: str) -> str:
+    """The end of a sentence about an exception: ": " and its telling line; "" where it has no text."""
+    return f": {telling_line(message)}" if message.strip() else ""
+
+
 @dataclass(frozen=True)
 class Signature:
     """says: of an exception what it says, `normalised`; else empty: the kind tells findings apart."""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ..worker.runs import TargetRun
 
 #: As the reference is built.
-_OPT_LEVEL = 1
+OPT_LEVEL = 1
 
 
 def observe(run: TargetRun) -> None:
     run.stage("inline-back")
-    executable = run.inlined(run.partitioned(), run.executors[0], _OPT_LEVEL)
+    executable = run.inlined(run.partitioned(), run.executors[0], OPT_LEVEL)
     if run.nothing_offloaded:
         # All of it is TVM's: it is built and run as the reference is, and may fail as that does.
         run.stage("run")

@@ -24,7 +24,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import corpus
-from ..checks import selection
+from ..checks import inline_back, selection
 from ..comparison import allowed_error, compare
 from ..evidence import Evidence
 from ..graph import Graph, TensorType
@@ -40,8 +40,6 @@ TEMPLATES = Path(__file__).with_name("templates")
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: Settings of a target that stand beside its code and are repeated in reproduce.py.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options", "pass_config", "build", "prepare")
-#: The level at which LLVM builds the regions where the target does not.
-_LLVMS_OPT_LEVEL = 1
 #: Names of the sets of inputs: A and B, and those between them.
 _SETS = "ABCDE"
 #: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
@@ -247,7 +245,7 @@ def reproduce(
         "versions": _docstring(f"Seen with {said}.") if said else "",
         "command": _docstring(f"{declaration.get('python') or 'python'} {path.name}"),
         "executors": literal(list(executors[:1] if inlined else executors)),
-        "opt_level": literal(_LLVMS_OPT_LEVEL if inlined else opt_level),
+        "opt_level": literal(inline_back.OPT_LEVEL if inlined else opt_level),
         "inlined": literal(inlined),
         "inline": (TEMPLATES / f"inlined_{ir}.py.txt").read_text(encoding="utf-8") if inlined else "",
         "timeout": literal(timeout),

@@ -23,9 +23,9 @@ _INTERPRETERS = re.compile(
 )
 #: How the stack begins that TVM prints when it receives SIGSEGV.
 _NATIVE = "Segfault encountered"
-#: Where TVM's Python calls its C++.
+#: The folders in which TVM's Python calls its C++.
 _FFI = re.compile(r"[/\\](_ffi|tvm_ffi)[/\\]")
-#: Where TVM keeps what it has for each target.
+#: The folders in which TVM keeps its code for single targets.
 _BACKENDS = re.compile(r"[/\\](contrib|backend)[/\\]")
 #: Lines that are shown of what a process printed, and frames of a stack.
 _LINES, _FRAMES = 15, 12

@@ -35,6 +35,6 @@ def codegens(functions: Iterable[str], prefix: str) -> List[str]:
 
 
 def in_words(parts: Sequence[Tuple[bool, str]], has_codegen: bool) -> str:
-    """What TVM holds of a target. parts: whether each is there, and what it is called."""
+    """Lists the parts of a target that TVM holds. parts: whether each is there, and what it is called."""
     words = ", ".join(word for there, word in parts if there)
     return words if has_codegen else words + "; no codegen: partition stage only"
