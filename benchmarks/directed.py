@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python
 from benchmarks.tables import RELAX, RELAY
-from pytest_byoc.claims import Claims
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation.patterns import search
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS as OPERATOR_RECORDS
-from pytest_byoc.worker.client import Worker
 
 OPERATORS = 10
 SECONDS = 60.0

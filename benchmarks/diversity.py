@@ -20,9 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import interpreter
+from pytest_byoc.core.graph import Graph, Node
 from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import within
 
 #: Graphs between two looks at the time.

@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 faults = importlib.import_module("fixtures.faults")
 extensions = importlib.import_module("fixtures.faults.extensions")
-conformance = importlib.import_module("conformance")
+conformance = importlib.import_module("pytest_byoc.conformance")
 Sharing = importlib.import_module("benchmarks.sharing").Sharing
 add_python = importlib.import_module("benchmarks.options").add_python
 

@@ -37,7 +37,7 @@ from typing import Any
 os.environ.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pytest_byoc.worker.protocol import Decoder, encode
+from pytest_byoc.core.protocol import Decoder, encode
 
 faults = importlib.import_module("fixtures.faults")
 _before_tvm = time.process_time()

@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import conformance
 from benchmarks.options import add_python
+from pytest_byoc import conformance
 
 #: What example_c takes in both IRs: a test each, so that neither process is left alone for long at the end.
 OPERATORS = (

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.outcome import NOT_OFFLOADED, Verdict
-from pytest_byoc.session import TargetSession
-from pytest_byoc.worker.client import Worker
-from pytest_byoc.worker.protocol import encode
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.core.protocol import encode
+from pytest_byoc.examination.client import Worker
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, Verdict
+from pytest_byoc.suite.session import TargetSession
 
 
 def cpu_of(worker: Worker) -> float:

@@ -22,16 +22,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python
-from pytest_byoc import oracle
-from pytest_byoc.comparison import compare
+from pytest_byoc.core.graph import Graph, show
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.core.union import union
+from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.examination.batching import groups
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.graph import Graph, show
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.side_by_side import groups
-from pytest_byoc.union import union
-from pytest_byoc.worker.client import Worker
-from reference_kernels import Bounded
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import Bounded
 
 SECONDS = 300.0
 #: Graphs of one search: Hypothesis remembers what it has made.
@@ -124,7 +124,7 @@ def built(worker: Worker, graph: Graph) -> tuple[JobReport, list[Bounded]]:
     """What TVM's LLVM makes of a graph and its first inputs, and what the oracle expects. Raises what a
     kernel raises."""
     inputs, constants = data.inputs(graph, 0), data.constants(graph)
-    expected = oracle.evaluate(graph, {**inputs, **constants})
+    expected = evaluation.evaluate(graph, {**inputs, **constants})
     worker.submit(
         {
             "kind": "examine",

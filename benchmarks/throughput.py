@@ -29,16 +29,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python, interpreter
 from benchmarks.sharing import cpu_of
-from pytest_byoc import examine, oracle
-from pytest_byoc.declarations import declare
+from pytest_byoc.config.declarations import declare
+from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.config.settings import Settings
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.examination import examiner
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.session import TargetSession
-from pytest_byoc.settings import Settings
-from pytest_byoc.worker.client import Worker
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.suite.cases import Suite
+from pytest_byoc.suite.session import TargetSession
 
 #: Stages in which TVM, the vendor's code or a compiler works, and not the kit.
 THEIRS = ("lower", "partition", "build", "export", "load", "run", "unload")
@@ -139,7 +141,8 @@ def measure(
     target: TargetSession, workers: list[Worker], split: Split, operators: int, seconds: float, start: str
 ) -> Measured:
     """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
-    ir, claimed = target.ir, list(target.suite.taken.claimed())
+    suite = Suite(target)
+    ir, claimed = target.ir, list(suite.offloaded.operators())
     fragments = target.fragments()
     examiner = target.examiner
     found = Measured(ir, operators)
@@ -157,8 +160,8 @@ def measure(
         turn += 1
         graphs = some(
             AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
-            operators=target.suite.taken.drawn(), prefer=claimed, fragments=fragments,
-            dtypes=target.suite.taken.claimed()[focus],
+            operators=suite.offloaded.drawn(), prefer=claimed, fragments=fragments,
+            dtypes=suite.offloaded.operators()[focus],
         )
         start_inside = time.process_time()
         target.ahead(graphs, many=True)
@@ -206,8 +209,8 @@ def main() -> None:
     found = []
     try:
         with (
-            patch.object(oracle, "evaluate", timed(split, "oracle", oracle.evaluate)),
-            patch.object(examine, "decide", timed(split, "compare", examine.decide)),
+            patch.object(evaluation, "evaluate", timed(split, "oracle", evaluation.evaluate)),
+            patch.object(examiner, "decide", timed(split, "compare", examiner.decide)),
             patch.object(data, "inputs", timed(split, "data", data.inputs)),
             patch.object(data, "constants", timed(split, "data", data.constants)),
             patch.object(Worker, "submit", timed(split, "submit", Worker.submit)),

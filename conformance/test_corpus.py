@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-from pytest_byoc.corpus import CorpusWarning, Entry, read
-from pytest_byoc.graph import GraphFormatError
-from pytest_byoc.session import TargetSession
+from pytest_byoc.core.graph import GraphFormatError
+from pytest_byoc.storage.corpus import CorpusWarning, Entry, read
+from pytest_byoc.suite.session import TargetSession
 
 
 def test_corpus(byoc_target: TargetSession, byoc_entry: Entry) -> None:

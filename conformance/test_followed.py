@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_byoc.deselection import deselect, expect_pass
-from pytest_byoc.session import TargetSession
+from pytest_byoc.plugin.deselection import deselect, expect_pass
+from pytest_byoc.suite.cases import Suite
 
 
-def test_followed(byoc_target: TargetSession, byoc_operator: str) -> None:
-    if byoc_operator not in byoc_target.suite.taken.claimed():
+def test_followed(byoc_suite: Suite, byoc_operator: str) -> None:
+    if byoc_operator not in byoc_suite.offloaded.operators():
         deselect("not-offloaded: the target offloads it in none of its systematic cases")
-    verdict = byoc_target.suite.check_followed(byoc_operator)
+    verdict = byoc_suite.check_followed(byoc_operator)
     if verdict is None:
         deselect("no operator that the target takes can stand behind it")
     expect_pass(verdict)

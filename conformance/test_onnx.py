@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_byoc.deselection import expect_pass
-from pytest_byoc.session import TargetSession
+from pytest_byoc.plugin.deselection import expect_pass
+from pytest_byoc.suite.session import TargetSession
 
 
 def test_onnx(byoc_target: TargetSession, byoc_onnx: str) -> None:

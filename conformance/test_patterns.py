@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.session import TargetSession
+from pytest_byoc.suite.cases import Suite
 
 
-def test_pattern(byoc_target: TargetSession, byoc_pattern: str) -> None:
-    why_none = byoc_target.suite.check_pattern(byoc_pattern)
+def test_pattern(byoc_suite: Suite, byoc_pattern: str) -> None:
+    why_none = byoc_suite.check_pattern(byoc_pattern)
     if why_none:
         pytest.skip(why_none)

@@ -9,12 +9,13 @@ from itertools import count
 
 import pytest
 
-from pytest_byoc.deselection import deselect
-from pytest_byoc.generation.batches import at_batch, batch_size
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, Verdict
+from pytest_byoc.generation.batch_sizes import at_batch, batch_size
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.graph import Graph
-from pytest_byoc.outcome import NOT_OFFLOADED, Verdict
-from pytest_byoc.session import TargetSession
+from pytest_byoc.plugin.deselection import deselect
+from pytest_byoc.suite.cases import Suite
+from pytest_byoc.suite.session import TargetSession
 
 #: How much larger the batches are for which a graph is examined again: no multiple, and the double.
 _LARGER = (lambda batch: 2 * batch + 5, lambda batch: 2 * batch)
@@ -30,11 +31,11 @@ def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
     return []
 
 
-def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
+def test_random(byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: str) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
-    claimed = byoc_target.suite.taken.claimed()
-    parts = [] if byoc_operator in claimed else byoc_target.suite.taken.parts_with(byoc_operator)
+    claimed = byoc_suite.offloaded.operators()
+    parts = [] if byoc_operator in claimed else byoc_suite.offloaded.parts_with(byoc_operator)
     if byoc_operator not in claimed and not parts:
         deselect("not-offloaded: the target offloads it in none of its systematic cases, nor in a pattern")
     seen: list[Verdict] = []
@@ -51,7 +52,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
         start = f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}"
         draw = partial(
             some,
-            operators=byoc_target.suite.taken.drawn(),
+            operators=byoc_suite.offloaded.drawn(),
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
             prefer=list(claimed),
@@ -62,7 +63,7 @@ def test_random(byoc_target: TargetSession, byoc_operator: str) -> None:
             # What the target takes in a pattern alone is there with all of the pattern.
             graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
         else:
-            fit = byoc_target.suite.taken.fit(byoc_operator)
+            fit = byoc_suite.offloaded.fit(byoc_operator)
             graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator], fit=fit)
         module = byoc_target.ahead(graphs, many=True)
         failing = first_failing(graphs)

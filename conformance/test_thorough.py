@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.deselection import deselect, expect_pass
 from pytest_byoc.generation.structures import Unavailable
-from pytest_byoc.session import TargetSession
+from pytest_byoc.plugin.deselection import deselect, expect_pass
+from pytest_byoc.suite.cases import Suite
 
 
-def test_thoroughly(byoc_target: TargetSession, structure: str) -> None:
+def test_thoroughly(byoc_suite: Suite, structure: str) -> None:
     try:
-        verdict = byoc_target.suite.check_thoroughly(structure)
+        verdict = byoc_suite.check_thoroughly(structure)
     except Unavailable as e:
         deselect(f"not-offloaded: {e}")
     if verdict is None:

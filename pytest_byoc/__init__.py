@@ -13,14 +13,14 @@ __version__ = "0.1.0"
 
 _API = {
     "graphs": "pytest_byoc.generation.strategies",
-    "Graph": "pytest_byoc.graph",
-    "GraphError": "pytest_byoc.graph",
-    "Node": "pytest_byoc.graph",
-    "Source": "pytest_byoc.graph",
-    "TensorType": "pytest_byoc.graph",
-    "Target": "pytest_byoc.target",
-    "ConformanceFailure": "pytest_byoc.outcome",
-    "CorpusWarning": "pytest_byoc.corpus",
+    "Graph": "pytest_byoc.core.graph",
+    "GraphError": "pytest_byoc.core.graph",
+    "Node": "pytest_byoc.core.graph",
+    "Source": "pytest_byoc.core.graph",
+    "TensorType": "pytest_byoc.core.graph",
+    "Target": "pytest_byoc.core.target",
+    "ConformanceFailure": "pytest_byoc.examination.outcome",
+    "CorpusWarning": "pytest_byoc.storage.corpus",
 }
 
 __all__ = [

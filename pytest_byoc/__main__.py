@@ -15,10 +15,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import beside, files
-from .irs import IRS
-from .names import printable
-from .report import archive, html, schema
+from .core import files
+from .core.irs import IRS
+from .core.names import printable
+from .report import html, schema, session_zip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,8 +61,7 @@ def _init_arguments(command: argparse.ArgumentParser) -> None:
 
 def _init(options: argparse.Namespace) -> int:
     # The other commands need neither.
-    beside.load()
-    drafting = importlib.import_module("pytest_byoc.drafting")
+    drafting = importlib.import_module("pytest_byoc.drafting.table")
     asked = (options.target, options.python, options.ir, options.operators, options.name, options.output)
     drafted: int = drafting.run(*asked)
     return drafted
@@ -85,7 +84,7 @@ def _report(path: Path, page: Path) -> int:
 
 
 def _verify(path: Path) -> int:
-    problems = archive.verify(path)
+    problems = session_zip.verify(path)
     for problem in problems:
         # Names of members are somebody else's: nothing of them controls the terminal.
         print(printable(problem))

@@ -22,15 +22,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python
 from benchmarks.soundness import built
-from pytest_byoc.comparison import compare
-from pytest_byoc.decision import JUDGED_SHARE
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.examination.client import Worker
+from pytest_byoc.examination.decision import JUDGED_SHARE
 from pytest_byoc.generation import boundary
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import default_case, windows
-from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured, within
 from pytest_byoc.operators.record import TypeRuleError
-from pytest_byoc.worker.client import Worker
 
 SECONDS = 60.0
 #: Dtypes that TVM computes by way of others, and gets wrong in places: random cases are tried too.

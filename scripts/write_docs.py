@@ -16,12 +16,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pytest_byoc.checks import CHECKS
+from pytest_byoc.core.graph import TensorType, show
+from pytest_byoc.core.irs import IR_TITLES
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import TensorType, show
 from pytest_byoc.operators import FAMILIES, OPERATORS, measured
 from pytest_byoc.operators.record import Operator, Parameter
 from pytest_byoc.report.to_onnx import MAPPING
-from pytest_byoc.report.words import IR_TITLES
 from tests.others import TABLES
 from tests.plain import WRITTEN_OUT, evaluated_by
 

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def operators(pattern: Any) -> Iterator[str]:
-    from pytest_byoc.worker.patterns import describe
+    from pytest_byoc.worker.pattern_tables import describe
 
     for node in describe(pattern):
         yield from node.get("ops") or ()

@@ -14,12 +14,12 @@ from typing import Any
 import onnx
 import pytest
 
-from pytest_byoc.declarations import TargetDeclaration, declare
+from pytest_byoc.config.declarations import TargetDeclaration, declare
+from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.config.settings import Settings
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.levels import LEVELS
-from pytest_byoc.settings import Settings
-from pytest_byoc.worker.client import Worker
 
 pytest_plugins = ["pytester"]
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fixtures.faults import Fault, Patch, apply
-from pytest_byoc import oracle
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS
 from pytest_byoc.generation import data
 from pytest_byoc.generation.adapting import adapted, channels_last, forms, has_layout, joined, lead
 from pytest_byoc.generation.adapting.parts import data_sources, parts
@@ -19,10 +20,10 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.structures import STRUCTURES, Vocabulary
 from pytest_byoc.generation.systematic import Case, cases, default_case
-from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.outcome import NOT_OFFLOADED, PASS
-from pytest_byoc.session import TargetSession
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.suite.cases import Suite
+from pytest_byoc.suite.session import TargetSession
 
 from .conftest import declaration, make_settings
 
@@ -86,8 +87,8 @@ def both(graph: Graph, last: Graph) -> tuple[list[Any], list[Any]]:
     move = moved(graph, last)
     given = {**data.inputs(graph, 0), **data.constants(graph)}
     again = {name: move.get(name, np.asarray)(array) for name, array in given.items()}
-    one = [bounded.value for bounded in oracle.evaluate(graph, given)]
-    other = [bounded.value for bounded in oracle.evaluate(last, again)]
+    one = [bounded.value for bounded in evaluation.evaluate(graph, given)]
+    other = [bounded.value for bounded in evaluation.evaluate(last, again)]
     return [move.get(name, np.asarray)(array) for name, array in zip(graph.outputs, one)], other
 
 
@@ -146,7 +147,7 @@ def structures() -> dict[str, Graph]:
 
 def evaluated(graph: Graph) -> list[np.ndarray]:
     given = {**data.inputs(graph, 0), **data.constants(graph)}
-    return [np.asarray(bounded.value, np.float64) for bounded in oracle.evaluate(graph, given)]
+    return [np.asarray(bounded.value, np.float64) for bounded in evaluation.evaluate(graph, given)]
 
 
 @pytest.mark.once
@@ -232,12 +233,13 @@ def test_a_target_gets_the_layout_it_takes(tmp_path: Path, ir: str) -> None:
     try:
         found = {case.id: case for case in cases(["nn.conv2d"], ir)}
         simplest = next(case for case in found.values() if case.simplest)
-        assert session.suite.check_case(simplest).outcome == NOT_OFFLOADED
+        suite = Suite(session)
+        assert suite.check_case(simplest).outcome == NOT_OFFLOADED
         other = next(c for c in found.values() if c.id.endswith("-padding_asymmetric]"))
         assert other.graph.nodes[0].attrs["data_layout"] == "NCHW"
-        verdict = session.suite.check_case(other)
+        verdict = suite.check_case(other)
         assert verdict.outcome == PASS and verdict.graph.nodes[0].attrs["data_layout"] == "NHWC"
-        verdict = session.suite.check_structure("plain_convolutions")
+        verdict = suite.check_structure("plain_convolutions")
         assert verdict.outcome == PASS and all(verdict.offloaded)
         told = [text for text in session.record.not_checked if "channels last alone" in text]
         assert len(told) == len(set(told)) and any(text.startswith("nn.conv2d, ") for text in told)
@@ -249,17 +251,18 @@ def test_a_target_gets_the_batch_and_the_dtype_it_takes(tmp_path: Path, ir: str)
     target = apply(ONE_IN_FLOAT64, tmp_path)
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
     try:
+        suite = Suite(session)
         for name in ("plain_convolutions", "diamond", "conv_bias_relu"):
-            verdict = session.suite.check_structure(name)
+            verdict = suite.check_structure(name)
             assert verdict.outcome == PASS and all(verdict.offloaded), name
         assert {s.type.dtype for s in verdict.graph.sources()} == {"float64"}
         assert verdict.graph.inputs[0].type.shape[0] == 1
-        assert session.suite.taken.fit("add")(TensorType((3, 5), "float64")).shape == (1, 5)
+        assert suite.offloaded.fit("add")(TensorType((3, 5), "float64")).shape == (1, 5)
         told = [text for text in session.record.not_checked if "alone" in text]
         assert any("nn.relu" in t and "takes a batch of one, float64 alone" in t for t in told), told
         # What is not in that form is not offloaded, and not told as a pass.
         simplest = next(case for case in cases(["add"], ir) if case.simplest)
-        assert session.suite.check_case(simplest).outcome == NOT_OFFLOADED
+        assert suite.check_case(simplest).outcome == NOT_OFFLOADED
     finally:
         session.close()
 
@@ -267,7 +270,8 @@ def test_a_target_gets_the_batch_and_the_dtype_it_takes(tmp_path: Path, ir: str)
 def test_cases_stay_as_they_are_for_others(tmp_path: Path, ir: str) -> None:
     session = opened(tmp_path, "example_c", ir)
     try:
-        found: list[Case] = session.suite.taken.cases("nn.conv2d", "nn.max_pool2d")
+        suite = Suite(session)
+        found: list[Case] = suite.offloaded.cases("nn.conv2d", "nn.max_pool2d")
         plain = {case.id: case.graph for case in cases(["nn.conv2d", "nn.max_pool2d"], ir)}
         assert all(case.graph == plain[case.id] for case in found if case.id in plain)
         assert not any("channels last" in text for text in session.record.not_checked)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.soundness import Judged, judge_all, known_fault, random_graphs, wrong_types
+from pytest_byoc.core.graph import show
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import beyond
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import show
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.worker.client import Worker
 
 #: Random graphs whose types are checked, and those that are also built by LLVM (more on demand).
 TYPED = 2000

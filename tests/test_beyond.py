@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc import oracle
-from pytest_byoc.claims import Claims
-from pytest_byoc.examine import Examiner
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
 from pytest_byoc.generation import beyond, data, systematic
-from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.outcome import PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from pytest_byoc.oracle import evaluation
 
 from .conftest import declaration, make_settings
 
@@ -56,7 +56,7 @@ def test_the_oracle_has_an_answer(ir: str) -> None:
     """To all but a few it is one that elements can be judged by."""
     vague = []
     for c in beyond.cases(list(OPERATORS), ir):
-        results = oracle.evaluate(c.graph, {**data.constants(c.graph), **data.inputs(c.graph, 0)})
+        results = evaluation.evaluate(c.graph, {**data.constants(c.graph), **data.inputs(c.graph, 0)})
         assert [b.shape for b in results] == [c.graph.type_of(o).shape for o in c.graph.outputs]
         vague += [c.id for b in results if b.ambiguous.mean() > 0.5]
     assert len(vague) < 5, vague

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
-from pytest_byoc.comparison import compare
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.generation import boundary, data
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS, measured
 from pytest_byoc.operators.record import FLOATS
-from reference_kernels import KERNELS, Bounded, exact
-from reference_kernels.bounded import integer, maybe_flushed, unwrapped
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels.bounded import integer, maybe_flushed, unwrapped
 
 from .plain import plain
 
@@ -159,7 +159,7 @@ def test_a_plain_evaluation_is_inside_the_bound(name: str) -> None:
         if not of_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
             continue
         graph = make()
-        expected = oracle.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
+        expected = evaluation.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
         found = plain(name, operands(graph), dict(graph.nodes[0].attrs))[: op.used]
         for actual, bounded in zip(found, expected, strict=True):
             outside = compare(actual, bounded).outside

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.faults import Fault, Patch, apply
-from pytest_byoc.known import IN_A_ROW
+from pytest_byoc.suite.known_failures import IN_A_ROW
 
 from .conftest import PYTHON
 

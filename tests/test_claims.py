@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.claims import Claims
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.time_limit import FLOOR, TimeLimit
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import Graph
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.peers import FOLDER, Peers
-from pytest_byoc.time_limit import FLOOR, TimeLimit
+from pytest_byoc.storage.shared_answers import FOLDER, Peers
 
 NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
@@ -142,7 +142,7 @@ def test_targets_and_kinds_of_questions_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_the_oldest_claims_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_byoc.claims.KEPT", 3)
+    monkeypatch.setattr("pytest_byoc.examination.claims.KEPT", 3)
     worker = Crashing("add")
     claims = Claims(worker)  # type: ignore[arg-type]
     first = claims.survey(GRAPHS)

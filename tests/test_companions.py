@@ -13,17 +13,18 @@ import pytest
 from pytest_byoc.checks import CHECKS, reproducible, selection, size
 from pytest_byoc.checks.base import EVERY, FEW
 from pytest_byoc.checks.truncated import saved_at
-from pytest_byoc.companions import Companions
-from pytest_byoc.evidence import Evidence
-from pytest_byoc.examine import Examiner
+from pytest_byoc.config import plan
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.examination.client import Worker, WorkerError
+from pytest_byoc.examination.companions import Companions
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import PASS
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.generation.companions import larger, twin
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.outcome import PASS
-from pytest_byoc.worker.client import Worker, WorkerError
-from reference_kernels import FULL
+from pytest_byoc.generation.variants import larger, twin
+from pytest_byoc.reference_kernels import FULL
 
 from .conftest import declaration, make_settings
 
@@ -71,12 +72,12 @@ def test_dear_checks_by_level() -> None:
     every = {c.id for c in CHECKS if c.made == EVERY}
     everything = {c.id for c in CHECKS}
     for level in ("smoke", "standard"):
-        assert set(selection.made(False, level)) == every
-    assert set(selection.made(True, "smoke")) == every
-    assert set(selection.made(True, "standard")) == everything
-    assert set(selection.made(True, "standard", alone=True)) == everything - few
-    assert set(selection.made(False, "full")) == everything - few
-    assert set(selection.made(True, "full", alone=True)) == everything | {selection.SPEED}
+        assert set(plan.made(False, level)) == every
+    assert set(plan.made(True, "smoke")) == every
+    assert set(plan.made(True, "standard")) == everything
+    assert set(plan.made(True, "standard", alone=True)) == everything - few
+    assert set(plan.made(False, "full")) == everything - few
+    assert set(plan.made(True, "full", alone=True)) == everything | {plan.SPEED}
 
 
 def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
@@ -171,7 +172,7 @@ def test_the_example_passes_every_check(ir: str, tmp_path: Path) -> None:
     examiner.open()
     try:
         for graph in (sample(), sample(twice=True)):
-            verdict = examiner.examine(graph, selection.made(True, "full"))
+            verdict = examiner.examine(graph, plan.made(True, "full"))
             assert verdict.outcome == PASS, [f.message for f in verdict.findings]
             assert set(verdict.speed) == {"target", "llvm"} and min(verdict.speed.values()) > 0
             assert (verdict.regions, verdict.smallest, verdict.merges) == (1, 1, True)

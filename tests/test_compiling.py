@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.worker import compiling
-from pytest_byoc.worker.ir.relay_executables import held_as_data
+from pytest_byoc.ir.relay_executables import held_as_data
+from pytest_byoc.runs import compiling
 
 
 class FakeCC:

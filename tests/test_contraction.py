@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc.graph import TensorType
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.record import TypeRuleError
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 
 def _apply(name: str, *arrays: Any, **attrs: Any) -> Bounded:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import corpus
-from pytest_byoc.corpus import Entry
-from pytest_byoc.declarations import SettingsError
+from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.core.graph import Graph, GraphFormatError, Node
+from pytest_byoc.core.names import folder_name
+from pytest_byoc.examination.outcome import PASS, Verdict
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import Graph, GraphFormatError, Node
-from pytest_byoc.names import folder_name
-from pytest_byoc.outcome import PASS, Verdict
-from pytest_byoc.session import TargetSession
+from pytest_byoc.storage import corpus
+from pytest_byoc.storage.corpus import Entry
+from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 

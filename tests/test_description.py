@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc.checks import Finding, bystanders
-from pytest_byoc.difference import pack
+from pytest_byoc.checks import bystanders
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.graph import TensorType
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.difference import pack
+from pytest_byoc.examination.description import LINES, SHOWN, Description, Text, read
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import TensorType
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.report import findings
-from pytest_byoc.report.description import LINES, SHOWN, Description, Text, read
-from pytest_byoc.report.source import graph_text
+from pytest_byoc.record import findings
+from pytest_byoc.record.source import graph_text
 
 from .conftest import PYTHON
 from .test_difference import mask

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from pytest_byoc.difference import LARGEST, SIDE, describe, pack, picture, unpack
+from pytest_byoc.evidence.difference import LARGEST, SIDE, describe, pack, picture, unpack
 
 pytestmark = pytest.mark.once
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc import files
-from pytest_byoc.ended import SessionEnded
+from pytest_byoc.core import files
+from pytest_byoc.storage.session_ended import SessionEnded
 from pytest_byoc.worker import room
 
 from .conftest import FIXTURES, PYTHON

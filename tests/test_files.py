@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import corpus, files
-from pytest_byoc.declarations import SettingsError, read_tables
+from pytest_byoc.config.declarations import SettingsError, read_tables
+from pytest_byoc.core import files
+from pytest_byoc.core.graph import GraphFormatError
 from pytest_byoc.gate import baseline, waivers
-from pytest_byoc.graph import GraphFormatError
+from pytest_byoc.storage import corpus
 
 pytestmark = pytest.mark.once
 

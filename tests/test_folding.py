@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
-from pytest_byoc.comparison import compare
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
+from pytest_byoc.oracle import evaluation
 
 CHANNEL = TensorType((1, 4, 1, 1), "float32")
 
 
 def inside(graph: Graph, actual: Any) -> bool:
     arrays = {**data.inputs(graph, 0), **data.constants(graph)}
-    (expected,) = oracle.evaluate(graph, arrays)
+    (expected,) = evaluation.evaluate(graph, arrays)
     return not compare(np.asarray(actual, "float32"), expected).outside.any()
 
 
@@ -79,6 +79,6 @@ def test_values_that_are_no_constants_widen_nothing(op: str) -> None:
     b = Builder(seed=3)
     x, y, z = b.input(t), b.input(t), b.input(t)
     graph = b.graph(b.node(op, (b.node(op, (x, y), {})[0], z), {})[0])
-    (bound,) = oracle.evaluate(graph, arrays_of(graph))
+    (bound,) = evaluation.evaluate(graph, arrays_of(graph))
     u = 2.0**-24
     assert (bound.error <= 4 * u * (np.abs(bound.value) + 4.0) + 1e-30).all()

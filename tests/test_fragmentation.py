@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_byoc.fragmentation import smallest
-from pytest_byoc.graph import Graph, Node, Source, TensorType
+from pytest_byoc.core.graph import Graph, Node, Source, TensorType
+from pytest_byoc.evidence.fragmentation import smallest
 
 _T = TensorType((2,), "float32")
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc.declarations import SettingsError
+from pytest_byoc.config.declarations import SettingsError
 from pytest_byoc.gate import baseline
-from pytest_byoc.gate.comparison import compare
 from pytest_byoc.gate.judge import fail_under
+from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
-from pytest_byoc.gate.selection import PARAMETERS, Selection
-from pytest_byoc.recorder import TargetRecord
+from pytest_byoc.gate.regressions import compare
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import json_report, summary
 
 from .conftest import FIXTURES, PYTHON, make_settings

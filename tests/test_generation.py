@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.generation import data
-from pytest_byoc.generation.batches import at_batch, batch_size
+from pytest_byoc.generation.batch_sizes import at_batch, batch_size
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.pairs import pairs, threes
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.single import Made, class_names
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.operators import OPERATORS
 
 IRS = ("relay", "relax", None)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pytest_byoc.corpus import read
+from pytest_byoc.core.graph import Graph, GraphFormatError, Source, TensorType, show
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, GraphFormatError, Source, TensorType, show
+from pytest_byoc.storage.corpus import read
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc.graph import TensorType
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.operators import OPERATORS
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Bounded:

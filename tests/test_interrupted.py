@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc import corpus
 from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.storage import corpus
 
 from .conftest import interruptible
 from .test_corpus import FEW, common, names_of, report, run

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
 from pytest_byoc.checks import memory, missing_library, outputs_written, reproducible, threads, truncated
-from pytest_byoc.comparison import compare, within
-from pytest_byoc.evidence import Evidence
+from pytest_byoc.core.graph import Graph, Source, TensorType
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.comparison import compare, within
+from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import Graph, Source, TensorType
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.outcome import Verdict
-from pytest_byoc.target import ResolvedTarget
-from pytest_byoc.worker.runs import TargetRun
-from reference_kernels import Bounded
-from reference_kernels.bounded import exact
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import Bounded
+from pytest_byoc.reference_kernels.bounded import exact
+from pytest_byoc.runs import TargetRun
+from pytest_byoc.worker.resolve import ResolvedTarget
 
 _T = TensorType((2, 3), "float32")
 
@@ -65,7 +65,7 @@ def test_who_saturates_where_an_integer_overflows_has_written_it(name: str) -> N
     """127 as int8 is the byte that memory holds before a run."""
     (case,) = [c for c in cases(("abs", "add"), "relay") if c.id == name]
     inputs = data.inputs(case.graph, 0)
-    (expected,) = oracle.evaluate(case.graph, inputs)
+    (expected,) = evaluation.evaluate(case.graph, inputs)
     assert expected.ambiguous.any() and not expected.ambiguous.all()
     saturated = np.where(expected.ambiguous, 127, expected.value).astype("int8")
 
@@ -83,7 +83,7 @@ def test_wrong_bytes_that_are_the_poison_by_chance_were_written() -> None:
     """127 as int8, among values that are wrong anyhow; not where nearly all of what is wrong is 127."""
     (case,) = [c for c in cases(("nn.relu",), "relay") if c.id == "nn.relu[int8]"]
     inputs = data.inputs(case.graph, 0)
-    (expected,) = oracle.evaluate(case.graph, inputs)
+    (expected,) = evaluation.evaluate(case.graph, inputs)
     wrong = np.where(expected.value > 100, 1, 100).astype("int8")
     for number, found in ((2, False), (wrong.size - 2, True)):
         array = wrong.copy()

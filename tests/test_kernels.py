@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_byoc.core.graph import Source, TensorType
 from pytest_byoc.generation import data
-from pytest_byoc.graph import Source, TensorType
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.record import CONSTANT, FRESH, LEAD, OWN
-from reference_kernels import KERNELS, Bounded, exact
-from reference_kernels.bounded import LARGEST, accumulated, gamma, integer, rounded
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels.bounded import LARGEST, accumulated, gamma, integer, rounded
 
 from .plain import ORDERS, Sum, forwards, plain
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_byoc.left_to_levels import left_to_levels
-from pytest_byoc.levels import LEVELS
+from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.report.left_to_levels import left_to_levels
 
 pytestmark = pytest.mark.once
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from pytest_byoc.checks import CHECKS
-from pytest_byoc.checks.selection import AT_SMOKE, ONLY_AT_SMOKE, made, thorough
-from pytest_byoc.claims import Claims
-from pytest_byoc.declarations import SettingsError
-from pytest_byoc.examine import Examiner
+from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.config.plan import AT_SMOKE, ONLY_AT_SMOKE, made, thorough
+from pytest_byoc.config.settings import _seconds
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, WRONG_RESULT, Verdict
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph
-from pytest_byoc.levels import LEVELS
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, WRONG_RESULT, Verdict
-from pytest_byoc.settings import _seconds
 
 from .conftest import PYTHON, declaration, make_settings
 

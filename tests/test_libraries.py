@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.opening import _in_words
-from pytest_byoc.worker.client import Worker, WorkerError
+from pytest_byoc.examination.client import Worker, WorkerError
+from pytest_byoc.plugin.opening_targets import _in_words
 
 from .conftest import FIXTURES, PYTHON
 from .test_corpus import report as report_of

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.checks import Finding
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.examination.outcome import CRASH, ERROR, WRONG_RESULT, Verdict
+from pytest_byoc.examination.signature import normalised, traits
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.likely_causes import EVERYWHERE, likely_causes, recognised
-from pytest_byoc.outcome import CRASH, ERROR, WRONG_RESULT, Verdict
-from pytest_byoc.recorder import TargetRecord
-from pytest_byoc.shrinking import Shrinking
-from pytest_byoc.signature import normalised, traits
+from pytest_byoc.record.likely_causes import EVERYWHERE, likely_causes, recognised
+from pytest_byoc.record.target_record import TargetRecord
+from pytest_byoc.suite.shrinking import Shrinking
 
 pytestmark = pytest.mark.once
 

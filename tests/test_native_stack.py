@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc import native_handler
+from pytest_byoc.examination import native_handler
 from pytest_byoc.worker import native_stack
 
 pytestmark = pytest.mark.once

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from pytest_byoc.core.graph import Graph, Node
 from pytest_byoc.generation.neighbours import between, followed, forms
-from pytest_byoc.graph import Graph, Node
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.measured import dtypes
 

@@ -9,7 +9,7 @@ import onnx.helper
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 FLAGS = {"center": True, "scale": True, "epsilon": 0.01}
 DRAW = np.random.default_rng(11)

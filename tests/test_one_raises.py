@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import unusable_operators
-from pytest_byoc.job_report import JobReport
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.suite import unusable_operators
 from pytest_byoc.worker.roles import _nodes
 
 from .conftest import PYTHON

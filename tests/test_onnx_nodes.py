@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import onnx_nodes
-from pytest_byoc.activity import Activity
-from pytest_byoc.checks import Finding
-from pytest_byoc.comparison import compare
-from pytest_byoc.examine import Examiner
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.onnx_nodes import NodeTest, OnnxEvidence, Survey
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.examination.activity import Activity
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.outcome import Verdict
+from pytest_byoc.suite import onnx_nodes
+from pytest_byoc.suite.onnx_nodes import NodeTest, OnnxEvidence, Survey
 
 from .conftest import PYTHON, declaration, make_settings
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import FAMILIES, OPERATORS
 from pytest_byoc.operators.convolution import conv_out
 from pytest_byoc.operators.record import (
@@ -29,7 +29,7 @@ from pytest_byoc.operators.record import (
     normalize_axis,
 )
 from pytest_byoc.operators.reshaping import reshaped
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 #: Operators whose second operand, indices or boundaries, may have any shape.
 ANY_SHAPE = ("take", "adv_index", "bucketize", "meshgrid", "image.grid_sample")

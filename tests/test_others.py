@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_byoc.graph import TensorType
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.operators import OPERATORS
-from reference_kernels import apply, exact
+from pytest_byoc.reference_kernels import apply, exact
 
 from .conftest import needs_new_onnx
 from .others import TABLES

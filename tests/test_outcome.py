@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
-from pytest_byoc.comparison import compare
-from pytest_byoc.decision import decide
-from pytest_byoc.evidence import Evidence
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.examination.decision import decide
+from pytest_byoc.examination.outcome import OUTCOMES, Verdict
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.outcome import OUTCOMES, Verdict
-from reference_kernels import exact
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import exact
 
 END = {"stage": "run", "hung": False, "signal": None, "status": 0, "printed": "", "peak_kib": 0}
 
@@ -46,7 +46,7 @@ def verdict(
     """The verdict when target and LLVM are off by these amounts."""
     graph = a_graph()
     inputs = [data.inputs(graph, i) for i in (0, 1)]
-    expected = [oracle.evaluate(graph, i) for i in inputs]
+    expected = [evaluation.evaluate(graph, i) for i in inputs]
     good = [e[0].value.astype("float32") for e in expected]
     nodes = ["exp -> float32[2,3]", "tanh -> float32[2,3]"]
     regions = [{"symbol": "r0", "calls": nodes[1:], "inputs": 1, "outputs": 1, "composites": []}]
@@ -145,7 +145,7 @@ def test_mostly_ambiguous_is_inconclusive() -> None:
     x = b.input(TensorType((4,), "float32"), 1.0, 1.0)
     graph = b.graph(b.simple("floor", b.simple("exp", b.simple("log", x))))
     inputs = [data.inputs(graph, i) for i in (0, 1)]
-    expected = [oracle.evaluate(graph, i) for i in inputs]
+    expected = [evaluation.evaluate(graph, i) for i in inputs]
     outputs = [("outputs", "graph", {"set": 0, "arrays": [np.ones(4, "float32")]})]
     nodes = [f"{n.op} -> float32[4]" for n in graph.nodes]
     regions = {"regions": [{"symbol": "r", "calls": nodes, "inputs": 1, "outputs": 1}], "nodes": nodes}

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_byoc.claims import Claims
+from pytest_byoc.core.graph import Graph, Node, TensorType
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.patterns import (
@@ -31,10 +33,8 @@ from pytest_byoc.generation.patterns import (
 from pytest_byoc.generation.patterns.draws import Draws
 from pytest_byoc.generation.patterns.instance import varied
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import Graph, Node, TensorType
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.oracle import evaluate
-from pytest_byoc.worker.client import Worker
+from pytest_byoc.oracle.evaluation import evaluate
 from pytest_byoc.worker.roles import _prefixes
 
 from .conftest import MEMORY_BYTES, PYTHON

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.precision import PrecisionError, declared, in_words
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.precision import PrecisionError, declared, in_words
-from reference_kernels import FULL, Bounded, Precision, apply, exact
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import FULL, Bounded, Precision, apply, exact
 
 from .plain import ORDERS, Sum, plain
 from .test_kernels import Case
@@ -387,7 +387,7 @@ def test_only_nodes_of_the_target_are_widened() -> None:
     graph = biased(40, 1.0)
     arrays = arrays_of(graph)
     narrow, none, both, dense, bias = (
-        oracle.evaluate(graph, arrays, p, taken)[0].error
+        evaluation.evaluate(graph, arrays, p, taken)[0].error
         for p, taken in (
             (FULL, None), (HALF, (False, False)), (HALF, None), (HALF, (True, False)), (HALF, (False, True))
         )
@@ -407,9 +407,9 @@ def test_a_bias_added_in_the_accumulator() -> None:
     for sequence in (np.concatenate([first, terms], -1), np.concatenate([terms, first], -1)):
         for order in (ORDERS["forwards"], ORDERS["by_halves"], fused):
             found = in_half(order)(sequence.astype(np.float32))
-            (wide,) = oracle.evaluate(graph, a, HALF)
+            (wide,) = evaluation.evaluate(graph, a, HALF)
             assert (np.abs(found - wide.value) <= wide.error).all()
-    (apart,) = oracle.evaluate(graph, a, HALF, (True, False))
+    (apart,) = evaluation.evaluate(graph, a, HALF, (True, False))
     found = in_half(ORDERS["forwards"])(np.concatenate([first, terms], -1).astype(np.float32))
     assert (np.abs(found - apart.value) > apart.error).any()
     assert (wide.error < 100 * np.abs(found - wide.value).max()).all()
@@ -417,7 +417,7 @@ def test_a_bias_added_in_the_accumulator() -> None:
 
 def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
     graph = biased(40, 65500.0)
-    (y,) = oracle.evaluate(graph, arrays_of(graph), HALF)
+    (y,) = evaluation.evaluate(graph, arrays_of(graph), HALF)
     assert y.ambiguous.all()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.faults import FAULTS, Fault, Patch, apply
-from pytest_byoc.procedure import ProcedureError, preparation, reasons
+from pytest_byoc.worker.procedure import ProcedureError, preparation, reasons
 
 from .conftest import FIXTURES, PYTHON
 from .test_corpus import report as report_of

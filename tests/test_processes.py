@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc import scratch
-from pytest_byoc.examine import Examiner
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.storage import scratch
 
 from .conftest import FIXTURES, PYTHON
 from .test_worker import HOSTILE, chain, examiner
@@ -173,7 +173,8 @@ def test_sweeping_leaves_alone_what_has_an_owner_or_none_that_is_known(
     alive = scratch.Scratch()
     for name in ("pytest-byoc-foreign", "others"):
         (tmp_path / name).mkdir()
-    code = "import os; from pytest_byoc.scratch import Scratch; Scratch('worker'); os.kill(os.getpid(), 9)"
+    code = "import os; from pytest_byoc.storage.scratch import Scratch; Scratch('worker'); "
+    code += "os.kill(os.getpid(), 9)"
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=env).returncode == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 4

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_byoc.activity import Activity
-from pytest_byoc.outcome import NOT_OFFLOADED
+from pytest_byoc.examination.activity import Activity
+from pytest_byoc.examination.outcome import NOT_OFFLOADED
 from pytest_byoc.report.words import duration
 from pytest_byoc.report.work import Finished, Work
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from pytest_byoc.core.protocol import Bfloat16, Decoder, ProtocolError, dtype_name, encode
 from pytest_byoc.generation.data import numpy_dtype
-from pytest_byoc.worker.protocol import Bfloat16, Decoder, ProtocolError, dtype_name, encode
 
 
 def test_round_trip_in_pieces() -> None:

@@ -9,15 +9,15 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from pytest_byoc import oracle
-from pytest_byoc.comparison import compare
+from pytest_byoc.core.graph import TensorType
+from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder, choose_parameters, first
 from pytest_byoc.generation.systematic import cases
-from pytest_byoc.graph import TensorType
 from pytest_byoc.operators import OPERATORS
-from reference_kernels import KERNELS, Bounded, exact
-from reference_kernels.quantized import Steps
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels.quantized import Steps
 
 
 def kernel(name: str, operands: list[Any], **attrs: Any) -> Bounded:
@@ -214,7 +214,7 @@ def test_the_systematic_cases_tell_a_named_rounding_from_the_other(label: str, o
     name = f"qnn.requantize[int32-rounding_{label}]"
     (graph,) = (c.graph for c in cases(["qnn.requantize"], "relay") if c.id == name)
     arrays = {**data.inputs(graph, 0), **data.constants(graph)}
-    (y,) = oracle.evaluate(graph, arrays)
+    (y,) = evaluation.evaluate(graph, arrays)
     (node,) = graph.nodes
     wrong = kernel(node.op, [arrays[i] for i in node.inputs], **{**node.attrs, "rounding": other})
     assert not y.error.any() and not y.ambiguous.any()
@@ -296,7 +296,7 @@ def test_a_quantised_value_is_fed_to_another_quantised_operator() -> None:
     chosen = choose_parameters(add, b.types[y], first)
     (s,) = b.apply(add, y, chosen, lambda o, i: y if o.role == "data" else b.fresh(o))
     graph = b.graph(b.simple("qnn.dequantize", s))
-    (found,) = oracle.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
+    (found,) = evaluation.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
     assert compare(found.value.astype(np.float32), found).judged.mean() > 0.9
     assert np.median(found.error / np.maximum(np.abs(found.value), 0.1)) < 1e-5
 

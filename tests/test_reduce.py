@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.examination.outcome import ConformanceFailure
+from pytest_byoc.examination.signature import traits
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.plain import differences
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.reduce import reduce
 from pytest_byoc.generation.systematic import cases, default_case
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.outcome import ConformanceFailure
-from pytest_byoc.session import TargetSession
-from pytest_byoc.signature import traits
+from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, declaration, make_settings
 

@@ -16,18 +16,19 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import files
 from pytest_byoc.__main__ import main
-from pytest_byoc.checks import CHECKS, Finding
-from pytest_byoc.evidence import Evidence, type_bytes
+from pytest_byoc.checks import CHECKS
+from pytest_byoc.core import files
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.job_report import JobReport
+from pytest_byoc.evidence.evidence import Evidence, type_bytes
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.job_report import JobReport
-from pytest_byoc.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
-from pytest_byoc.recorder import Excused, TargetRecord
-from pytest_byoc.report import archive, drawing, html, json_report, schema, terminal, view
-from pytest_byoc.report.failure import MOST_NODES, details, shown
-from pytest_byoc.report.words import printed_lines
+from pytest_byoc.record.failure import MOST_NODES, details, shown
+from pytest_byoc.record.process_output import printed_lines
+from pytest_byoc.record.target_record import Excused, TargetRecord
+from pytest_byoc.report import drawing, html, json_report, schema, session_zip, terminal, view
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"
 SESSION = {
@@ -363,7 +364,7 @@ def bundle(tmp_path: Path) -> Path:
     waivers = tmp_path / "waivers.toml"
     waivers.write_text("")
     path = tmp_path / "out.zip"
-    archive.write(path, found, tmp_path, {"inputs/waivers/waivers.toml": waivers})
+    session_zip.write(path, found, tmp_path, {"inputs/waivers/waivers.toml": waivers})
     return path
 
 
@@ -433,7 +434,7 @@ def test_a_bundle_that_would_not_stay_in_its_folder(
 def test_a_bundle_without_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_BYTES", 1 << 16)
+    monkeypatch.setattr(session_zip, "_BYTES", 1 << 16)
     path = bundle(tmp_path)
     rewritten(path, {"bomb\x1b[31m": bytes(1 << 20)})
     assert main(["verify", str(path)]) == 1
@@ -446,7 +447,7 @@ def test_a_large_member_of_a_bundle_is_not_held_in_memory(tmp_path: Path) -> Non
     size = 64 << 20
     rewritten(path, {"data.npz": bytes(size)})
     tracemalloc.start()
-    problems = archive.verify(path)
+    problems = session_zip.verify(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert problems == ["data.npz: is not in MANIFEST.json"]
@@ -459,7 +460,7 @@ def test_a_large_graph_in_a_bundle_is_not_looked_into(
     monkeypatch.setattr(files, "LIMIT", 1 << 20)
     path = bundle(tmp_path)
     rewritten(path, {"a/graph.json": bytes((1 << 20) + 1)})
-    assert archive.verify(path) == [
+    assert session_zip.verify(path) == [
         "a/graph.json: has more than 1 MiB: not looked into", "a/graph.json: is not in MANIFEST.json",
     ]
 
@@ -483,7 +484,7 @@ Fatal Python error: Segmentation fault
 
 Current thread 0x00007f34f2003b80 (most recent call first):
   File "/here/vendor/partition.py", line 7 in partition
-  File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/runs/target.py", line 291 in run
+  File "/opt/lib/python3.11/site-packages/pytest_byoc/runs/target.py", line 291 in run
   File "/opt/lib/python3.11/site-packages/pytest_byoc/worker/__main__.py", line 39 in <module>
 
 Extension modules: numpy.core._multiarray_umath

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx.reference.ops.op_resize import Resize
 
-from pytest_byoc.graph import TensorType
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.operators import OPERATORS
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 from .conftest import needs_new_onnx
 

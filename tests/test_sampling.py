@@ -9,7 +9,7 @@ import pytest
 from onnx.reference.ops.op_affine_grid import AffineGrid
 from onnx.reference.ops.op_grid_sample import GridSample
 
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 _METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_byoc.operators import logic
 from pytest_byoc.operators.record import Operator
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 from .plain import plain
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.corpus import Entry
-from pytest_byoc.declarations import SettingsError, declare
-from pytest_byoc.names import folder_name, printable
-from pytest_byoc.settings import _distinct
+from pytest_byoc.config.declarations import SettingsError, declare
+from pytest_byoc.config.settings import _distinct
+from pytest_byoc.core.names import folder_name, printable
+from pytest_byoc.storage.corpus import Entry
 
 from .conftest import PYTHON
 

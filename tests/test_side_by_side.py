@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc import side_by_side
-from pytest_byoc.checks import selection
-from pytest_byoc.claims import Claims
-from pytest_byoc.evidence import Evidence
-from pytest_byoc.examine import Examiner
+from pytest_byoc.config import plan
+from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.union import only, positions, split, union
+from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.examination import batching
+from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, ConformanceFailure
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.levels import LEVELS
-from pytest_byoc.likely_causes import likely_causes
-from pytest_byoc.oracle import evaluate
-from pytest_byoc.outcome import NOT_OFFLOADED, PASS, ConformanceFailure
-from pytest_byoc.session import TargetSession
-from pytest_byoc.union import only, positions, split, union
+from pytest_byoc.oracle.evaluation import evaluate
+from pytest_byoc.record.likely_causes import likely_causes
+from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
@@ -45,19 +45,19 @@ def test_a_union_computes_what_its_graphs_compute() -> None:
 
 
 def test_groups_are_neighbours_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "ELEMENTS", 8000)
-    monkeypatch.setitem(side_by_side.NODES, "relay", 64)
+    monkeypatch.setattr(batching, "ELEMENTS", 8000)
+    monkeypatch.setitem(batching.NODES, "relay", 64)
     small = [c.graph for c in systematic.cases(["nn.relu"], None)][:19]
     large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=lambda g: g.elements)
     many = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)
-    assert large.elements > side_by_side.ELEMENTS
-    found = list(side_by_side.groups([*small, large, *many, small[0], small[1]], "relay"))
+    assert large.elements > batching.ELEMENTS
+    found = list(batching.groups([*small, large, *many, small[0], small[1]], "relay"))
     assert [g.positions for g in found] == [
         tuple(range(8)), tuple(range(8, 16)), (16, 17, 18), (22, 23, 24),
     ]
     for group in found:
-        assert len(group.graphs) == len(group.positions) <= side_by_side.GRAPHS
-        assert sum(len(g.nodes) for g in group.graphs) <= side_by_side.NODES["relay"]
+        assert len(group.graphs) == len(group.positions) <= batching.GRAPHS
+        assert sum(len(g.nodes) for g in group.graphs) <= batching.NODES["relay"]
 
 
 def run(pytester: pytest.Pytester, ir: str, *more: str) -> pytest.RunResult:
@@ -138,9 +138,9 @@ def session(folder: Path, ir: str, target: str) -> Iterator[Examiner]:
 def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir: str) -> None:
     """Each as if it were alone; what the target takes nothing of is left out, and is known to be that."""
     graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
-    checks = selection.made(chosen=False)
+    checks = plan.made(chosen=False)
     assert opened.merges
-    assert side_by_side.examine(opened, graphs, checks, quick=True) is None
+    assert batching.examine(opened, graphs, checks, quick=True) is None
     for graph in graphs:
         claim = opened.claims.known(graph)
         assert claim == Claims(opened.workers.target).of(graph)
@@ -165,8 +165,8 @@ def test_whose_a_call_is_need_not_be_told(opened: Examiner) -> None:
     ]
     claims = opened.claims.survey(graphs)
     assert [c and c.offloaded for c in claims] == [(False, True), (True,), (True, True)]
-    checks = selection.made(chosen=False)
-    assert side_by_side.examine(opened, graphs, checks) is None
+    checks = plan.made(chosen=False)
+    assert batching.examine(opened, graphs, checks) is None
     assert all(opened.knows(graph, checks) for graph in graphs)
 
 
@@ -175,10 +175,10 @@ def test_what_is_taken_beside_others_only_is_examined_alone(
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "few")
     graphs = [c.graph for op in ("nn.relu", "nn.softmax") for c in smallest_two(op, ir)[:1]]
-    checks = selection.made(chosen=False)
+    checks = plan.made(chosen=False)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         assert all(c and all(c.offloaded) for c in examiner.claims.survey(graphs))
-        assert side_by_side.examine(examiner, graphs, checks) is None
+        assert batching.examine(examiner, graphs, checks) is None
         assert [examiner.knows(graph, checks) for graph in graphs] == [True, False]
 
 
@@ -196,7 +196,7 @@ def test_merged_modules_hold_what_each_held(
     graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
-        verdict = examiner.examine_anew(union(graphs), selection.made(chosen=False), quick=True, merged=True)
+        verdict = examiner.examine_anew(union(graphs), plan.made(chosen=False), quick=True, merged=True)
     assert len(alone) > 2
     assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
     merged = ir == "relay" and not attribute

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import pytest_byoc
+from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES, Unavailable, Vocabulary
-from pytest_byoc.graph import Graph, TensorType
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.record.source import SourceError, literal, source
 from pytest_byoc.report.bundle import storable
-from pytest_byoc.report.source import SourceError, literal, source
 
 from .conftest import PYTHON, several_outputs
 
@@ -97,11 +97,11 @@ COMPARE = """
 import importlib, json, sys
 import numpy as np
 import tvm
-from pytest_byoc.graph import Graph
-from pytest_byoc.worker.protocol import Bfloat16
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.core.protocol import Bfloat16
 
 ir, folder = sys.argv[1:]
-lowering = importlib.import_module("pytest_byoc.worker.ir." + ir)
+lowering = importlib.import_module("pytest_byoc.ir." + ir)
 arrays = np.load(folder + "/data.npz")
 
 def brain(bits):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc import stages
-from pytest_byoc.checks import Finding
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.examination import stages
+from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.outcome import Verdict
 
 from .conftest import PYTHON, RELU_AND_SIGN
 

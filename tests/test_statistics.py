@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reference_kernels import KERNELS, Bounded, exact
+from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
 from .plain.statistics import one_pass
 from .plain.sums import forwards

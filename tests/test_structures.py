@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pytest_byoc import oracle
-from pytest_byoc.checks.selection import structures, thorough
+from pytest_byoc.config.plan import structures, thorough
+from pytest_byoc.core.graph import Graph
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 from pytest_byoc.generation.structures.vocabulary import structure
-from pytest_byoc.graph import Graph
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.oracle import evaluation
 
 EVERYTHING = Vocabulary(frozenset(OPERATORS))
 ACTIVATIONS = {"nn.relu", "clip", "nn.leaky_relu", "tanh", "sigmoid"}
@@ -91,7 +91,7 @@ def test_neutral_constants_change_no_value_but_all_shapes() -> None:
     graph = STRUCTURES["neutral_constants"](Builder(seed=1), EVERYTHING)
     arrays = {**data.inputs(graph, 0), **data.constants(graph)}
     grown = 0
-    for node, found in zip(graph.nodes, oracle.evaluate(graph, arrays)):
+    for node, found in zip(graph.nodes, evaluation.evaluate(graph, arrays)):
         x, y = arrays[node.inputs[0]], found.value
         grown += x.shape != y.shape
         if node.op not in ("maximum", "minimum"):

@@ -10,20 +10,22 @@ from pathlib import Path
 import pytest
 
 from fixtures.faults import FAULTS, Fault, Patch, apply
-from pytest_byoc import examine, suite
-from pytest_byoc.checks.base import Finding
+from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.graph import Graph
+from pytest_byoc.examination import examiner
+from pytest_byoc.examination.description import Description
+from pytest_byoc.examination.outcome import ConformanceFailure, Verdict
 from pytest_byoc.generation import systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
-from pytest_byoc.graph import Graph
-from pytest_byoc.likely_causes import likely_causes
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.outcome import ConformanceFailure, Verdict
-from pytest_byoc.recorder import Excused
+from pytest_byoc.record.likely_causes import likely_causes
+from pytest_byoc.record.target_record import Excused
 from pytest_byoc.report import terminal
-from pytest_byoc.report.description import Description
-from pytest_byoc.session import TargetSession
+from pytest_byoc.suite import cases
+from pytest_byoc.suite.cases import Suite
+from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
@@ -71,12 +73,13 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
 ) -> None:
     calling = {n for n, op in OPERATORS.items() if op.calls}
     assert {"sort", "argsort", "topk"} <= calling
-    monkeypatch.setattr(session.suite.taken, "claimed", lambda: {"sort": ["float32"]})
+    suite = Suite(session)
+    monkeypatch.setattr(suite.offloaded, "operators", lambda: {"sort": ["float32"]})
     session.operators = _FEW
-    assert session.suite.taken.drawn() == list(_FEW)
+    assert suite.offloaded.drawn() == list(_FEW)
     session.examiner.workers.host_lacks = frozenset(calling)
-    drawn = session.suite.taken.drawn()
-    assert session.suite.taken.drawn() == drawn
+    drawn = suite.offloaded.drawn()
+    assert suite.offloaded.drawn() == drawn
     assert drawn == [o for o in _FEW if o not in ("argsort", "topk")]
     (text,) = session.record.not_checked
     assert "argsort, topk" in text and " sort" not in text
@@ -97,10 +100,11 @@ def test_each_session_says_what_the_runtime_library_lacks(session: TargetSession
 def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSession) -> None:
     session.open()
     try:
-        claimed = session.suite.taken.claimed()
+        suite = Suite(session)
+        claimed = suite.offloaded.operators()
         assert {"nn.conv2d", "tanh"} <= set(claimed)
         for operator in ("nn.conv2d", "tanh"):
-            graph = session.suite.taken.in_region(operator)
+            graph = suite.offloaded.in_region(operator)
             assert graph is not None and operator in graph.operators
             claim = session.examiner.claims.of(graph)
             assert claim is not None and claim.regions == 1 and all(claim.offloaded)
@@ -113,14 +117,15 @@ def test_the_first_verdict_does_not_wait_for_later_claims(
     session: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the early cases of a few operators are partitioned before it."""
-    monkeypatch.setattr(suite, "_OPERATORS", 2)
+    monkeypatch.setattr(cases, "_OPERATORS", 2)
     session.open()
     try:
         found = systematic.cases(_FEW, session.ir)
-        session.suite.selected = frozenset(c.id for c in found)
+        suite = Suite(session)
+        suite.selected = frozenset(c.id for c in found)
         first = next(c for c in found if c.early and not c.simplest)
         assert first.operator == _FEW[0]
-        session.suite.check_case(first)
+        suite.check_case(first)
         known = {c.id for c in found if session.examiner.claims.known(c.graph) is not None}
         assert {c.id for c in found if c.early and c.operator in _FEW[:2]} <= known
         assert not {c.id for c in found if c.operator in _FEW[2:] and not c.simplest} & known
@@ -134,7 +139,8 @@ def test_what_a_region_computes_several_times_is_counted_so_often(session: Targe
     """To TVM's Relax composites that are equal are one function."""
     session.open()
     try:
-        graph = STRUCTURES["long_chain"](Builder(seed=1), session.suite.taken.vocabulary())
+        suite = Suite(session)
+        graph = STRUCTURES["long_chain"](Builder(seed=1), suite.offloaded.vocabulary())
         assert max(Counter(n.op for n in graph.nodes).values()) > 1
         claim = session.examiner.claims.of(graph)
         assert claim is not None and claim.regions == 1 and all(claim.offloaded)
@@ -146,9 +152,9 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
-    def anew(graph: Graph, checks: tuple[str, ...], quick: bool, **more: object) -> examine.Verdict:
+    def anew(graph: Graph, checks: tuple[str, ...], quick: bool, **more: object) -> examiner.Verdict:
         examined.append(graph)
-        return examine.Verdict(graph, "pass")
+        return examiner.Verdict(graph, "pass")
 
     examiner = session.examiner
     monkeypatch.setattr(examiner, "examine_anew", anew)
@@ -312,8 +318,9 @@ def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
     session.open()
     try:
         name = next(n for n in session.patterns() if "dense" in n)
+        suite = Suite(session)
         with pytest.raises(ConformanceFailure, match="KeyError") as failure:
-            session.suite.check_pattern(name)
+            suite.check_pattern(name)
         assert failure.value.verdict.findings[0].check == "offload"
     finally:
         session.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_byoc.outcome import CRASH
-from pytest_byoc.recorder import TargetRecord
+from pytest_byoc.examination.outcome import CRASH
+from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import html, terminal
 
 from .test_report import Page, chain, report, wrong

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from pytest_byoc.comparison import compare
+from pytest_byoc.core.graph import Graph, Node, TensorType
+from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, Node, TensorType
 from pytest_byoc.operators import OPERATORS
-from pytest_byoc.oracle import evaluate
+from pytest_byoc.oracle.evaluation import evaluate
 from pytest_byoc.report import to_onnx
 
 from .conftest import NEW_ONNX, several_outputs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.checks import Finding
+from pytest_byoc.core.finding import Finding
 from pytest_byoc.report import trial
 from pytest_byoc.report.trial import Ended, Trial, note, shows
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pytest_byoc as byoc
-from pytest_byoc import corpus
+from pytest_byoc.core.graph import Graph, GraphError, Node, Source, TensorType
 from pytest_byoc.generation import beyond, validation
 from pytest_byoc.generation.adapting import adapted, forms
 from pytest_byoc.generation.builder import Builder
@@ -20,9 +20,9 @@ from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.structures import STRUCTURES, Vocabulary
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.generation.validation import validate, validated
-from pytest_byoc.graph import Graph, GraphError, Node, Source, TensorType
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.measured import why_not
+from pytest_byoc.storage import corpus
 
 from .conftest import PYTHON
 
@@ -191,4 +191,4 @@ def test_a_vendors_test_shows_the_message_and_the_line_alone(pytester: pytest.Py
     result.stdout.fnmatch_lines(
         [">*byoc_check(graph)", "E*GraphError: this version has no operator 'relu' (nn.relu?)"]
     )
-    assert "validation.py" not in result.stdout.str() and "plugin.py" not in result.stdout.str()
+    assert "validation.py" not in result.stdout.str() and "entry.py" not in result.stdout.str()

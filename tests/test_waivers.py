@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.declarations import SettingsError
+from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.settings import Settings
 from pytest_byoc.gate import waiver_rules, waivers
+from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
-from pytest_byoc.gate.selection import PARAMETERS, Selection
 from pytest_byoc.gate.waivers import Waiver, matches, may_start_with
-from pytest_byoc.recorder import Excused, TargetRecord
-from pytest_byoc.settings import Settings
+from pytest_byoc.record.target_record import Excused, TargetRecord
 
 from .conftest import make_settings
 

@@ -19,14 +19,15 @@ import numpy as np
 import pytest
 
 from pytest_byoc import report
-from pytest_byoc.examine import Examiner
+from pytest_byoc.core.errors import frame
+from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.examination.client import Worker, WorkerError
+from pytest_byoc.examination.examiner import Examiner
+from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.generation.builder import Builder
-from pytest_byoc.graph import Graph, TensorType
-from pytest_byoc.outcome import Verdict
-from pytest_byoc.report.words import printed_lines, raising_frame, vendor_frame
-from pytest_byoc.worker import fenv, stacks, surroundings
-from pytest_byoc.worker.client import Worker, WorkerError
-from pytest_byoc.worker.ir.shared import Tensors
+from pytest_byoc.ir.shared import Tensors
+from pytest_byoc.record.process_output import printed_lines, raising_frame, vendor_frame
+from pytest_byoc.runs import fenv, surroundings
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
@@ -191,20 +192,20 @@ def test_where_tvms_own_code_raises_the_vendors_call_is_told(opened: Examiner) -
 
 def test_frames_are_told_apart_by_whose_they_are() -> None:
     """The C++ functions that TVM's exceptions bring along have no file; the standard library is nobody's."""
-    mine = stacks.frame("/vendor/codegen.py", 7, "emit", "")
-    library = stacks.frame(str(Path(os.__file__).parent / "subprocess.py"), 3, "run", "")
-    unknown = stacks.frame("<unknown>", 0, "tvm::runtime::Call", "")
+    mine = frame("/vendor/codegen.py", 7, "emit", "")
+    library = frame(str(Path(os.__file__).parent / "subprocess.py"), 3, "run", "")
+    unknown = frame("<unknown>", 0, "tvm::runtime::Call", "")
     assert vendor_frame([mine, library, unknown]) is mine
     assert vendor_frame([library, unknown]) is library
     assert vendor_frame([unknown]) is None
-    of_tvm = stacks.frame("/site-packages/tvm/relax/backend/cuda/cudnn.py", 9, "partition_for_cudnn", "")
-    ffi = stacks.frame("/site-packages/tvm/_ffi/base.py", 9, "raise_last_ffi_error", "")
+    of_tvm = frame("/site-packages/tvm/relax/backend/cuda/cudnn.py", 9, "partition_for_cudnn", "")
+    ffi = frame("/site-packages/tvm/_ffi/base.py", 9, "raise_last_ffi_error", "")
     assert raising_frame([mine, of_tvm, unknown, ffi]) is mine and raising_frame([of_tvm, ffi]) is of_tvm
     assert raising_frame([unknown, ffi]) is None
-    deeper = stacks.frame("/site-packages/tvm/tir/expr.py", 9, "__bool__", "")
+    deeper = frame("/site-packages/tvm/tir/expr.py", 9, "__bool__", "")
     assert raising_frame([of_tvm, deeper]) is of_tvm and raising_frame([deeper]) is deeper
     packages = Path(os.__file__).parent / "site-packages" / "vendor" / "codegen.py"
-    assert not stacks.frame(str(packages), 1, "emit", "")["standard"]
+    assert not frame(str(packages), 1, "emit", "")["standard"]
 
 
 @pytest.mark.once
@@ -254,7 +255,7 @@ def test_a_worker_that_has_grown_is_started_anew(
         before = loader._process, target._process
         assert e.examine(chain("nn.relu")).outcome == "pass"
         assert (loader._process, target._process) == before
-        monkeypatch.setattr("pytest_byoc.worker.client.GROWTH", -1 << 40)
+        monkeypatch.setattr("pytest_byoc.examination.client.GROWTH", -1 << 40)
         assert e.examine(chain("tanh")).outcome == "pass"
         assert loader._process not in before and target._process not in before
         assert all(p is not None and p.poll() is not None for p in before)
@@ -472,7 +473,7 @@ def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
         import platform
         import tvm
         from tvm import IRModule, relay
-        from pytest_byoc.worker.ir.relay import _targets, host_target
+        from pytest_byoc.ir.relay import _targets, host_target
         # The script of a failure builds for the same.
         exec(open({str(script)!r}).read())
         for name in ("example_target_hook", "vendor", "c"):
@@ -494,7 +495,7 @@ def test_what_is_marked_by_hand_is_what_the_target_takes(ir: str) -> None:
         pytest.skip("in Relax a pattern of the target's own marks")
     code = """if True:
         from tvm import IRModule, relay
-        from pytest_byoc.worker.ir.relay_modules import marked_by_hand
+        from pytest_byoc.ir.relay_modules import marked_by_hand
         def leaky(x, alpha):
             return relay.nn.leaky_relu(x, alpha)
         x = relay.var("x", shape=(2, 3))

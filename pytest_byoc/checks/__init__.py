@@ -6,8 +6,7 @@ findings on one graph the first names the failure, so that causes stand before t
 
 from __future__ import annotations
 
-from typing import Tuple
-
+from ..core.finding import Finding
 from . import (
     aliasing,
     annotated,
@@ -47,9 +46,9 @@ from . import (
     unbound,
     views,
 )
-from .base import Check, Finding
+from .base import Check
 
-CHECKS: Tuple[Check, ...] = (
+CHECKS: tuple[Check, ...] = (
     offload.CHECK,
     regions.CHECK,
     inputs_unmodified.CHECK,

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Iterator
 
 import numpy as np
 
-from ..worker.protocol import dtype_name
-from .base import Check, Finding
+from ..core.finding import Finding
+from ..core.protocol import dtype_name
+from .base import Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 
 def reload(run: LoaderRun) -> None:

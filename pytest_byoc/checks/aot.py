@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
-from .base import FEW, Check, Finding
+from ..core.finding import Finding
+from .base import FEW, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun, TargetRun
+    from ..runs import LoaderRun, TargetRun
 
 EXECUTOR = "aot"
 
@@ -46,7 +47,7 @@ def observe(run: TargetRun) -> None:
                 run.record("aot", {"set": which, "arrays": arrays})
 
 
-def _run(run: TargetRun, module: Any) -> Dict[str, Any]:
+def _run(run: TargetRun, module: Any) -> dict[str, Any]:
     path = run.write(module, EXECUTOR)
     executable = run.loaded(path, EXECUTOR)
     run.stage("run")

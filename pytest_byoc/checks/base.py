@@ -7,40 +7,15 @@ only and run on Python 3.8; the host's half never sees TVM.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optional
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator
+
+from ..core.finding import Finding, outcome_of
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..job_report import JobReport
-    from ..worker.runs import LoaderRun, TargetRun
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing a check holds against the target.
-
-    check: its id. outcome: of `outcome.OUTCOMES`. stage: where it happened. kind: what tells it
-    from other findings of the check. message: for the user, whole sentences. details: numbers
-    behind it (output, index, expected, bound, actual, executor …), JSON-able.
-    """
-
-    check: str
-    outcome: str
-    stage: str
-    kind: str
-    message: str
-    details: Dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> str:
-        """What stays the same while a counterexample shrinks."""
-        return "/".join((self.check, self.outcome, self.stage, self.kind))
-
-
-def outcome_of(died: str) -> str:
-    """The outcome of a process that has died, by how it did (`JobReport.died`)."""
-    return "hang" if died == "hung" else "crash"
+    from ..core.job_report import JobReport
+    from ..runs import LoaderRun, TargetRun
 
 
 def of_death(check: str, report: JobReport, text: str, hung: str = "") -> Iterator[Finding]:
@@ -94,8 +69,8 @@ class Check:
     rule: str
     why: str
     judge: Callable[[Evidence], Iterable[Finding]]
-    observe: Optional[Callable[[TargetRun], None]] = None
-    reload: Optional[Callable[[LoaderRun], None]] = None
+    observe: Callable[[TargetRun], None] | None = None
+    reload: Callable[[LoaderRun], None] | None = None
     made: str = EVERY
     owns: bool = False
     target_alone: bool = False

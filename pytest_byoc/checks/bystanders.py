@@ -4,13 +4,14 @@ current in TVM."""
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Iterator, List
+from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 _WORDS = {
     "function": "a second function of the module (of an operator no codegen takes)",
@@ -28,7 +29,7 @@ _WORDS = {
 _LINES, _WIDTH = 8, 200
 
 
-def differing_lines(before: str, after: str) -> List[str]:
+def differing_lines(before: str, after: str) -> list[str]:
     """The lines of a text that have changed, with a sign each, as diff has them."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     found = [line for line in lines if not line.startswith(("---", "+++", "@@"))]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from ..worker import fenv
-from .base import Check, Finding
+from ..core.finding import Finding
+from ..runs import fenv
+from .base import Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun, TargetRun
+    from ..runs import LoaderRun, TargetRun
 
 #: Where it is looked at, and after what.
 _AFTER = (

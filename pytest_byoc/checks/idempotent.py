@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING, Any, Iterator
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 
 def observe(run: TargetRun) -> None:
@@ -17,7 +18,7 @@ def observe(run: TargetRun) -> None:
     run.record("partitioned_anew", run.ir.partition_facts(run.partition(run.lowered_again())))
 
 
-def shape(facts: Dict[str, Any]) -> Tuple[List[Any], int]:
+def shape(facts: dict[str, Any]) -> tuple[list[Any], int]:
     """What is in which region, and how much in none. Names are TVM's own passes' to change; regions that call
     no operator, of which TVM's AnnotateTarget makes more each time, are told by the check `regions`."""
     regions = [

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 #: As the reference is built.
 OPT_LEVEL = 1

@@ -11,15 +11,16 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
 import numpy as np
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 #: Rounds, fewer where they would take longer than so many seconds; below the least the noise decides.
 ROUNDS = 200
@@ -54,7 +55,7 @@ class _Mallinfo2(ctypes.Structure):
     )
 
 
-def _measure() -> Optional[Callable[[], int]]:
+def _measure() -> Callable[[], int] | None:
     """A function that returns the bytes that malloc has handed out; None where glibc is older than 2.33
     or another C library is used."""
     library = ctypes.CDLL(None)
@@ -136,9 +137,9 @@ def _apart(once: Callable[[], None]) -> Callable[[], None]:
 
 def _watched(
     run: LoaderRun, rounds: int, once: Callable[[], None], used: Callable[[], int]
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """What is in use before and after each stretch; rounds: in one of them."""
-    measured: Dict[str, Any] = {"used": [], "opened": [], "mapped": [], "rounds": rounds // _PARTS}
+    measured: dict[str, Any] = {"used": [], "opened": [], "mapped": [], "rounds": rounds // _PARTS}
     while True:
         measured["used"].append(used())
         measured["opened"].append(len(os.listdir("/proc/self/fd")))
@@ -152,7 +153,7 @@ def _watched(
             once()
 
 
-def _grows(measured: Dict[str, Any]) -> bool:
+def _grows(measured: dict[str, Any]) -> bool:
     return (
         growth(measured, "used") > NOISE
         or growth(measured, "opened") > FILES
@@ -220,7 +221,7 @@ def _of_tvm(evidence: Evidence, fact: str, executor: str, what: str) -> float:
     return growth(measured, what) if measured else 0.0
 
 
-def growth(measured: Dict[str, Any], what: str) -> float:
+def growth(measured: dict[str, Any], what: str) -> float:
     """How much a round, the least of the stretches after the first: what grows once is no leak."""
     used, rounds = measured[what], measured["rounds"]
     steps = [(b - a) / rounds for a, b in zip(used, used[1:])]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding, of_death
+from ..core.finding import Finding
+from .base import CHOSEN, Check, of_death
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 
 def reload(run: LoaderRun) -> None:

@@ -7,11 +7,12 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import Check, Finding
+from ..core.finding import Finding
+from .base import Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 
 def reload(run: LoaderRun) -> None:

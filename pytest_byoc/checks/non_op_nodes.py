@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator, List
+from typing import TYPE_CHECKING, Any, Iterator
 
-from .base import FEW, Check, Finding
+from ..core.finding import Finding
+from .base import FEW, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 #: The executor of both IRs that runs them.
 EXECUTOR = "vm"
@@ -28,7 +29,7 @@ def observe(run: TargetRun) -> None:
         run.not_checked("the target takes nothing of the graph %s" % form.what)
         return
 
-    def runs(module: Any) -> List[Any]:
+    def runs(module: Any) -> list[Any]:
         return run.run_each(module, EXECUTOR, run.target.opt_level, form.inputs)
 
     def again() -> Any:

@@ -5,15 +5,14 @@ Output buffers (graph executor) and all fresh memory (the rest) hold 0x7F bytes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator
+from typing import Iterator
 
 import numpy as np
 
-from ..worker.poison import POISON_BYTE
-from .base import Check, Finding
-
-if TYPE_CHECKING:
-    from ..evidence import Evidence
+from ..core.finding import Finding
+from ..ir.poison import POISON_BYTE
+from .base import Check
+from .evidence import Evidence
 
 
 def _unwritten(array: np.ndarray) -> np.ndarray:

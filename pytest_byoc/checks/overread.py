@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from ..worker import dlpack
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from ..ir import dlpack
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 #: Where there is nothing to be read, and what puts inputs there.
 PLACES = {"behind": dlpack.at_end, "before": dlpack.at_beginning}

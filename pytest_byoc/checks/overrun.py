@@ -7,11 +7,12 @@ import gc
 import re
 from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding, of_death, of_raised
+from ..core.finding import Finding
+from .base import CHOSEN, Check, of_death, of_raised
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 #: glibc's malloc that looks at the ends of what it hands out, from 2.34 on a library of its own.
 LIBRARY = "libc_malloc_debug.so.0"

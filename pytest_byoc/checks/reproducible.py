@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Iterator, List
+from typing import TYPE_CHECKING, Any, Iterator
 
-from .base import FEW, Check, Finding, of_death
+from ..core.finding import Finding
+from .base import FEW, Check, of_death
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 
 #: Of a source so many lines, and of each so many characters, are told.
@@ -62,7 +63,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _difference(stage: str, kind: str, what: str, first: List[Any], second: List[Any]) -> Finding:
+def _difference(stage: str, kind: str, what: str, first: list[Any], second: list[Any]) -> Finding:
     pairs = enumerate(zip_longest(first, second, fillvalue=""), 1)
     at, (a, b) = next(((i, pair) for i, pair in pairs if pair[0] != pair[1]), (0, ("", "")))
     where = "The first difference is in line %d: %r, and then %r." % (at, str(a)[:200], str(b)[:200])

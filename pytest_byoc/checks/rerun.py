@@ -1,17 +1,18 @@
 """A second run with other inputs is right too, and a third with the first inputs repeats the first.
 
 Where the caller's tensors are read in place (the VMs) the second run's are those of the first, filled again,
-and the third run's lie elsewhere (`Tensors` in worker/ir/shared.py)."""
+and the third run's lie elsewhere (`Tensors` in ir/shared.py)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from .base import Check, Finding
+from ..core.finding import Finding
+from .base import Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 
 def observe(run: TargetRun) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, List
+from typing import TYPE_CHECKING, Any, Iterator
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 #: Bytes of constants below which the artifact's other parts hide them.
 LEAST = 1 << 16
@@ -46,7 +47,7 @@ def observe(run: TargetRun) -> None:
             run.record("size", dict(sizes, kept_by_tvm=run.ir.CONSTANTS_KEPT))
 
 
-def _offloaded(run: TargetRun, module: Any) -> List[str]:
+def _offloaded(run: TargetRun, module: Any) -> list[str]:
     """What is offloaded, whichever region it is in: what a codegen links in goes with that."""
     return sorted(call for region in run.ir.partition_facts(module)["regions"] for call in region["calls"])
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from ..worker import surroundings
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from ..runs import surroundings
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..job_report import JobReport
-    from ..worker.runs import LoaderRun, TargetRun
+    from ..core.job_report import JobReport
+    from ..runs import LoaderRun, TargetRun
 
 
 def observe(run: TargetRun) -> None:

@@ -7,15 +7,16 @@ import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, Iterator
 
 import numpy as np
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 #: Threads, and how long and how often at most each of them runs.
 THREADS = 4
@@ -55,10 +56,10 @@ def _at_once(run: LoaderRun, executor: str) -> None:
     run.record("threads", wrong)
 
 
-def _race(run: LoaderRun, executables: List[Any], alone: List[Any], runs: int) -> List[Dict[str, Any]]:
+def _race(run: LoaderRun, executables: list[Any], alone: list[Any], runs: int) -> list[dict[str, Any]]:
     """Runs that differ from those alone, of so many in each thread."""
-    wrong: List[Dict[str, Any]] = []
-    raised: List[BaseException] = []
+    wrong: list[dict[str, Any]] = []
+    raised: list[BaseException] = []
     keeping = threading.Lock()
     begin, end = threading.Barrier(THREADS), time.monotonic() + SECONDS
 
@@ -92,7 +93,7 @@ def _race(run: LoaderRun, executables: List[Any], alone: List[Any], runs: int) -
     return wrong
 
 
-def _distance(found: Dict[str, Any]) -> float:
+def _distance(found: dict[str, Any]) -> float:
     """How far a run is from that alone; infinitely, where a value is not finite or the types differ."""
     farthest = 0.0
     for a, b in zip(found["arrays"], found["alone"]):

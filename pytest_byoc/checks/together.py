@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import FEW, Check, Finding, of_death, of_raised
+from ..core.finding import Finding
+from .base import FEW, Check, of_death, of_raised
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun, TargetRun
+    from ..runs import LoaderRun, TargetRun
 
 _OTHER = "the same graph with other constants, or for another batch"
 _SUPERSEDING = ", exported to the path from which the first has been loaded before"

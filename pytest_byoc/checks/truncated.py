@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING, Iterator, Optional, Union
+from typing import TYPE_CHECKING, Iterator
 
-from .base import CHOSEN, Check, Finding
+from ..core.finding import Finding
+from .base import CHOSEN, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import LoaderRun
+    from ..runs import LoaderRun
 
 #: What modules have saved stands behind this symbol, its length first: Relay's name, Relax's.
 _SYMBOLS = (b"__tvm_dev_mblob", b"__tvm_ffi__library_bin")
@@ -41,7 +42,7 @@ def reload(run: LoaderRun) -> None:
                 run.record("cut_off", outputs)
 
 
-def saved_at(data: Union[bytes, bytearray]) -> Optional[int]:
+def saved_at(data: bytes | bytearray) -> int | None:
     """Position in an ELF file of 64 bits (little-endian) at which the length of what TVM's modules have saved
     stands; None for other files."""
     if data[:6] != b"\x7fELF\x02\x01":

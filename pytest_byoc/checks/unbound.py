@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
-from .base import FEW, Check, Finding
+from ..core.finding import Finding
+from .base import FEW, Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..worker.runs import TargetRun
+    from ..runs import TargetRun
 
 
 def observe(run: TargetRun) -> None:

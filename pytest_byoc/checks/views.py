@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterator, Tuple
+from typing import TYPE_CHECKING, Iterator
 
-from ..worker import dlpack
-from .base import Check, Finding
+from ..core.finding import Finding
+from ..ir import dlpack
+from .base import Check
+from .evidence import Evidence
 
 if TYPE_CHECKING:
-    from ..evidence import Evidence
-    from ..job_report import JobReport
-    from ..worker.runs import LoaderRun, TargetRun
+    from ..core.job_report import JobReport
+    from ..runs import LoaderRun, TargetRun
 
 
 #: Why there is no input that could be a view, by whether the target's regions read one by themselves.
@@ -68,7 +69,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             yield finding
 
 
-def _differing(report: JobReport) -> Iterator[Tuple[str, int]]:
+def _differing(report: JobReport) -> Iterator[tuple[str, int]]:
     """Executors and outputs in which a run on views is not what the run before was."""
     plain = dict(report.facts("reloaded"))
     for executor, arrays in report.facts("viewed"):

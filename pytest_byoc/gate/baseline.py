@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..declarations import SettingsError
-from ..outcome import OUTCOMES
-from ..recorder import SCHEMA, is_claimed
+from ..config.declarations import SettingsError
+from ..core import files
+from ..examination.outcome import OUTCOMES
+from ..record.target_record import SCHEMA, is_claimed
 
 
 @dataclass(frozen=True)

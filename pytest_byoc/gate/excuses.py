@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..outcome import Verdict
-from ..recorder import Excused, TargetRecord
-from ..signature import message_key
+from ..examination.outcome import Verdict
+from ..examination.signature import message_key
+from ..record.target_record import Excused, TargetRecord
 from .baseline import Baseline
 from .waivers import Waivers
 

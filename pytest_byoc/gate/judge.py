@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..outcome import PASS
-from ..recorder import TargetRecord, is_claimed
-from ..settings import Settings
+from ..config.settings import Settings
+from ..examination.outcome import PASS
+from ..record.target_record import TargetRecord, is_claimed
 from . import waiver_rules
 from .baseline import Baseline
-from .comparison import compare
+from .planned import Selection
 from .problems import Gate
-from .selection import Selection
+from .regressions import compare
 from .waivers import Waiver, Waivers
 
 

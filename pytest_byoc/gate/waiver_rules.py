@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..checks.selection import THOROUGH
+from ..config.plan import THOROUGH
+from ..config.settings import Settings
+from ..examination.outcome import FAILURES, PASS
 from ..generation.structures import STRUCTURES
-from ..outcome import FAILURES, PASS
-from ..recorder import TargetRecord
-from ..settings import Settings
+from ..record.target_record import TargetRecord
+from .planned import AMONG_OTHERS, NotRun, Selection
 from .problems import Gate, shown
-from .selection import AMONG_OTHERS, NotRun, Selection
 from .waivers import Waiver, Waivers, nearest
 
 #: What ids start with whose graphs depend on which operators there are; those of structures do too.

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import files
 from ..checks import CHECKS
-from ..declarations import SettingsError
-from ..irs import IRS
+from ..config.declarations import SettingsError
+from ..core import files
+from ..core.irs import IRS
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.measured import why_not

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
 from .builder import Builder, Pick, choose_parameters, first
 from .data import numpy_dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..graph import Graph, Node, Source, TensorType
+from ..core.graph import Graph, Node, Source, TensorType
 from ..operators import OPERATORS
 from ..operators.record import DATA, FRESH, LEAD, Operand, Operator, default_range
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from ..graph import Graph, Source
+from ..core.graph import Graph, Source
 from ..operators.record import FLOATS
 
 #: Distance between the seeds of the first and second set of inputs.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from ..operators.measured import left_out
 from ..operators.record import FLOATS, Operator
 from . import boundary

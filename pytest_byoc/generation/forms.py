@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators.record import Operator
 from .builder import Builder
 from .single import by_default, class_names

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from ..graph import Graph, Node, TensorType
+from ..core.graph import Graph, Node, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import BIAS, CONSTANT, DATA, OWN, WEIGHT, Operand, Operator

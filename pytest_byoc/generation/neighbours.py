@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators import within
 from ..operators.record import Operator
 from .builder import Builder, Pick, choose_parameters, first

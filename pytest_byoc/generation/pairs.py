@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from ..operators.record import Operator
 from .single import Made, NoSuchClass, class_names, one_node, rich
 

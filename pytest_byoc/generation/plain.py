@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from ..graph import Graph, Node, Source, TensorType
+from ..core.graph import Graph, Node, Source, TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import CONSTANT, DATA, FRESH, LEAD, Operand, Operator, TypeRuleError

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import Operator

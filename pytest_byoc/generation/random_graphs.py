@@ -7,7 +7,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators import OPERATORS, within
 from ..operators.record import NUMBERS
 from .builder import Builder

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..graph import Graph, Node, Source
+from ..core.graph import Graph, Node, Source
 from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
 #: What shrinking one graph may take.

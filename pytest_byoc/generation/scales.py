@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..graph import Node
+from ..core.graph import Node
 from .builder import Builder
 
 _PRODUCTS = frozenset(("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.batch_matmul"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..graph import Graph, TensorType
+from ..core.graph import Graph, TensorType
 from ..operators.record import CONSTANT, DATA, INTEGERS, WEIGHT, Operand, Operator
 from .builder import Builder, Pick, choose_parameters, first
 

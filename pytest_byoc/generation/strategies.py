@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from ..graph import Graph
+from ..core.graph import Graph
 from ..operators.record import NUMBERS
 from .random_graphs import grown
 from .validation import vouch_for

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, GraphError, GraphFormatError, Node, Source, TensorType
+from ..core.graph import Graph, GraphError, GraphFormatError, Node, Source, TensorType
 from ..operators import OPERATORS
 from ..operators.record import FLOATS, UNSET, Attrs, Operator
-from ..oracle import evaluate
+from ..oracle.evaluation import evaluate
 from .data import array, constants, inputs
 from .systematic import cases
 

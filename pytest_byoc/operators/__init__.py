@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Dict, Optional
 
 from . import (
     arithmetic,
@@ -72,10 +71,10 @@ FAMILIES = (
 )
 
 #: Every operator known, by TVM's name, in a fixed order.
-OPERATORS: Dict[str, Operator] = {op.name: op for family in FAMILIES for op in family.OPERATORS}
+OPERATORS: dict[str, Operator] = {op.name: op for family in FAMILIES for op in family.OPERATORS}
 
 
 @lru_cache(maxsize=None)
-def within(name: str, ir: Optional[str]) -> Operator:
+def within(name: str, ir: str | None) -> Operator:
     """The record as `Operator.within` gives it. Raises KeyError for an unknown operator."""
     return OPERATORS[name].within(ir)

@@ -6,10 +6,8 @@ a record nor a line here.
 
 from __future__ import annotations
 
-from typing import Dict
-
 #: By IR: the IR's own name of the operator, and the reason.
-ABSENT: Dict[str, Dict[str, str]] = {
+ABSENT: dict[str, dict[str, str]] = {
     "relay": {},
     "relax": {
         "call_tir": "calls a PrimFunc: what it computes is in the module, not in an operator",

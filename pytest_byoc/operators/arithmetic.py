@@ -6,9 +6,9 @@ Relax's ewise_fma is left out: Relax 0.27 has no legalization of it, so that LLV
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Optional, Tuple
+from typing import Any
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .elementwise import SHAPES, binary, binary_infer, other_shape
 from .record import (
     FLOATS,
@@ -35,7 +35,7 @@ _OTHER_SHAPE = Parameter("other_shape", other_shape, attribute=False)
 _EXPONENTS = {"square": 2.0, "cube": 3.0, "reciprocal": -1.0, "none": 0.0}
 
 
-def _power_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _power_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     """Of any base a whole power; as the exponent the lead takes a positive base."""
     other = TensorType(tuple(chosen["other_shape"]), x.dtype)
     if chosen["form"] == "exponent":
@@ -54,7 +54,7 @@ def _divisor(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _division_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _division_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     # Never zero, nor one, which would leave no remainder.
     low, high = (0.5, 3.0) if x.dtype in FLOATS else (2.0, 5.0)
     if chosen["divisor"] == "negative":
@@ -62,7 +62,7 @@ def _division_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x), Operand(FRESH, TensorType(tuple(chosen["other_shape"]), x.dtype), low, high))
 
 
-def _division(name: str, accuracy: str, relax: Optional[Lowering]) -> Operator:
+def _division(name: str, accuracy: str, relax: Lowering | None) -> Operator:
     return Operator(
         name=name,
         infer=binary_infer,
@@ -92,13 +92,13 @@ def _shift(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _fixed_point_infer(types: Any, attrs: Attrs) -> Tuple[TensorType, ...]:
+def _fixed_point_infer(types: Any, attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].dtype != "int32" or not -31 <= attrs["shift"] <= 30:
         raise TypeRuleError("%s shifted by %d" % (types[0], attrs["shift"]))
     return same_type(types, attrs)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="power",
         infer=binary_infer,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     DATA,
     LEAD,
@@ -42,18 +42,18 @@ def _bias_shape(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     b, _, n, h = x.shape
     key = TensorType((b, chosen["keys"], n, h), x.dtype)
     value = TensorType((b, chosen["keys"], n, chosen["value_dim"]), x.dtype)
     return Operand(LEAD, x), Operand(DATA, key), Operand(DATA, value)
 
 
-def _bias_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _bias_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return _operands(x, chosen) + (Operand(DATA, TensorType(chosen["bias_shape"], x.dtype)),)
 
 
-def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     q, k, v = types[:3]
     if any(t.dtype != q.dtype for t in types) or any(t.rank != 4 for t in types):
         raise TypeRuleError("attention of %s" % ", ".join(map(str, types)))
@@ -67,11 +67,11 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     return (TensorType((b, s, n, v.shape[3]), q.dtype),)
 
 
-def _attention(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _attention(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.attention(*args, scale=attrs["scale"], causal_mask=attrs["causal_mask"])
 
 
-def _attention_bias(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _attention_bias(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.attention_bias(*args, scale=attrs["scale"], causal_mask=attrs["causal_mask"])
 
 
@@ -93,7 +93,7 @@ _VALUE_DIM = Parameter("value_dim", _value_dim, attribute=False)
 
 # nn.attention_var_len is left out: TVM has no code of its own for it ("Legalization of
 # attention_var_len op is not supported yet").
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.attention",
         infer=_infer,

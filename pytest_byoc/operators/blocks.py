@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence, Tuple
+from typing import Callable, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import Attrs, Classes, Parameter, TypeRuleError
 
 # --- depth to space and back -----------------------------------------------------------------
@@ -13,7 +13,7 @@ _CHANNEL = {"NCHW": 1, "NHWC": 3}
 _BLOCKS = {"two": 2, "three": 3}
 
 
-def _space(layout: str) -> Tuple[int, int]:
+def _space(layout: str) -> tuple[int, int]:
     return (2, 3) if layout == "NCHW" else (1, 2)
 
 
@@ -25,7 +25,7 @@ def spacious(x: TensorType, layout: str, block: int) -> bool:
     return x.rank == 4 and x.size > 0 and all(x.shape[a] % block == 0 for a in _space(layout))
 
 
-def block_parameters(fits: Callable[[TensorType, str, int], bool]) -> Tuple[Parameter, ...]:
+def block_parameters(fits: Callable[[TensorType, str, int], bool]) -> tuple[Parameter, ...]:
     def layout(x: TensorType, chosen: Attrs) -> Classes:
         found = {k: any(fits(x, k, b) for b in _BLOCKS.values()) for k in _CHANNEL}
         return {k.lower(): (k,) if good else () for k, good in found.items()}
@@ -40,7 +40,7 @@ def takes_blocks(fits: Callable[[TensorType, str, int], bool]) -> Callable[[Tens
     return lambda x: any(fits(x, k, b) for k in _CHANNEL for b in _BLOCKS.values())
 
 
-def to_space_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def to_space_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, layout, b = types[0], attrs["layout"], attrs["block_size"]
     if not deep(x, layout, b):
         raise TypeRuleError("the channels of %s do not make blocks of %d" % (x, b))
@@ -51,7 +51,7 @@ def to_space_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
     return (TensorType(tuple(shape), x.dtype),)
 
 
-def to_depth_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def to_depth_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, layout, b = types[0], attrs["layout"], attrs["block_size"]
     if not spacious(x, layout, b):
         raise TypeRuleError("%s does not divide into blocks of %d" % (x, b))
@@ -87,7 +87,7 @@ def paddings(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def to_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def to_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, blocks = types[0], attrs["block_shape"]
     if x.rank <= len(blocks) or len(attrs["paddings"]) != len(blocks):
         raise TypeRuleError("blocks of %s in %s" % (blocks, x))
@@ -102,7 +102,7 @@ def to_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
 
 
 def batches(x: TensorType, chosen: Attrs) -> Classes:
-    def fits(*blocks: Tuple[int, ...]) -> Tuple[Tuple[int, ...], ...]:
+    def fits(*blocks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         # Not with two axes behind the blocks: TVM 0.16 permutes them wrongly ("repeated axis").
         good = (b for b in blocks if x.rank < len(b) + 3)
         return tuple(b for b in good if x.shape[0] % TensorType(b, "").size == 0)
@@ -123,7 +123,7 @@ def crops(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def from_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def from_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, blocks = types[0], attrs["block_shape"]
     shape = list(x.shape)
     if x.rank <= len(blocks) or shape[0] % TensorType(tuple(blocks), "").size:

@@ -5,9 +5,9 @@ Relax's ewise_fma is left out: TVM has no code of its own for it (nothing legali
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     DATA,
     LEAD,
@@ -32,7 +32,7 @@ _ELLIPSIS = "..."
 _SIZES = {"k": 5, "l": 2, "m": 4, "t": 6}
 
 
-def _parsed(equation: str) -> Tuple[List[str], Optional[str]]:
+def _parsed(equation: str) -> tuple[list[str], str | None]:
     """Labels of each operand, and of the result if they are said."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     return left.split(","), right if arrow else None
@@ -45,7 +45,7 @@ def _implied(operands: Sequence[str]) -> str:
     return (_ELLIPSIS if "." in joined else "") + "".join(letters)
 
 
-def _bound(labels: str, shape: Tuple[int, ...], sizes: Dict[str, Tuple[int, ...]]) -> None:
+def _bound(labels: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, ...]]) -> None:
     """Binds an operand's labels to its dimensions. Raises TypeRuleError where a size differs."""
     names = list(labels.replace(_ELLIPSIS, "."))
     free = len(shape) - (len(names) - names.count("."))
@@ -59,9 +59,9 @@ def _bound(labels: str, shape: Tuple[int, ...], sizes: Dict[str, Tuple[int, ...]
             raise TypeRuleError("einsum label %r is %s and %s" % (c, sizes[c], dims))
 
 
-def _einsum_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _einsum_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     labels, _ = _parsed(chosen["equation"])
-    sizes: Dict[str, Tuple[int, ...]] = {c: (n,) for c, n in _SIZES.items()}
+    sizes: dict[str, tuple[int, ...]] = {c: (n,) for c, n in _SIZES.items()}
     for c in labels[0]:
         sizes.pop(c, None)
     _bound(labels[0], x.shape, sizes)
@@ -72,11 +72,11 @@ def _einsum_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return tuple(found)
 
 
-def _einsum_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _einsum_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     operands, result = _parsed(attrs["equation"])
     if len(operands) != len(types) or any(t.dtype != types[0].dtype for t in types):
         raise TypeRuleError("einsum %r of %s" % (attrs["equation"], ", ".join(map(str, types))))
-    sizes: Dict[str, Tuple[int, ...]] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
     for labels, t in zip(operands, types):
         _bound(labels, t.shape, sizes)
     result = _implied(operands) if result is None else result
@@ -109,7 +109,7 @@ def _equations(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _einsum_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _einsum_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.einsum(args, attrs["equation"])
 
 
@@ -133,11 +133,11 @@ def _right(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _matmul_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _matmul_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(DATA, TensorType(chosen["right"], x.dtype))
 
 
-def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype or not a.rank or not b.rank or a.shape[-1] != b.shape[-2:][0]:
         raise TypeRuleError("a matrix product of %s and %s" % (a, b))
@@ -148,18 +148,18 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
 # --- outer -----------------------------------------------------------------------------------
 
 
-def _outer_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _outer_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(DATA, TensorType((chosen["columns"],), x.dtype))
 
 
-def _outer_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _outer_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype or a.rank != 1 or b.rank != 1:
         raise TypeRuleError("the outer product of %s and %s" % (a, b))
     return (TensorType(a.shape + b.shape, a.dtype),)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="einsum",
         infer=_einsum_infer,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .elementwise import SHAPES
 from .record import (
     ANY,
@@ -27,7 +27,7 @@ _INTEGER = ("int32", "int8", "int16", "int64")
 _TO_ANY = {"integer": _INTEGER, "unsigned": ("uint8",), "boolean": ("bool",)}
 #: Target dtypes by class, by source dtype. Not float64 to float16: the LLVM code of TVM 0.16 (Relay)
 #: calls the conversion routine with the wrong convention and returns garbage.
-_FROM_FLOAT: Dict[str, Dict[str, Sequence[str]]] = {
+_FROM_FLOAT: dict[str, dict[str, Sequence[str]]] = {
     "float32": {"wider": ("float64",), "narrower": ("float16", "bfloat16"), **_TO_ANY},
     "float64": {"narrower": ("float32", "bfloat16"), **_TO_ANY},
     "float16": {"wider": ("float32", "float64"), "other": ("bfloat16",), **_TO_ANY},
@@ -43,7 +43,7 @@ _KINDS = {
 }
 
 
-def _from_integer(dtype: str) -> Dict[str, Sequence[str]]:
+def _from_integer(dtype: str) -> dict[str, Sequence[str]]:
     float_: Sequence[str] = ("float32", "float64", "float16", "bfloat16")
     if dtype == "bool":
         return {"float": float_, "integer": _INTEGER, "unsigned": ("uint8",)}
@@ -70,7 +70,7 @@ def _cast_to(x: TensorType, chosen: Attrs) -> Classes:
     return {kind + name: values for name, values in {**classes, "same": (x.dtype,)}.items()}
 
 
-def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(types[0].shape, attrs["dtype"]),)
 
 
@@ -86,20 +86,20 @@ def _like_dtype(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _cast_like_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _cast_like_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape = x.shape if chosen["like"] == "same" else ()
     return (Operand(LEAD, x), Operand(DATA, TensorType(shape, chosen["dtype"])))
 
 
-def _cast_like_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _cast_like_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(types[0].shape, types[1].dtype),)
 
 
-def _full_like_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _full_like_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x), Operand(DATA, TensorType((), x.dtype)))
 
 
-def _full_like_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _full_like_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, fill = types
     if fill != TensorType((), x.dtype):
         raise TypeRuleError("%s filled with %s" % (x, fill))
@@ -108,7 +108,7 @@ def _full_like_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorT
 
 # --- reinterpret -----------------------------------------------------------------------------
 
-_SAME_WIDTH: Dict[str, Classes] = {
+_SAME_WIDTH: dict[str, Classes] = {
     "float32": {"integer": ("int32",)},
     "float64": {"integer": ("int64",)},
     "float16": {"integer": ("int16",)},
@@ -123,7 +123,7 @@ def _reinterpret_to(x: TensorType, chosen: Attrs) -> Classes:
     return _SAME_WIDTH[x.dtype]
 
 
-def _reinterpret_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _reinterpret_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     known = [dtype for dtypes in _SAME_WIDTH.get(types[0].dtype, {}).values() for dtype in dtypes]
     if attrs["dtype"] not in known:
         raise TypeRuleError("%s as %s: known is %s" % (types[0], attrs["dtype"], ", ".join(known)))
@@ -134,11 +134,11 @@ def _like(
     name: str,
     operands: Any = only_lead,
     infer: Any = same_type,
-    relay: Optional[Lowering] = None,
-    relax: Optional[Lowering] = None,
+    relay: Lowering | None = None,
+    relax: Lowering | None = None,
     **more: Any,
 ) -> Operator:
-    fields: Dict[str, Any] = {"accuracy": "exact", "dtypes": ANY, **more}
+    fields: dict[str, Any] = {"accuracy": "exact", "dtypes": ANY, **more}
     return Operator(
         name=name, infer=infer, shapes=SHAPES, operands=operands, relay=relay, relax=relax, **fields
     )
@@ -146,7 +146,7 @@ def _like(
 
 _CONVERTED = "correctly rounded; to an integer towards zero; to bool whether it is not zero"
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _like(
         "cast",
         infer=_cast_infer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     LEAD,
     NUMBERS,
@@ -28,7 +28,7 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 DOT = "dot product of K = I/groups * kernel: gamma(K), Higham, ASNA 2nd ed., (3.5)"
 
 #: Windows, by the number of spatial axes. What an image is too small for is left out.
-KERNEL_SIZES: Dict[int, Classes] = {
+KERNEL_SIZES: dict[int, Classes] = {
     1: {"odd": ((3,), (5,)), "pointwise": ((1,),), "even": ((2,), (4,))},
     2: {
         "square": ((3, 3), (2, 2), (5, 5)),
@@ -41,18 +41,18 @@ KERNEL_SIZES: Dict[int, Classes] = {
         "uneven": ((1, 2, 3), (3, 1, 2), (2, 3, 1), (1, 3, 1)),
     },
 }
-STRIDES: Dict[int, Classes] = {
+STRIDES: dict[int, Classes] = {
     1: {"unit": ((1,),), "strided": ((2,), (3,))},
     2: {"unit": ((1, 1),), "strided": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
     3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((1, 2, 3), (3, 1, 2), (2, 1, 1))},
 }
-DILATIONS: Dict[int, Classes] = {
+DILATIONS: dict[int, Classes] = {
     1: {"dilated": ((2,), (3,))},
     2: {"dilated": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
     3: {"dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 3, 1))},
 }
 #: First what is added before each axis, then what after.
-PADDINGS: Dict[int, Classes] = {
+PADDINGS: dict[int, Classes] = {
     1: {"none": ((0, 0),), "symmetric": ((1, 1), (2, 2)), "asymmetric": ((0, 2), (2, 1), (1, 0))},
     2: {
         "none": ((0, 0, 0, 0),),
@@ -77,12 +77,12 @@ def layouts(n: int) -> Classes:
 
 
 @lru_cache(maxsize=64)
-def image_axes(layout: str) -> Tuple[int, ...]:
+def image_axes(layout: str) -> tuple[int, ...]:
     """Axes of (batch, channel, spatial ones in order) in a layout."""
     return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])
 
 
-def image(x: TensorType, layout: str) -> Tuple[int, int, Tuple[int, ...]]:
+def image(x: TensorType, layout: str) -> tuple[int, int, tuple[int, ...]]:
     """Batch, channels and spatial sizes. Raises TypeRuleError where the rank is not the layout's."""
     if x.rank != len(layout):
         raise TypeRuleError("%s does not have the layout %s" % (x, layout))
@@ -90,13 +90,13 @@ def image(x: TensorType, layout: str) -> Tuple[int, int, Tuple[int, ...]]:
     return batch, channels, tuple(sizes)
 
 
-def laid_out(batch: int, channels: int, sizes: Sequence[int], layout: str) -> Tuple[int, ...]:
+def laid_out(batch: int, channels: int, sizes: Sequence[int], layout: str) -> tuple[int, ...]:
     """The shape of an image in a layout."""
     dims = dict(zip("NC" + SPATIAL[len(sizes)], (batch, channels) + tuple(sizes)))
     return tuple(dims[a] for a in layout)
 
 
-def weight_shape(o: int, i: int, kernel: Sequence[int], layout: str) -> Tuple[int, ...]:
+def weight_shape(o: int, i: int, kernel: Sequence[int], layout: str) -> tuple[int, ...]:
     dims = dict(zip("OI" + SPATIAL[len(kernel)], (o, i) + tuple(kernel)))
     return tuple(dims[a] for a in layout)
 
@@ -187,7 +187,7 @@ def parameters(
     layout: Callable[[TensorType, Attrs], Classes] = data_layout,
     in_groups: Callable[[TensorType, Attrs], Classes] = groups,
     kernel: Callable[[TensorType, Attrs], Classes] = kernel_layout,
-) -> Tuple[Parameter, ...]:
+) -> tuple[Parameter, ...]:
     """A convolution's parameters, in an order in which each depends on those before it."""
     return (
         Parameter("data_layout", layout),
@@ -204,7 +204,7 @@ def parameters(
 # --- operands and type rule ------------------------------------------------------------------
 
 
-def conv_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def conv_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     _, c, _ = image(x, chosen["data_layout"])
     outer, inner = chosen["channels"], c // chosen["groups"]
     if counts_channels(chosen):
@@ -221,7 +221,7 @@ def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
     return out
 
 
-def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> Tuple[int, int, Tuple[int, ...]]:
+def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> tuple[int, int, tuple[int, ...]]:
     """O, I and the kernel's sizes, from the weight. Raises TypeRuleError where they are not the
     attributes', or its dtype is not the data's."""
     layout = attrs["kernel_layout"]
@@ -234,7 +234,7 @@ def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> Tuple[int, int, T
     return dims["O"], dims["I"], kernel
 
 
-def conv_sizes(sizes: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> Tuple[int, ...]:
+def conv_sizes(sizes: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
     """Spatial sizes of the output."""
     n = len(sizes)
     pads = [a + b for a, b in zip(attrs["padding"][:n], attrs["padding"][n:])]
@@ -242,7 +242,7 @@ def conv_sizes(sizes: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> Tup
     return tuple(conv_out(*step) for step in steps)
 
 
-def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])
     outer, inner, kernel = weight_dims(w, x, attrs)
@@ -260,7 +260,7 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
 def relay(name: str) -> Lowering:
     """Relay's: every parameter is an attribute of that name. Some can be read from the weight."""
 
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         keep = {k: v for k, v in attrs.items() if k != "out_dtype"}
         return getattr(ns.nn, name)(*args, **keep, **out_dtype(attrs, types))
 
@@ -270,9 +270,9 @@ def relay(name: str) -> Lowering:
 def relax(name: str) -> Lowering:
     """Relax reads channels and kernel_size from the weight."""
 
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         told = ("channels", "kernel_size", "out_dtype")
-        keep: Dict[str, Any] = {k: v for k, v in attrs.items() if k not in told}
+        keep: dict[str, Any] = {k: v for k, v in attrs.items() if k not in told}
         return getattr(ns.nn, name)(args[0], args[1], **keep, **out_dtype(attrs, types))
 
     return Lowering("nn." + name, lower)
@@ -283,7 +283,7 @@ def is_image(n: int) -> Callable[[TensorType], bool]:
     return lambda x: x.rank == n + 2 and x.size > 0
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.conv2d",
         infer=conv_infer,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Tuple
-
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .convolution import DOT, conv_infer, conv_operands, groups, is_image, parameters, relax, relay
 from .record import NUMBERS, Attrs, Classes, Operator
 
@@ -14,7 +12,7 @@ def _groups_3d(x: TensorType, chosen: Attrs) -> Classes:
     return groups(x, chosen) if chosen["data_layout"] == "NCDHW" else {"one": (1,)}
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.conv1d",
         infer=conv_infer,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Sequence, Tuple
+from typing import Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .convolution import (
     conv_infer,
     image,
@@ -49,7 +49,7 @@ def _offset(x: TensorType, out: TensorType, attrs: Attrs) -> TensorType:
     return TensorType(laid_out(batch, 2 * taps * attrs["deformable_groups"], sizes, layout), x.dtype)
 
 
-def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     _, c, _ = image(x, chosen["data_layout"])
     shape = weight_shape(chosen["channels"], c, chosen["kernel_size"], chosen["kernel_layout"])
     w = TensorType(shape, x.dtype)
@@ -57,7 +57,7 @@ def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(FRESH, _offset(x, out, chosen), -1.5, 1.5), Operand(WEIGHT, w)
 
 
-def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, offset, w = types
     (out,) = conv_infer([x, w], attrs)
     if offset != _offset(x, out, attrs):
@@ -65,7 +65,7 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     return (out,)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.deformable_conv2d",
         infer=_infer,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     DATA,
     FLOATS,
@@ -40,11 +40,11 @@ def unary(name: str, accuracy: str, **more: Any) -> Operator:
     return Operator(name=name, shapes=SHAPES, accuracy=accuracy, **fields)
 
 
-def _lower_clip_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _lower_clip_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.clip(args[0], a_min=attrs["a_min"], a_max=attrs["a_max"])
 
 
-def _lower_clip_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _lower_clip_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.clip(args[0], min=attrs["a_min"], max=attrs["a_max"])
 
 
@@ -65,7 +65,7 @@ def other_shape(x: TensorType, chosen: Attrs) -> Classes:
     s = x.shape
     ones = tuple(1 for _ in s)
     tail = ones[2:]
-    classes: Dict[str, Sequence[Any]] = {
+    classes: dict[str, Sequence[Any]] = {
         "same": [s],
         "scalar": [()] if s else [],
         "one": [(1,)] if s else [],
@@ -92,14 +92,14 @@ BINARY = (
 )
 
 
-def binary_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def binary_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     """The lead and a data operand of its dtype, in the order chosen."""
     other = Operand(DATA, TensorType(tuple(chosen["other_shape"]), x.dtype))
     lead = Operand(LEAD, x)
     return (other, lead) if chosen["order"] == "second" else (lead, other)
 
 
-def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     """Type rule: both operands broadcast, in their common dtype."""
     a, b = types
     if a.dtype != b.dtype:
@@ -107,7 +107,7 @@ def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (TensorType(broadcast(a.shape, b.shape), a.dtype),)
 
 
-def binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Operator:
+def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS) -> Operator:
     """A binary operator of both IRs that broadcasts and keeps the dtype."""
     return Operator(
         name=name,
@@ -122,7 +122,7 @@ def binary(name: str, accuracy: str, dtypes: Tuple[str, ...] = NUMBERS) -> Opera
     )
 
 
-def _divide_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _divide_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     # A divisor made afresh stays away from zero; one taken from the graph need not, unless it is an integer,
     # by which a processor may trap.
     operands = binary_operands(x, chosen)
@@ -147,7 +147,7 @@ _DIVIDE = replace(
     parameters=(BINARY[0], Parameter("order", _dividend_or_divisor, attribute=False)),
 )
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     unary("nn.relu", _EXACT, dtypes=NUMBERS),
     unary(
         "nn.leaky_relu",

@@ -6,9 +6,9 @@ TVM documents no error of theirs to judge them by. Relax 0.27 has no log2, log10
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .elementwise import SHAPES, unary
 from .record import (
     LEAD,
@@ -33,15 +33,15 @@ def _ulp(count: int) -> str:
 # --- what Relay writes with others -----------------------------------------------------------
 
 
-def _silu_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _silu_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.multiply(args[0], ns.sigmoid(args[0]))
 
 
-def _square_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _square_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.multiply(args[0], args[0])
 
 
-def _relu6_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _relu6_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.clip(args[0], a_min=0.0, a_max=6.0)
 
 
@@ -57,12 +57,12 @@ def _channel_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _prelu_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _prelu_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     slopes = TensorType((x.shape[chosen["axis"]],), x.dtype)
     return (Operand(LEAD, x), Operand(WEIGHT, slopes))
 
 
-def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, alpha = types
     axis = normalize_axis(attrs["axis"], x.rank)
     if alpha != TensorType((x.shape[axis],), x.dtype):
@@ -70,7 +70,7 @@ def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (x,)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     unary("erf", _ulp(16)),
     unary("rsqrt", _ulp(2), domain=(0.25, 4.0)),
     # Relay rounds halves away from zero, Relax to even.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     ANY,
     CONSTANT,
@@ -40,7 +40,7 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def permuted(count: int, n: int) -> List[int]:
+def permuted(count: int, n: int) -> list[int]:
     """`count` positions below n, in no order; all different where count is at most n."""
     step = next(p for p in (7, 5, 3, 11, 13, 17, 19, 1) if n % p)
     return [(i * step + 2) % n for i in range(count)]
@@ -77,14 +77,14 @@ def _take_batch(x: TensorType, chosen: Attrs) -> Classes:
     return {"none": (0,), "some": tuple(range(1, axis + 1)) if chosen["mode"] == "clip" else ()}
 
 
-def _take_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _take_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     n = x.size if chosen["axis"] is None else x.shape[chosen["axis"]]
     shape = x.shape[: chosen["batch_dims"]] + tuple(chosen["index_shape"])
     low, high = (-n - 2, 2 * n + 1) if chosen["beyond"] else (0, n - 1)
     return (Operand(LEAD, x), Operand(FRESH, TensorType(shape, chosen["index_dtype"]), low, high))
 
 
-def _take_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _take_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, index = types
     integral(index)
     if attrs["axis"] is None:
@@ -95,11 +95,11 @@ def _take_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (TensorType(x.shape[:axis] + index.shape[b:] + x.shape[axis + 1 :], x.dtype),)
 
 
-def _take_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _take_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.take(*args, axis=attrs["axis"], batch_dims=attrs["batch_dims"], mode=attrs["mode"])
 
 
-def _take_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _take_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     x, index = args
     if attrs["axis"] is None and types[0].rank != 1:
         x = ns.reshape(x, (types[0].size,))
@@ -114,14 +114,14 @@ def _length(x: TensorType, chosen: Attrs) -> Classes:
     return {"same": (n,), "shorter": (n - 1,) if n > 1 else (), "longer": (n + 3,), "one": (1,)}
 
 
-def _gather_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _gather_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape, axis = list(x.shape), chosen["axis"]
     n, shape[axis] = shape[axis], chosen["length"]
     index = TensorType(tuple(shape), chosen["index_dtype"])
     return (Operand(LEAD, x), Operand(FRESH, index, 0, n - 1))
 
 
-def _gather_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _gather_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, index = types
     integral(index)
     axis = normalize_axis(attrs["axis"], x.rank)
@@ -131,7 +131,7 @@ def _gather_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     return (TensorType(index.shape, x.dtype),)
 
 
-def _gather_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _gather_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.gather(args[0], attrs["axis"], args[1])
 
 
@@ -141,10 +141,10 @@ def index_depth(x: TensorType, chosen: Attrs) -> Classes:
     return {"one": (1,), "all": (r,) if r > 1 else (), "some": tuple(range(2, r))}
 
 
-def coordinates(dims: Sequence[int], flat: Sequence[int]) -> List[int]:
+def coordinates(dims: Sequence[int], flat: Sequence[int]) -> list[int]:
     """Flat positions in a tensor of those dims as coordinates: all of the first dimension, then all of
     the second …"""
-    found: List[List[int]] = []
+    found: list[list[int]] = []
     flat = list(flat)
     for d in reversed(dims):
         found.insert(0, [p % d for p in flat])
@@ -153,7 +153,7 @@ def coordinates(dims: Sequence[int], flat: Sequence[int]) -> List[int]:
 
 
 def nd_index(
-    shape: Tuple[int, ...], dims: Sequence[int], flat: Sequence[int], dtype: str, last: bool
+    shape: tuple[int, ...], dims: Sequence[int], flat: Sequence[int], dtype: str, last: bool
 ) -> Operand:
     """Coordinates as gather_nd and scatter_nd take them: [M, *shape], or [*shape, M] if last."""
     values, m = coordinates(dims, flat), len(dims)
@@ -172,7 +172,7 @@ def _index_rank(x: TensorType, chosen: Attrs) -> Classes:
     return {"unset": (None,), "given": (chosen["depth"],)}
 
 
-def _gather_nd_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _gather_nd_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     b = chosen["batch_dims"]
     dims = x.shape[b : b + chosen["depth"]]
     shape = x.shape[:b] + tuple(chosen["index_shape"])
@@ -181,7 +181,7 @@ def _gather_nd_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x), nd_index(shape, dims, flat, chosen["index_dtype"], chosen["index_last"]))
 
 
-def nd_parts(index: TensorType, last: bool) -> Tuple[int, Tuple[int, ...]]:
+def nd_parts(index: TensorType, last: bool) -> tuple[int, tuple[int, ...]]:
     """How deep indices go, and their shape without that dimension. Raises TypeRuleError."""
     integral(index)
     if index.rank == 0:
@@ -189,7 +189,7 @@ def nd_parts(index: TensorType, last: bool) -> Tuple[int, Tuple[int, ...]]:
     return (index.shape[-1], index.shape[:-1]) if last else (index.shape[0], index.shape[1:])
 
 
-def _gather_nd_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _gather_nd_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, b = types[0], attrs["batch_dims"]
     m, shape = nd_parts(types[1], attrs["index_last"])
     if m < 1 or m + b > x.rank or x.shape[:b] != shape[:b]:
@@ -197,11 +197,11 @@ def _gather_nd_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorT
     return (TensorType(shape + x.shape[b + m :], x.dtype),)
 
 
-def _gather_nd_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _gather_nd_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.gather_nd(*args, batch_dims=attrs["batch_dims"], index_rank=attrs["index_rank"])
 
 
-def _gather_nd_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _gather_nd_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.gather_nd(*args, batch_dims=attrs["batch_dims"])
 
 
@@ -217,7 +217,7 @@ def _adv_shapes(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _adv_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _adv_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     indices = tuple(
         Operand(FRESH, TensorType(tuple(s), chosen["index_dtype"]), 0, d - 1)
         for s, d in zip(chosen["index_shapes"], x.shape)
@@ -225,10 +225,10 @@ def _adv_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x),) + indices
 
 
-def _adv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _adv_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, indices = types[0], types[1:]
     integral(*indices)
-    shape: Tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
     for t in indices:
         shape = broadcast(shape, t.shape)
     if len(indices) > x.rank:
@@ -236,11 +236,11 @@ def _adv_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     return (TensorType(shape + x.shape[len(indices) :], x.dtype),)
 
 
-def _adv_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _adv_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.adv_index(args)
 
 
-def _adv_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _adv_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.index_tensor(args[0], args[1:])
 
 
@@ -264,30 +264,30 @@ def _hot_off(x: TensorType, chosen: Attrs) -> Classes:
     return {"zero": (0,), "other": (-1.25,) if chosen["dtype"] in FLOATS else (7,)}
 
 
-def _hot_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _hot_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     (x,) = types
     integral(x)
     axis = normalize_axis(attrs["axis"], x.rank + 1)
     return (TensorType(x.shape[:axis] + (attrs["depth"],) + x.shape[axis:], attrs["dtype"]),)
 
 
-def _hot_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _hot_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     on, off = (ns.const(attrs[name], attrs["dtype"]) for name in ("on_value", "off_value"))
     return ns.one_hot(args[0], on, off, attrs["depth"], attrs["axis"], attrs["dtype"])
 
 
-def _hot_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _hot_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     kind = {"float64": float, "int64": int, "bool": bool}[attrs["dtype"]]
     on, off = kind(attrs["on_value"]), kind(attrs["off_value"])
     return ns.one_hot(args[0], on, off, attrs["depth"], attrs["axis"])
 
 
-def _unravel_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _unravel_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     dims = chosen["dims"]
     return (Operand(LEAD, x), Operand(CONSTANT, TensorType((len(dims),), x.dtype), data=list(dims)))
 
 
-def _unravel_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _unravel_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, dims = types
     integral(x, dims)
     if x.rank != 1 or dims.rank != 1 or dims.size > 7:
@@ -295,7 +295,7 @@ def _unravel_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
     return (TensorType((dims.size,) + x.shape, x.dtype),)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="take",
         infer=_take_infer,

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Sequence, Tuple
+from typing import Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import Attrs, Classes, TypeRuleError
 
 
-def parsed(layout: str) -> List[Tuple[str, int]]:
+def parsed(layout: str) -> list[tuple[str, int]]:
     """Letters with their block sizes: 0 for an axis itself. "NC4c" is [("N", 0), ("C", 0), ("c", 4)]."""
     return [(letter, int(size or 0)) for size, letter in re.findall(r"(\d*)([A-Za-z])", layout)]
 
 
-def _lengths(shape: Sequence[int], layout: str) -> Dict[str, int]:
+def _lengths(shape: Sequence[int], layout: str) -> dict[str, int]:
     """How long each axis is, its blocks included."""
     names = parsed(layout)
     if len(names) != len(shape):
         raise TypeRuleError("%s has not the axes of %s" % (tuple(shape), layout))
-    found: Dict[str, int] = {}
+    found: dict[str, int] = {}
     for (letter, size), d in zip(names, shape):
         if size not in (0, d):
             raise TypeRuleError("%s has not the blocks of %s" % (tuple(shape), layout))
@@ -27,7 +27,7 @@ def _lengths(shape: Sequence[int], layout: str) -> Dict[str, int]:
     return found
 
 
-def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> Tuple[int, ...]:
+def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> tuple[int, ...]:
     """The shape in the other layout. Raises TypeRuleError."""
     lengths, names = _lengths(shape, src_layout), parsed(dst_layout)
     if {letter.upper() for letter, _ in names} != set(lengths):
@@ -40,7 +40,7 @@ def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> Tuple
     return tuple(size or lengths[letter] for letter, size in names)
 
 
-def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     shape = transformed(types[0].shape, attrs["src_layout"], attrs["dst_layout"])
     return (TensorType(shape, types[0].dtype),)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Sequence, Tuple
+from typing import Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .elementwise import BINARY, SHAPES, binary, binary_operands, other_shape, unary
 from .record import (
     ANY,
@@ -28,11 +28,11 @@ _INTEGERS = "exact (integers)"
 _COMPARISON = "exact; undecided where the operands' bounds overlap"
 
 
-def _as_bool(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _as_bool(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(types[0].shape, "bool"),)
 
 
-def _comparison_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _comparison_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype:
         raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
@@ -72,7 +72,7 @@ def _right_counts(x: TensorType, chosen: Attrs) -> Classes:
     return {"few": (3,), "all": (_bits(x.dtype) - 1,)}
 
 
-def _shift_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _shift_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     count = TensorType(tuple(chosen["other_shape"]), x.dtype)
     return (Operand(LEAD, x), Operand(FRESH, count, 0, chosen["most"]))
 
@@ -87,7 +87,7 @@ def _shift(name: str, most: Parameter) -> Operator:
 
 
 
-def _where_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _where_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     condition = Operand(DATA, TensorType(tuple(chosen["condition_shape"]), "bool"))
     # The other value broadcasts with both, which need not broadcast alike.
     shape = x.shape if chosen["other"] == "same" else x.shape[1:] if chosen["other"] == "trailing" else ()
@@ -103,14 +103,14 @@ def _other_value(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _where_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _where_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     condition, a, b = types
     if condition.dtype != "bool" or a.dtype != b.dtype:
         raise TypeRuleError("operands are %s, %s and %s" % (condition, a, b))
     return (TensorType(broadcast(condition.shape, broadcast(a.shape, b.shape)), a.dtype),)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _comparison("equal"),
     _comparison("not_equal"),
     _comparison("less"),

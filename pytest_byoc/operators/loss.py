@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Sequence, Tuple
+from typing import Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     DATA,
     FRESH,
@@ -19,12 +19,12 @@ from .record import (
 )
 
 
-def _nll_shape(x: TensorType) -> Tuple[int, ...]:
+def _nll_shape(x: TensorType) -> tuple[int, ...]:
     """Shape of the targets: a class for each element of [batch, classes, ...]."""
     return x.shape[:1] + x.shape[2:]
 
 
-def _nll_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _nll_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     classes = x.shape[1]
     return (
         Operand(LEAD, x),
@@ -34,7 +34,7 @@ def _nll_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     )
 
 
-def _nll_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _nll_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, targets, weights = types
     integers = targets.dtype in ("int32", "int64")
     if x.rank < 2 or targets.shape != _nll_shape(x) or not integers:
@@ -48,11 +48,11 @@ def _ignored(x: TensorType, chosen: Attrs) -> Classes:
     return {"default": (-100,), "class": tuple(range(min(3, x.shape[1])))}
 
 
-def _labels(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _labels(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(DATA, x, 0.0, 1.0)
 
 
-def _entropy_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _entropy_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].rank != 2 or types[1] != types[0]:
         raise TypeRuleError("cross entropy of %s and %s" % (types[0], types[1]))
     return (TensorType((), types[0].dtype),)
@@ -60,7 +60,7 @@ def _entropy_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
 
 _SHAPES = ((3, 5), (1, 7), (4, 1), (2, 29))
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     # Relax does without weights too; Relay does not.
     Operator(
         name="nn.nll_loss",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     DATA,
     LEAD,
@@ -26,7 +26,7 @@ _ACCURACY = "dot product of K: gamma(K), Higham, ASNA 2nd ed., (3.5)"
 _FLAG = {"no": (False,), "yes": (True,)}
 
 
-def _swap(shape: Sequence[int], flag: bool) -> Tuple[int, ...]:
+def _swap(shape: Sequence[int], flag: bool) -> tuple[int, ...]:
     """The shape with its last two dimensions exchanged if `flag`."""
     s = tuple(shape)
     return s[:-2] + (s[-1], s[-2]) if flag else s
@@ -44,12 +44,12 @@ def _same_dtype(types: Sequence[TensorType], op: str) -> None:
 # --- nn.dense --------------------------------------------------------------------------------
 
 
-def _dense_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _dense_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     weight = TensorType((chosen["units"], x.shape[-1]), x.dtype)
     return Operand(LEAD, x), Operand(WEIGHT, weight)
 
 
-def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, w = types
     _same_dtype(types, "nn.dense")
     if x.rank != 2 or w.rank != 2 or x.shape[1] != w.shape[1] or w.shape[0] != attrs["units"]:
@@ -57,29 +57,29 @@ def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (TensorType((x.shape[0], w.shape[0]), attrs.get("out_dtype", x.dtype)),)
 
 
-def _dense_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _dense_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.dense(args[0], args[1], units=attrs.get("units"), **out_dtype(attrs, types))
 
 
-def _dense_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _dense_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.matmul(args[0], ns.permute_dims(args[1], [1, 0]), **out_dtype(attrs, types))
 
 
 # --- nn.matmul and nn.batch_matmul -----------------------------------------------------------
 
 
-def _other(x: TensorType, chosen: Attrs, batch: Tuple[int, ...]) -> TensorType:
+def _other(x: TensorType, chosen: Attrs, batch: tuple[int, ...]) -> TensorType:
     """The second operand: `columns` of them, as long as the first operand's rows."""
     inner = _swap(x.shape, chosen["transpose_a"])[-1]
     shape = _swap((inner, chosen["columns"]), chosen["transpose_b"])
     return TensorType(batch + shape, x.dtype)
 
 
-def _matmul_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _matmul_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(WEIGHT, _other(x, chosen, ()))
 
 
-def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _batch_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(DATA, _other(x, chosen, (chosen["batch"],)))
 
 
@@ -88,7 +88,7 @@ def _batch(x: TensorType, chosen: Attrs) -> Classes:
     return {"same": (n,), "broadcast": (1,) if n > 1 else (3,)}
 
 
-def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     _same_dtype(types, "a matrix product")
     if a.rank < 2 or a.rank != b.rank:
@@ -100,19 +100,19 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     return (TensorType(shape, attrs.get("out_dtype", a.dtype)),)
 
 
-def _transposes(attrs: Attrs) -> Dict[str, bool]:
+def _transposes(attrs: Attrs) -> dict[str, bool]:
     return {k: attrs[k] for k in ("transpose_a", "transpose_b")}
 
 
-def _matmul_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _matmul_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.matmul(args[0], args[1], **_transposes(attrs), **out_dtype(attrs, types))
 
 
-def _batch_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _batch_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.batch_matmul(args[0], args[1], **_transposes(attrs), **out_dtype(attrs, types))
 
 
-def _matmul_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _matmul_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     a = _swap_relax(ns, args[0], types[0].rank, attrs["transpose_a"])
     b = _swap_relax(ns, args[1], types[1].rank, attrs["transpose_b"])
     return ns.matmul(a, b, **out_dtype(attrs, types))
@@ -121,7 +121,7 @@ def _matmul_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[Tensor
 _COLUMNS = Parameter("columns", {"plain": (6, 3, 17), "one": (1,)}, attribute=False)
 _MATRICES = ((3, 8), (1, 5), (4, 1), (2, 67), (17, 6))
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.dense",
         infer=_dense_infer,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     ANY,
     BIAS,
@@ -42,11 +42,11 @@ def _bias_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _bias_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _bias_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(BIAS, TensorType((x.shape[chosen["axis"]],), x.dtype))
 
 
-def _bias_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _bias_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, bias = types
     axis = normalize_axis(attrs["axis"], x.rank)
     if bias.shape != (x.shape[axis],) or bias.dtype != x.dtype:
@@ -54,7 +54,7 @@ def _bias_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (x,)
 
 
-def _bias_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _bias_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     x, bias = types
     after = x.rank - 1 - normalize_axis(attrs["axis"], x.rank)
     return ns.add(args[0], ns.reshape(args[1], bias.shape + (1,) * after) if after else args[1])
@@ -76,7 +76,7 @@ def _softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
 # --- nn.batch_flatten ------------------------------------------------------------------------
 
 
-def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank < 1:
         raise TypeRuleError("nn.batch_flatten of a scalar")
@@ -118,7 +118,7 @@ def _pad_value(x: TensorType, chosen: Attrs) -> Classes:
     return {"zero": (0.0,), "other": (1.5, -2.0)}
 
 
-def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if len(attrs["pad_width"]) != x.rank:
         raise TypeRuleError("pad_width %s for rank %d" % (attrs["pad_width"], x.rank))
@@ -128,13 +128,13 @@ def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     return (TensorType(shape, x.dtype),)
 
 
-def _pad_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _pad_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     width = [w for pair in attrs["pad_width"] for w in pair]
     mode = "replicate" if attrs["pad_mode"] == "edge" else attrs["pad_mode"]
     return ns.nn.pad(args[0], width, mode, float(attrs["pad_value"]))
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.bias_add",
         infer=_bias_infer,

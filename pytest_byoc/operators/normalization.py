@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     BIAS,
     LEAD,
@@ -32,20 +32,20 @@ _CENTER = Parameter("center", {"yes": (True,), "no": (False,)})
 _SCALE = Parameter("scale", {"yes": (True,), "no": (False,)})
 
 
-def _expect(types: Sequence[TensorType], shape: Tuple[int, ...], op: str) -> None:
+def _expect(types: Sequence[TensorType], shape: tuple[int, ...], op: str) -> None:
     """Every operand after the first has this shape and the first one's dtype."""
     for t in types[1:]:
         if t != TensorType(shape, types[0].dtype):
             raise TypeRuleError("%s of %s takes %s there, found %s" % (op, types[0], shape, t))
 
 
-def _affine(x: TensorType, shape: Tuple[int, ...]) -> Tuple[Operand, ...]:
+def _affine(x: TensorType, shape: tuple[int, ...]) -> tuple[Operand, ...]:
     """The first operand, gamma, beta."""
     t = TensorType(shape, x.dtype)
     return Operand(LEAD, x), Operand(WEIGHT, t), Operand(BIAS, t)
 
 
-def _gamma_beta_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> List[Any]:
+def _gamma_beta_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:
     """Relax legalizes layer_norm, group_norm and instance_norm as if center and scale were set, so what
     is switched off is also made neutral."""
     gamma = args[1] if attrs["scale"] else ns.ones(types[1].shape, types[1].dtype)
@@ -77,22 +77,22 @@ def _training(x: TensorType, chosen: Attrs) -> Classes:
     return {"no": (False,), "yes": (True,) if chosen["axis"] >= 0 else ()}
 
 
-def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _batch_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     t = TensorType((x.shape[chosen["axis"]],), x.dtype)
     return _affine(x, t.shape) + (Operand(BIAS, t), Operand(OWN, t, 0.25, 4.0))
 
 
-def _batch_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     _expect(types, (x.shape[normalize_axis(attrs["axis"], x.rank)],), "nn.batch_norm")
     return (x, types[3], types[4])
 
 
-def _batch_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _batch_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.batch_norm(*args, axis=attrs["axis"], **_rest(attrs))
 
 
-def _batch_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _batch_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     # Training is its default; graphs of before know nothing of it.
     return ns.nn.batch_norm(*args, **{"training": False, **attrs})
 
@@ -115,7 +115,7 @@ def _layer_axes(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _axes_shape(x: TensorType, axes: Sequence[int]) -> Tuple[int, ...]:
+def _axes_shape(x: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
     """Sizes of the axes normalised over, which are named in their order."""
     found = [normalize_axis(a, x.rank) for a in axes]
     if not found or sorted(set(found)) != found:
@@ -123,16 +123,16 @@ def _axes_shape(x: TensorType, axes: Sequence[int]) -> Tuple[int, ...]:
     return tuple(x.shape[a] for a in found)
 
 
-def _layer_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _layer_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return _affine(x, _axes_shape(x, chosen["axes"]))
 
 
-def _layer_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _layer_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _expect(types, _axes_shape(types[0], attrs["axes"]), "nn.layer_norm")
     return (types[0],)
 
 
-def _layer_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _layer_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     """Relay takes one axis: several last ones are made one, and the result is reshaped back."""
     x, axes = types[0], attrs["axes"]
     if len(axes) == 1:
@@ -144,7 +144,7 @@ def _layer_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorT
     return ns.reshape(y, x.shape)
 
 
-def _layer_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _layer_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     operands = _gamma_beta_relax(ns, args, attrs, types)
     return ns.nn.layer_norm(*operands, axes=list(attrs["axes"]), **_rest(attrs))
 
@@ -159,16 +159,16 @@ def _rms_axes(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _rms_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _rms_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return _affine(x, _axes_shape(x, chosen["axes"]))[:2]
 
 
-def _rms_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _rms_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _expect(types, _axes_shape(types[0], attrs["axes"]), "nn.rms_norm")
     return (types[0],)
 
 
-def _rms_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _rms_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.rms_norm(*args, axes=list(attrs["axes"]), epsilon=attrs["epsilon"])
 
 
@@ -198,11 +198,11 @@ def _groups(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _channel_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _channel_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return _affine(x, (x.shape[chosen["axis"]],))
 
 
-def _group_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _group_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     channels = x.shape[normalize_axis(attrs["axis"], x.rank)]
     if channels % attrs["num_groups"]:
@@ -211,13 +211,13 @@ def _group_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (x,)
 
 
-def _instance_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _instance_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     _expect(types, (x.shape[normalize_axis(attrs["axis"], x.rank)],), "nn.instance_norm")
     return (x,)
 
 
-def _group_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _group_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     """Relay normalises over what comes after the channels; Relax is told so."""
     axes = list(range(normalize_axis(attrs["axis"], types[0].rank) + 1, types[0].rank))
     return ns.nn.group_norm(
@@ -229,7 +229,7 @@ def _group_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorT
     )
 
 
-def _instance_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _instance_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     """Relay normalises over all but the first axis and the channels. Relax's legalization takes no
     negative channel axis."""
     axis = normalize_axis(attrs["axis"], types[0].rank)
@@ -251,18 +251,18 @@ def _l2_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _l2_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _l2_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     for axis in attrs["axis"] or ():
         normalize_axis(axis, types[0].rank)
     return (types[0],)
 
 
-def _l2_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _l2_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     axis = attrs["axis"]
     return ns.nn.l2_normalize(args[0], eps=attrs["eps"], axis=None if axis is None else list(axis))
 
 
-def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (types[0], types[0])
 
 
@@ -270,7 +270,7 @@ def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTyp
 _SHAPES = ((2, 3, 5), (7,), (3, 29), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 3))
 _CHANNELS = ((2, 6, 4, 5), (3, 4, 7), (1, 8, 3, 3), (2, 1, 5, 4), (1, 4, 2, 3, 2))
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     # The second and third result are the moving statistics.
     Operator(
         name="nn.batch_norm",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .convolution import image, image_axes, is_image, laid_out, layouts
 from .record import NUMBERS, Attrs, Classes, Lowering, Operator, Parameter, TypeRuleError, call
 
 _FLAG = {"no": (False,), "yes": (True,)}
 
 #: Windows by the number of spatial axes.
-_POOL_SIZES: Dict[int, Classes] = {
+_POOL_SIZES: dict[int, Classes] = {
     1: {"odd": ((3,), (5,)), "even": ((2,), (4,)), "pointwise": ((1,),)},
     2: {
         "square": ((2, 2), (3, 3)),
@@ -25,14 +25,14 @@ _POOL_SIZES: Dict[int, Classes] = {
         "uneven": ((2, 3, 1), (1, 2, 3), (3, 1, 2)),
     },
 }
-_STRIDES: Dict[int, Classes] = {
+_STRIDES: dict[int, Classes] = {
     1: {"unit": ((1,),), "strided": ((2,), (3,))},
     # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
     # ("Instruction does not dominate all uses").
     2: {"unit": ((1, 1),), "strided": ((2, 2), (3, 3)), "uneven": ((2, 1), (3, 2))},
     3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((2, 1, 3), (3, 2, 1))},
 }
-_PADDINGS: Dict[int, Classes] = {
+_PADDINGS: dict[int, Classes] = {
     1: {"none": ((0, 0),), "symmetric": ((1, 1),), "asymmetric": ((0, 1), (1, 0), (1, 2))},
     2: {
         "none": ((0, 0, 0, 0),),
@@ -45,14 +45,14 @@ _PADDINGS: Dict[int, Classes] = {
         "asymmetric": ((0, 1, 1, 1, 2, 0), (1, 0, 0, 0, 0, 1), (0, 0, 1, 0, 0, 0), (0, 0, 0, 0, 1, 0)),
     },
 }
-_DILATIONS: Dict[int, Classes] = {
+_DILATIONS: dict[int, Classes] = {
     1: {"unit": ((1,),), "dilated": ((2,), (3,))},
     2: {"unit": ((1, 1),), "dilated": ((2, 2),), "uneven": ((1, 2), (3, 1))},
     3: {"unit": ((1, 1, 1),), "dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1))},
 }
 
 
-def _simplest(n: int) -> Dict[str, Any]:
+def _simplest(n: int) -> dict[str, Any]:
     """What a parameter not chosen yet will be at its simplest."""
     return {"strides": (1,) * n, "dilation": (1,) * n, "padding": (0, 0) * n, "ceil_mode": False}
 
@@ -73,7 +73,7 @@ def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ce
 @lru_cache(maxsize=1 << 14)
 def _counted(
     n: int, k: int, stride: int, before: int, after: int, dilation: int, ceil: bool
-) -> Tuple[int, str]:
+) -> tuple[int, str]:
     """Output length along one axis, and what is wrong with it."""
     room = n + before + after - dilation * (k - 1) - 1
     if room < 0:
@@ -86,7 +86,7 @@ def _counted(
     return out, ""
 
 
-def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     batch, channels, sizes = image(x, attrs["layout"])
     n = len(sizes)
@@ -96,7 +96,7 @@ def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (TensorType(laid_out(batch, channels, out, attrs["layout"]), x.dtype),)
 
 
-def _valid(x: TensorType, chosen: Attrs, name: str, values: Sequence[Any]) -> Tuple[Any, ...]:
+def _valid(x: TensorType, chosen: Attrs, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
     """The values with which the operator can be applied, all that is not chosen yet being simplest."""
     good = []
     for value in values:
@@ -158,7 +158,7 @@ _STEPS = (
 AVERAGE = "sum of n: gamma(n), and 3 roundings of the division"
 
 
-def max_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+def max_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
     """nn.max_pool1d and so on: n spatial axes."""
     name = "nn.max_pool%dd" % n
     return Operator(
@@ -174,7 +174,7 @@ def max_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
     )
 
 
-def avg_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+def avg_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
     """nn.avg_pool1d and so on."""
     name = "nn.avg_pool%dd" % n
     return Operator(
@@ -193,24 +193,24 @@ def avg_pool(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
 # --- global pooling --------------------------------------------------------------------------
 
 
-def _global_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _global_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     batch, channels, sizes = image(x, attrs["layout"])
     return (TensorType(laid_out(batch, channels, [1] * len(sizes), attrs["layout"]), x.dtype),)
 
 
-def _global_avg_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _global_avg_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.adaptive_avg_pool2d(args[0], (1, 1), layout=attrs["layout"])
 
 
-def _global_max_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _global_max_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.max(args[0], axis=list(image_axes(attrs["layout"])[2:]), keepdims=True)
 
 
 # H, W and C all differ; batch above 1; size 1; one size that is no multiple of a vector.
 SHAPES = ((1, 4, 7, 6), (2, 3, 5, 8), (1, 1, 9, 5), (3, 2, 1, 4), (1, 17, 4, 3))
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     max_pool(2, SHAPES),
     avg_pool(2, SHAPES),
     Operator(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from . import pooling
 from .convolution import image, is_image, laid_out, layouts
 from .record import (
@@ -20,7 +20,7 @@ from .record import (
 )
 
 #: By the number of spatial axes: all sizes differ; batch above 1; size 1; no multiple of a vector.
-_SHAPES: Dict[int, Tuple[Tuple[int, ...], ...]] = {
+_SHAPES: dict[int, tuple[tuple[int, ...], ...]] = {
     1: ((1, 4, 9), (2, 3, 7), (1, 2, 67), (3, 5, 4), (1, 17, 1)),
     2: pooling.SHAPES,
     3: ((1, 4, 5, 7, 6), (2, 3, 4, 5, 8), (1, 1, 3, 9, 5), (3, 2, 1, 4, 5), (1, 17, 4, 3, 2)),
@@ -53,7 +53,7 @@ def _output_size(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _adaptive_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _adaptive_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     batch, channels, sizes = image(x, attrs["layout"])
     wanted = sizes if attrs["output_size"] is None else tuple(attrs["output_size"])
@@ -62,10 +62,10 @@ def _adaptive_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorTy
     return (TensorType(laid_out(batch, channels, wanted, attrs["layout"]), x.dtype),)
 
 
-def _adaptive(kind: str, n: int, accuracy: str, dtypes: Tuple[str, ...], in_relax: bool) -> Operator:
+def _adaptive(kind: str, n: int, accuracy: str, dtypes: tuple[str, ...], in_relax: bool) -> Operator:
     name = "nn.adaptive_%s_pool%dd" % (kind, n)
-    lowering: Optional[Lowering] = call(name)
-    fields: Dict[str, Any] = {"relay": lowering, "relax": lowering if in_relax else None}
+    lowering: Lowering | None = call(name)
+    fields: dict[str, Any] = {"relay": lowering, "relax": lowering if in_relax else None}
     return Operator(
         name=name,
         infer=_adaptive_infer,
@@ -81,7 +81,7 @@ def _adaptive(kind: str, n: int, accuracy: str, dtypes: Tuple[str, ...], in_rela
     )
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     *(pooling.max_pool(n, _SHAPES[n]) for n in (1, 3)),
     *(pooling.avg_pool(n, _SHAPES[n]) for n in (1, 3)),
     *(_adaptive("avg", n, pooling.AVERAGE, FLOATS, True) for n in (1, 2, 3)),

@@ -6,9 +6,9 @@ whole tensor, or a tuple of one for each channel along `axis`.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from . import elementwise, shape
 from .record import (
     CONSTANT,
@@ -54,7 +54,7 @@ def zero_point(value: Any) -> Operand:
     return constant(value, "int32")
 
 
-def per_channel(base: float, n: int) -> Tuple[float, ...]:
+def per_channel(base: float, n: int) -> tuple[float, ...]:
     """n scales that differ."""
     return tuple(base * _CHANNELS[i % len(_CHANNELS)] for i in range(n))
 
@@ -63,12 +63,12 @@ def _length(x: TensorType, axis: int) -> int:
     return x.shape[axis] if x.rank else 0
 
 
-def scales(x: TensorType, axis: Optional[int], base: float, **more: Tuple[float, ...]) -> Classes:
+def scales(x: TensorType, axis: int | None, base: float, **more: tuple[float, ...]) -> Classes:
     """Scales around `base`; those of channels first where an axis other than the last is chosen, since
     it means nothing to a tensor with one scale."""
-    classes: Dict[str, Sequence[Any]] = {"odd": (base,), "power_of_two": (_power_of_two(base),), **more}
+    classes: dict[str, Sequence[Any]] = {"odd": (base,), "power_of_two": (_power_of_two(base),), **more}
     if axis is not None and x.rank:
-        channels: Dict[str, Sequence[Any]] = {"per_channel": (per_channel(base, _length(x, axis)),)}
+        channels: dict[str, Sequence[Any]] = {"per_channel": (per_channel(base, _length(x, axis)),)}
         classes = {**classes, **channels} if axis == -1 else {**channels, **classes}
     return classes
 
@@ -80,11 +80,11 @@ def _power_of_two(base: float) -> float:
     return power
 
 
-def zero_points(x: TensorType, axis: Optional[int], dtype: str) -> Classes:
+def zero_points(x: TensorType, axis: int | None, dtype: str) -> Classes:
     """Zero points of a tensor of that dtype: of 8-bit ones also both ends of the dtype."""
     low, high = LIMITS[dtype]
     odd = (3, 117) if dtype == "uint8" else (-5, 11)
-    classes: Dict[str, Sequence[Any]] = {"zero": (0,), "odd": odd}
+    classes: dict[str, Sequence[Any]] = {"zero": (0,), "odd": odd}
     if dtype.endswith("int8"):
         classes.update(lowest=(low,) if low else (), highest=(high,))
     if axis is not None and x.rank:
@@ -98,7 +98,7 @@ def axes(x: TensorType, chosen: Attrs) -> Classes:
     return {"last": (-1,), "other": tuple(range(x.rank - 1))}
 
 
-def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: Optional[int], what: str) -> None:
+def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: int | None, what: str) -> None:
     """Raises TypeRuleError unless t is a number, or one for each channel of x (axis None: a number)."""
     if t.dtype != dtype:
         raise TypeRuleError("%s is %s" % (what, t.dtype))
@@ -108,7 +108,7 @@ def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: Optional[int
         raise TypeRuleError("%s of shape %s for %s" % (what, t.shape, x))
 
 
-def check_parameters(types: Sequence[TensorType], x: TensorType, axis: Optional[int]) -> None:
+def check_parameters(types: Sequence[TensorType], x: TensorType, axis: int | None) -> None:
     """A scale and a zero point, one after the other."""
     check_parameter(types[0], "float32", x, axis, "a scale")
     check_parameter(types[1], "int32", x, axis, "a zero point")
@@ -117,27 +117,27 @@ def check_parameters(types: Sequence[TensorType], x: TensorType, axis: Optional[
 # --- qnn.quantize, qnn.dequantize --------------------------------------------------------------------
 
 
-def _quantize_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _quantize_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), scale(chosen["scale"]), zero_point(chosen["zero_point"])
 
 
-def _quantize_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _quantize_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     check_parameters(types[1:], types[0], attrs["axis"])
     return (TensorType(types[0].shape, attrs["out_dtype"]),)
 
 
-def _quantize_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _quantize_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.qnn.op.quantize(*args, axis=attrs["axis"], out_dtype=attrs["out_dtype"])
 
 
-def _dequantize_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _dequantize_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     # TVM 0.9 has no out_dtype.
     more = {} if attrs["out_dtype"] == "float32" else {"out_dtype": attrs["out_dtype"]}
     return ns.qnn.op.dequantize(*args, axis=attrs["axis"], **more)
 
 
 def _relax(name: str) -> Lowering:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(*args, axis=attrs["axis"], out_dtype=attrs["out_dtype"])
 
     return Lowering(name, lower)
@@ -199,7 +199,7 @@ _DEQUANTIZE = Operator(
 # --- qnn.requantize ----------------------------------------------------------------------------------
 
 
-def _requantize_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _requantize_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (
         Operand(LEAD, x),
         scale(chosen["input_scale"]),
@@ -209,13 +209,13 @@ def _requantize_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     )
 
 
-def _requantize_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _requantize_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     check_parameters(types[1:3], types[0], attrs["axis"])
     check_parameters(types[3:], types[0], None)
     return (TensorType(types[0].shape, attrs["out_dtype"]),)
 
 
-def _requantize_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _requantize_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.qnn.op.requantize(*args, **attrs)
 
 
@@ -308,7 +308,7 @@ def _joined_parameters(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _concatenate_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _concatenate_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     low, high = RANGES[x.dtype]
     parts = [
         o if o.role == LEAD else Operand(DATA, o.type, low, high)
@@ -325,7 +325,7 @@ def _concatenate_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     )
 
 
-def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     n = (len(types) - 2) // 3
     for s, z in zip(types[n : 2 * n], types[2 * n : 3 * n]):
         check_parameters((s, z), types[0], None)
@@ -333,7 +333,7 @@ def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[Tenso
     return _CONCATENATE.infer(types[:n], attrs)
 
 
-def _concatenate_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _concatenate_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     n = (len(args) - 2) // 3
     parts, of = args[:n], (args[n : 2 * n], args[2 * n : 3 * n])
     return ns.qnn.op.concatenate(parts, *of, args[-2], args[-1], axis=attrs["axis"])
@@ -343,7 +343,7 @@ def _concatenate_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[T
 # of a table (qnn.sqrt, qnn.rsqrt, qnn.exp, qnn.erf, qnn.sigmoid, qnn.hardswish, qnn.tanh, qnn.log,
 # qnn.abs), whose table it computes for another machine than the host; qnn.leaky_relu, whose Python
 # function and C++ function take different operands; qnn.softmax and qnn.avg_pool2d, which it lacks.
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _QUANTIZE,
     _DEQUANTIZE,
     _REQUANTIZE,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Mapping, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from . import convolution, elementwise, matrix, transposed
 from .quantized import (
     LIMITS,
@@ -67,7 +67,7 @@ def _input_parameters(base: float) -> Callable[[TensorType, Attrs], Classes]:
 
 
 def _lhs(x: TensorType, chosen: Attrs) -> Classes:
-    classes: Dict[str, Sequence[Any]] = dict(_input_parameters(0.0371)(x, chosen))
+    classes: dict[str, Sequence[Any]] = dict(_input_parameters(0.0371)(x, chosen))
     same = tuple(chosen["other_shape"]) == x.shape
     if x.rank and same:
         low = LIMITS[x.dtype][0]
@@ -81,13 +81,13 @@ def _output(x: TensorType, chosen: Attrs) -> Classes:
     return {**output_parameters(x, chosen), **({"as_lhs": equal} if equal else {})}
 
 
-def _binary_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _binary_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     pairs = (chosen["lhs"], chosen["rhs"], chosen["output"])
     parameters = [f(v) for s, z in pairs for f, v in ((scale, s), (zero_point, z))]
     return (Operand(LEAD, x), _data(DATA, chosen["other_shape"], x.dtype), *parameters)
 
 
-def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types[:2]
     if a.dtype != b.dtype:
         raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
@@ -98,7 +98,7 @@ def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
 
 
 def _qnn(name: str) -> Lowering:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns.qnn.op, name)(*args)
 
     return Lowering("qnn." + name, lower)
@@ -157,16 +157,16 @@ _KERNEL_DTYPE = Parameter("kernel_dtype", _kernel_dtype, attribute=False)
 _ZERO_POINTS = Parameter("zero_points", _zero_points, attribute=False)
 
 
-def _with_parameters(x: TensorType, kernel: Operand, chosen: Attrs) -> Tuple[Operand, ...]:
+def _with_parameters(x: TensorType, kernel: Operand, chosen: Attrs) -> tuple[Operand, ...]:
     z = chosen["zero_points"]
     scales = scale(0.0371), scale(chosen.get("kernel_scale", 0.0173))
     return (Operand(LEAD, x), kernel, zero_point(z[0]), zero_point(z[1]), *scales)
 
 
-def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], Tuple[Operand, ...]]:
+def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], tuple[Operand, ...]]:
     """The operands of the operator that this one is called after, with their scales and zero points."""
 
-    def operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+    def operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
         other = of.operands(x, chosen)[1]
         dtype = chosen.get("kernel_dtype", x.dtype)
         return _with_parameters(x, _data(other.role, other.type.shape, dtype), chosen)
@@ -184,35 +184,35 @@ def _check_product(types: Sequence[TensorType], channels: int) -> None:
     check_parameter(types[5], "float32", made, 0, "a scale")
 
 
-def _plain(types: Sequence[TensorType]) -> Tuple[TensorType, ...]:
+def _plain(types: Sequence[TensorType]) -> tuple[TensorType, ...]:
     """The two factors as what their products are summed up in."""
     return tuple(TensorType(t.shape, "int32") for t in types[:2])
 
 
-def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _conv2d_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _check_product(types, attrs["channels"])
     return convolution.conv_infer(_plain(types), attrs)
 
 
-def _conv2d_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _conv2d_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.qnn.op.conv2d(*args, **attrs)
 
 
-def _after(of: Operator) -> Callable[[Sequence[TensorType], Attrs], Tuple[TensorType, ...]]:
+def _after(of: Operator) -> Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]]:
     """The type rule of a matrix product, with int32 for its result."""
 
-    def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+    def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
         _check_product(types, attrs.get("units", 0))
         return of.infer(_plain(types), {"transpose_a": False, "transpose_b": True, **attrs})
 
     return infer
 
 
-def _dense_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _dense_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.qnn.op.dense(*args, units=attrs["units"])
 
 
-def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _batch_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     other = _data(DATA, (chosen["batch"], chosen["columns"], x.shape[2]), x.dtype)
     return _with_parameters(x, other, chosen)
 
@@ -220,18 +220,18 @@ def _batch_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
 # --- qnn.conv2d_transpose ----------------------------------------------------------------------------
 
 
-def _transpose_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _transpose_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     _, c, _ = convolution.image(x, chosen["data_layout"])
     shape = (c, chosen["channels"], *chosen["kernel_size"])
     return _with_parameters(x, _data(WEIGHT, shape, chosen["kernel_dtype"]), chosen)
 
 
-def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _check_product(types, attrs["channels"])
     return transposed.infer(_plain(types), {"dilation": (1, 1), **attrs})
 
 
-def _transpose_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _transpose_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.qnn.op.conv2d_transpose(*args, **attrs, out_dtype="int32")
 
 
@@ -251,7 +251,7 @@ def _product(name: str, **fields: Any) -> Operator:
     return Operator(name=name, accuracy=_EXACT, dtypes=_BYTES, ranges=RANGES, **fields)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _product(
         "qnn.conv2d",
         infer=_conv2d_infer,

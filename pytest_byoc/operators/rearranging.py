@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from . import blocks, layouts
 from .record import (
     ANY,
@@ -61,7 +61,7 @@ def _reps(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _tile_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _tile_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, reps = types[0], tuple(attrs["reps"])
     rank = max(x.rank, len(reps))
     shape = (1,) * (rank - x.rank) + x.shape
@@ -69,24 +69,24 @@ def _tile_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (TensorType(tuple(d * n for d, n in zip(shape, reps)), x.dtype),)
 
 
-def _repeat_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _repeat_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     axis = normalize_axis(attrs["axis"], x.rank)
     shape = x.shape[:axis] + (x.shape[axis] * attrs["repeats"],) + x.shape[axis + 1 :]
     return (TensorType(shape, x.dtype),)
 
 
-def _tile_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _tile_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.tile(args[0], list(attrs["reps"]))
 
 
-def _stack_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _stack_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     others = (Operand(DATA, x),) * (chosen["count"] - 1)
     lead = Operand(LEAD, x)
     return others + (lead,) if chosen["place"] == "last" else (lead,) + others
 
 
-def _stack_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _stack_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if any(t != x for t in types):
         raise TypeRuleError("%s are stacked" % (types,))
@@ -94,11 +94,11 @@ def _stack_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     return (TensorType(x.shape[:axis] + (len(types),) + x.shape[axis:], x.dtype),)
 
 
-def _stack(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _stack(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.stack(args, axis=attrs["axis"])
 
 
-def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     normalize_axis(attrs["axis"], types[0].rank)
     return (types[0],)
 
@@ -120,7 +120,7 @@ def _mirrored(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _mirror_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _mirror_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, less = types[0], 1 if attrs["mode"] == "REFLECT" else 0
     width = attrs["pad_width"]
     if len(width) != x.rank or any(max(w) > d - less for w, d in zip(width, x.shape)):
@@ -138,7 +138,7 @@ def _diagonals(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _triangle_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _triangle_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].rank < 2:
         raise TypeRuleError("a triangle of %s" % types[0])
     return (types[0],)
@@ -157,13 +157,13 @@ def _indexing(x: TensorType, chosen: Attrs) -> Classes:
     return {"ij": ("ij",), "xy": ("xy",) if chosen["others"][0] == x.shape[0] else ()}
 
 
-def _mesh_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _mesh_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x),) + tuple(
         Operand(DATA, TensorType((n,), x.dtype)) for n in chosen["others"]
     )
 
 
-def _mesh_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _mesh_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if any(t.rank != 1 or t.dtype != types[0].dtype for t in types):
         raise TypeRuleError("a mesh of %s" % (types,))
     shape = tuple(t.shape[0] for t in types)
@@ -172,7 +172,7 @@ def _mesh_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return tuple(TensorType(shape, t.dtype) for t in types)
 
 
-def _mesh(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _mesh(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.meshgrid(args, indexing=attrs["indexing"])
 
 
@@ -199,7 +199,7 @@ def _window_strides(x: TensorType, chosen: Attrs) -> Classes:
     return {"unit": ((1,) * n,), "strided": ((2,) * n,), "uneven": (uneven,)}
 
 
-def _window_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _window_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, window = types[0], tuple(attrs["window_shape"])
     axis = normalize_axis(attrs["axis"], x.rank)
     dims = x.shape[axis:]
@@ -209,14 +209,14 @@ def _window_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     return (TensorType(x.shape[:axis] + steps + window, x.dtype),)
 
 
-def _flat_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _flat_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType((types[0].size,), types[0].dtype),)
 
 
 def _moving(
-    name: str, infer: Any, *parameters: Parameter, relax: Optional[Lowering] = None, **more: Any
+    name: str, infer: Any, *parameters: Parameter, relax: Lowering | None = None, **more: Any
 ) -> Operator:
-    fields: Dict[str, Any] = {
+    fields: dict[str, Any] = {
         "accuracy": _EXACT,
         "accepts": some,
         "dtypes": ANY,
@@ -239,7 +239,7 @@ def _triangle(name: str) -> Operator:
     )
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     # Relax's takes a function of indices, which a lowering cannot hand on.
     _moving(
         "layout_transform",

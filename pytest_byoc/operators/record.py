@@ -8,10 +8,10 @@ beyond the standard library and run on Python 3.8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, List, Mapping, Sequence
 
-from ..graph import TensorType
-from ..irs import IRS
+from ..core.graph import TensorType
+from ..core.irs import IRS
 
 Attrs = Mapping[str, Any]
 #: Values of a parameter by their class. Coverage counts classes; the first value of the first
@@ -49,9 +49,9 @@ class Lowering:
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     lacks: Mapping[str, Which] = field(default_factory=dict)
     unbuilt: Mapping[str, Which] = field(default_factory=dict)
-    optional: Tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
-    def __call__(self, ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def __call__(self, ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         for name in (*self.only, *self.lacks):
             if name in attrs and not self.takes(name, attrs[name], attrs):
                 raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
@@ -92,10 +92,10 @@ class Parameter:
     """
 
     name: str
-    classes: Union[Classes, Callable[[TensorType, Attrs], Classes]]
+    classes: Classes | Callable[[TensorType, Attrs], Classes]
     attribute: bool = True
 
-    def values(self, x: TensorType, chosen: Attrs) -> Dict[str, Sequence[Any]]:
+    def values(self, x: TensorType, chosen: Attrs) -> dict[str, Sequence[Any]]:
         classes = self.classes(x, chosen) if callable(self.classes) else self.classes
         return {k: v for k, v in classes.items() if len(v)}
 
@@ -123,11 +123,11 @@ class Operand:
 
     role: str
     type: TensorType
-    low: Optional[float] = None
-    high: Optional[float] = None
-    data: Optional[Any] = None
+    low: float | None = None
+    high: float | None = None
+    data: Any | None = None
 
-    def range(self) -> Tuple[float, float]:
+    def range(self) -> tuple[float, float]:
         low, high = default_range(self.type.dtype, self.role)
         return low if self.low is None else self.low, high if self.high is None else self.high
 
@@ -142,7 +142,7 @@ CONSTANT = "constant"
 ROLES = (LEAD, DATA, WEIGHT, BIAS, FRESH, OWN, CONSTANT)
 
 
-def default_range(dtype: str, role: str = DATA) -> Tuple[float, float]:
+def default_range(dtype: str, role: str = DATA) -> tuple[float, float]:
     """Where elements are drawn from when nothing is said: small enough that a few products in a
     row overflow no dtype."""
     if dtype == "bool":
@@ -158,7 +158,7 @@ def some(x: TensorType) -> bool:
     return x.rank > 0 and x.size > 0
 
 
-def only_lead(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def only_lead(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     """Operands of a unary operator."""
     return (Operand(LEAD, x),)
 
@@ -184,28 +184,28 @@ class Operator:
     """
 
     name: str
-    infer: Callable[[Sequence[TensorType], Attrs], Tuple[TensorType, ...]]
-    shapes: Tuple[Tuple[int, ...], ...]
+    infer: Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]]
+    shapes: tuple[tuple[int, ...], ...]
     accuracy: str
     accepts: Callable[[TensorType], bool] = lambda x: True
-    operands: Callable[[TensorType, Attrs], Tuple[Operand, ...]] = only_lead
-    parameters: Tuple[Parameter, ...] = ()
-    dtypes: Tuple[str, ...] = FLOATS
-    domain: Optional[Tuple[float, float]] = None
-    ranges: Mapping[str, Tuple[float, float]] = field(default_factory=dict)
-    relay: Optional[Lowering] = None
-    relax: Optional[Lowering] = None
+    operands: Callable[[TensorType, Attrs], tuple[Operand, ...]] = only_lead
+    parameters: tuple[Parameter, ...] = ()
+    dtypes: tuple[str, ...] = FLOATS
+    domain: tuple[float, float] | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    relay: Lowering | None = None
+    relax: Lowering | None = None
     tuple_result: bool = False
     steep: bool = False
-    type_only: Tuple[int, ...] = ()
-    large: Optional[Tuple[int, ...]] = None
-    calls: Tuple[str, ...] = ()
-    used: Optional[int] = None
+    type_only: tuple[int, ...] = ()
+    large: tuple[int, ...] | None = None
+    calls: tuple[str, ...] = ()
+    used: int | None = None
 
-    def irs(self) -> Tuple[str, ...]:
+    def irs(self) -> tuple[str, ...]:
         return tuple(ir for ir in IRS if getattr(self, ir) is not None)
 
-    def within(self, ir: Optional[str]) -> Operator:
+    def within(self, ir: str | None) -> Operator:
         """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
         IR takes)."""
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
@@ -231,11 +231,11 @@ class Operator:
 
         return replace(self, parameters=tuple(narrowed(p) for p in self.parameters))
 
-    def attrs(self, chosen: Attrs) -> Dict[str, Any]:
+    def attrs(self, chosen: Attrs) -> dict[str, Any]:
         """The attributes among the chosen parameters."""
         return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
 
-    def range(self, dtype: str) -> Tuple[float, float]:
+    def range(self, dtype: str) -> tuple[float, float]:
         """What a first operand made for the operator is drawn from."""
         return self.domain or self.ranges.get(dtype) or default_range(dtype)
 
@@ -249,7 +249,7 @@ def call(path: str, **only: Sequence[Any]) -> Lowering:
     only: by parameter, the values the IR takes.
     """
 
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         f = ns
         for part in path.split("."):
             f = getattr(f, part)
@@ -269,26 +269,26 @@ def _out_dtypes(x: TensorType, chosen: Attrs) -> Classes:
 OUT_DTYPE = Parameter("out_dtype", _out_dtypes)
 
 
-def out_dtype(attrs: Attrs, types: Sequence[TensorType]) -> Dict[str, str]:
+def out_dtype(attrs: Attrs, types: Sequence[TensorType]) -> dict[str, str]:
     """The attribute as a keyword where it is not the operands' dtype (nor absent, as in old graphs)."""
     dtype = attrs.get("out_dtype", types[0].dtype)
     return {} if dtype == types[0].dtype else {"out_dtype": dtype}
 
 
-def same_type(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def same_type(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     """Type rule: one output, of the type of the first operand."""
     return (types[0],)
 
 
-def same_type_along(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def same_type_along(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     """Type rule: as `same_type`, of an operator whose attribute axis must be one of the operand's."""
     normalize_axis(attrs["axis"], types[0].rank)
     return same_type(types, attrs)
 
 
-def broadcast(a: Sequence[int], b: Sequence[int]) -> Tuple[int, ...]:
+def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
     """NumPy's broadcasting rule. Raises TypeRuleError."""
-    out: List[int] = []
+    out: list[int] = []
     for i in range(1, max(len(a), len(b)) + 1):
         p = a[-i] if i <= len(a) else 1
         q = b[-i] if i <= len(b) else 1

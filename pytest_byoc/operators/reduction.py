@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     NUMBERS,
     Attrs,
@@ -19,7 +19,7 @@ from .record import (
 )
 
 
-def reduced_axes(rank: int, attrs: Attrs) -> Tuple[int, ...]:
+def reduced_axes(rank: int, attrs: Attrs) -> tuple[int, ...]:
     """The axes reduced, in order. `exclude` stands for all axes but those named.
 
     Raises TypeRuleError where an axis is out of range or named twice, or none is left of those named.
@@ -62,7 +62,7 @@ def exclusions(x: TensorType, chosen: Attrs) -> Classes:
     return {"no": (False,), "yes": (True,) if some_left else ()}
 
 
-def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     """Type rule: the shape without the axes reduced, or with 1 in their place."""
     x = types[0]
     axes = reduced_axes(x.rank, attrs)
@@ -72,7 +72,7 @@ def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
 
 
 def _relay(name: str) -> Lowering:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
     # There no axes are all of them.
@@ -80,7 +80,7 @@ def _relay(name: str) -> Lowering:
 
 
 def _relax(name: str) -> Lowering:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         axis = attrs["axis"]
         if attrs["exclude"]:
             axis = reduced_axes(types[0].rank, attrs)
@@ -102,7 +102,7 @@ def _countable(x: TensorType) -> bool:
 def _reduction(
     name: str,
     accuracy: str,
-    dtypes: Tuple[str, ...],
+    dtypes: tuple[str, ...],
     steep: bool = False,
     accepts: Callable[[TensorType], bool] = some,
 ) -> Operator:
@@ -124,7 +124,7 @@ def _reduction(
     )
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _reduction("sum", "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2", NUMBERS),
     _reduction(
         "mean",

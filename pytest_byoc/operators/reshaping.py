@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import Attrs, Classes, TypeRuleError
 
 
-def reshaped(shape: Sequence[int], newshape: Sequence[int]) -> Tuple[int, ...]:
+def reshaped(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
     """The shape that Relay's `newshape` asks for. Raises TypeRuleError.
 
     0 copies a dimension, -1 is inferred, -2 copies all that are left, -3 joins the next two, -4
     splits the next one into the two that follow, one of which may be -1.
     """
     left, asked = list(shape), list(newshape)
-    out: List[int] = []
+    out: list[int] = []
     total = TensorType(tuple(shape), "").size
     try:
         while asked:
@@ -64,9 +64,9 @@ def newshapes(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(reshaped(types[0].shape, attrs["newshape"]), types[0].dtype),)
 
 
-def relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.reshape(args[0], reshaped(types[0].shape, attrs["newshape"]))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     FLOATS,
     FRESH,
@@ -25,12 +25,12 @@ _FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
-def spatial(rank: int, layout: str) -> Tuple[int, ...]:
+def spatial(rank: int, layout: str) -> tuple[int, ...]:
     """The axes of depth, height and width."""
     return tuple(range(1, rank - 1)) if layout.endswith("C") else tuple(range(2, rank))
 
 
-def _sizes(x: TensorType, layout: str) -> Tuple[int, ...]:
+def _sizes(x: TensorType, layout: str) -> tuple[int, ...]:
     return tuple(x.shape[a] for a in spatial(x.rank, layout))
 
 
@@ -84,7 +84,7 @@ def _crop_method(x: TensorType, chosen: Attrs) -> Classes:
 def _mode(x: TensorType, chosen: Attrs) -> Classes:
     # 0 by 0 where corners are aligned in a size of 1.
     corners = min(chosen["size"]) > 1
-    classes: Dict[str, Sequence[Any]] = {
+    classes: dict[str, Sequence[Any]] = {
         "half_pixel": ("half_pixel",),
         "align_corners": ("align_corners",) if corners else (),
         "asymmetric": ("asymmetric",),
@@ -101,7 +101,7 @@ def _mode(x: TensorType, chosen: Attrs) -> Classes:
 def _rounding(x: TensorType, chosen: Attrs) -> Classes:
     if "nearest" not in chosen["method"]:
         return {"unset": ("",)}
-    classes: Dict[str, Sequence[Any]] = {"unset": ("",), "floor": ("floor",)}
+    classes: dict[str, Sequence[Any]] = {"unset": ("",), "floor": ("floor",)}
     multiple = any(n % d == 0 for n, d in zip(chosen["size"], _sizes(x, chosen["layout"])))
     # TVM 0.16 takes the floor, whatever is asked for, where the new size is a multiple of the old one.
     mode = chosen["coordinate_transformation_mode"]
@@ -148,12 +148,12 @@ def _check_method(x: TensorType, attrs: Attrs) -> None:
         raise TypeRuleError("%s is chosen from, not interpolated: no method %s" % (x, attrs["method"]))
 
 
-def _resize_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _resize_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _check_method(types[0], attrs)
     return (_resized(types[0], attrs["layout"], attrs["size"]),)
 
 
-def _resize(dims: int, shapes: Any, relax: Optional[Lowering] = None) -> Operator:
+def _resize(dims: int, shapes: Any, relax: Lowering | None = None) -> Operator:
     name = "image.resize%dd" % dims
     exclude = {"no": (0,), "yes": (1,)}
     if dims == 3:
@@ -204,20 +204,20 @@ def _scale(name: str, axis: int) -> Parameter:
 def _methods(*names: str) -> Parameter:
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         # As in _method.
-        found: Dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
+        found: dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
         return {**found, **{n: (n,) if x.dtype in FLOATS else () for n in names}}
 
     return Parameter("method", classes)
 
 
-def scaled(shape: Sequence[int], attrs: Attrs) -> Tuple[int, ...]:
+def scaled(shape: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
     """The new sizes of depth, height and width."""
     names = ("scale_d", "scale_h", "scale_w")[5 - len(shape) :]
     axes = spatial(len(shape), attrs["layout"])
     return tuple(int(shape[a] * attrs[name] + 0.5) for a, name in zip(axes, names))
 
 
-def _upsampling_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _upsampling_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank != len(attrs["layout"]):
         raise TypeRuleError("%s in layout %s" % (x, attrs["layout"]))
@@ -241,7 +241,7 @@ def _upsampling_mode(x: TensorType, chosen: Attrs) -> Classes:
 # --- image.crop_and_resize -------------------------------------------------------------------
 
 
-def _crop_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _crop_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     n = chosen["boxes"]
     # Boxes in part beyond the image.
     return (
@@ -251,7 +251,7 @@ def _crop_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     )
 
 
-def _crop_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _crop_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, boxes, indices = types
     good = boxes.shape == (indices.shape or (0,))[:1] + (4,) and boxes.dtype == "float32"
     if not good or indices.rank != 1 or indices.dtype != "int32":
@@ -260,7 +260,7 @@ def _crop_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (TensorType(boxes.shape[:1] + y.shape[1:], x.dtype),)
 
 
-def _crop_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _crop_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.image.crop_and_resize(*args, **attrs)
 
 
@@ -268,7 +268,7 @@ def _crop_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorTy
 _TWO = ((1, 3, 5, 4), (2, 2, 4, 7), (1, 4, 3, 5), (2, 1, 6, 5), (1, 2, 1, 7))
 _THREE = ((1, 2, 3, 4, 5), (2, 1, 4, 3, 6), (1, 3, 5, 2, 4))
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _resize(1, ((1, 3, 5), (2, 2, 7), (1, 4, 6), (3, 5, 4))),
     _resize(2, _TWO, relax=call("image.resize2d")),
     _resize(3, _THREE, relax=call("image.resize3d")),

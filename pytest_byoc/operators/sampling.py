@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     FRESH,
     LEAD,
@@ -36,13 +36,13 @@ def _places(x: TensorType, chosen: Attrs) -> Classes:
     return {"uneven": ((3, 4, 2)[:k], (5, 2, 3)[:k]), "one": ((1,) * k,)}
 
 
-def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape = (x.shape[0], x.rank - 2) + chosen["places"]
     # In part beyond the image, which is -1 to 1.
     return Operand(LEAD, x), Operand(FRESH, TensorType(shape, x.dtype), -1.4, 1.4)
 
 
-def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, grid = types
     good = x.rank == len(attrs["layout"]) and grid.rank == x.rank and grid.dtype == x.dtype
     if not good or grid.shape[:2] != (x.shape[0], x.rank - 2):
@@ -50,18 +50,18 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
     return (TensorType(x.shape[:2] + grid.shape[2:], x.dtype),)
 
 
-def _affine_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _affine_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank != 3 or x.shape[1:] != (2, 3) or min(attrs["target_shape"]) < 2:
         raise TypeRuleError("a grid of %s by %s" % (attrs["target_shape"], x))
     return (TensorType((x.shape[0], 2) + tuple(attrs["target_shape"]), x.dtype),)
 
 
-def _affine_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _affine_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.image.affine_grid(args[0], attrs["target_shape"], align_corners=True)
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="image.grid_sample",
         infer=_infer,

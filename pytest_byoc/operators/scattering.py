@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .indexing import (
     INDEX_DTYPE,
     SHAPES,
@@ -40,7 +40,7 @@ from .shape import slice_begin, slice_end, slice_infer, slice_strides
 _REDUCED = "exact, sums and products of n: gamma(n), Higham, ASNA 2nd ed., section 4.2 and lemma 3.1"
 
 
-def _fitting(x: TensorType, updates: TensorType, shape: Tuple[int, ...]) -> None:
+def _fitting(x: TensorType, updates: TensorType, shape: tuple[int, ...]) -> None:
     if updates != TensorType(shape, x.dtype):
         raise TypeRuleError("updates are %s, not %s" % (updates, TensorType(shape, x.dtype)))
 
@@ -73,7 +73,7 @@ def _update_count(x: TensorType, chosen: Attrs) -> Classes:
     return {"same": (n,), "shorter": (n - 1,) if n > 1 else (), "one": (1,)}
 
 
-def _elements_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _elements_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     axis = normalize_axis(chosen["axis"], x.rank)
     n, length = x.shape[axis], chosen["length"]
     shape = x.shape[:axis] + (length,) + x.shape[axis + 1 :]
@@ -88,7 +88,7 @@ def _elements_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x), index, Operand(DATA, TensorType(shape, x.dtype)))
 
 
-def _elements_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _elements_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, index, updates = types
     integral(index)
     axis = normalize_axis(attrs["axis"], x.rank)
@@ -106,7 +106,7 @@ def _update_shape(x: TensorType, chosen: Attrs) -> Classes:
     return {k: (s,) if _size(s) <= places else () for k, s in found.items()}
 
 
-def _nd_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _nd_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     m, shape = chosen["depth"], tuple(chosen["index_shape"])
     flat = permuted(_size(shape), _size(x.shape[:m]))
     if chosen["repeated"]:
@@ -115,7 +115,7 @@ def _nd_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x), index, Operand(DATA, TensorType(shape + x.shape[m:], x.dtype)))
 
 
-def _nd_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _nd_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, index, updates = types
     m, shape = nd_parts(index, attrs["index_last"])
     if m > x.rank:
@@ -124,11 +124,11 @@ def _nd_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ..
     return (x,)
 
 
-def _nd_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _nd_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.scatter_nd(*args, mode=attrs["mode"])
 
 
-def _nd_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _nd_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.scatter_nd(*args, reduction=attrs["mode"])
 
 
@@ -136,10 +136,10 @@ def _put_count(x: TensorType, chosen: Attrs) -> Classes:
     return {"some": (min(4, x.size),), "one": (1,), "all": (x.size,)}
 
 
-def _put_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _put_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     # All places differ: TVM's loop over the values is a parallel one, so that two of one place may race.
     flat = permuted(chosen["count"], x.size)
-    indices: List[Operand] = []
+    indices: list[Operand] = []
     for d in reversed(x.shape):
         index = TensorType((len(flat),), chosen["index_dtype"])
         indices.insert(0, Operand(FRESH, index, data=[p % d for p in flat]))
@@ -147,10 +147,10 @@ def _put_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return (Operand(LEAD, x), *indices, Operand(DATA, TensorType((len(flat),), x.dtype)))
 
 
-def _put_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _put_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, indices, values = types[0], types[1:-1], types[-1]
     integral(*indices)
-    shape: Tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
     for t in indices:
         shape = broadcast(shape, t.shape)
     if len(indices) != x.rank or any(t.shape != shape for t in indices):
@@ -159,7 +159,7 @@ def _put_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, .
     return (x,)
 
 
-def _put_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _put_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.index_put(args[0], args[1:-1], args[-1], accumulate=attrs["accumulate"])
 
 
@@ -182,17 +182,17 @@ def _set_strides(x: TensorType, chosen: Attrs) -> Classes:
     return {k: tuple(s for s in v if min(s) >= -1) for k, v in classes.items()}
 
 
-def _set_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _set_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x), Operand(DATA, slice_infer([x], {**chosen, "axes": None})[0]))
 
 
-def _set_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _set_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, values = types
     _fitting(x, values, slice_infer([x], {**attrs, "axes": None})[0].shape)
     return (x,)
 
 
-def _set_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _set_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     begin, end, strides = (list(attrs[name]) for name in ("begin", "end", "strides"))
     return ns.strided_set(args[0], args[1], begin, end, strides)
 
@@ -213,7 +213,7 @@ def _align(x: TensorType, chosen: Attrs) -> Classes:
     return {"right_left": ("RIGHT_LEFT",), "others": others}
 
 
-def _diagonal_shape(x: TensorType, k: Any) -> Tuple[int, ...]:
+def _diagonal_shape(x: TensorType, k: Any) -> tuple[int, ...]:
     low, high = k if isinstance(k, tuple) else (k, k)
     m, n = x.shape[-2:]
     longest = min(m + min(high, 0), n - max(low, 0))
@@ -222,11 +222,11 @@ def _diagonal_shape(x: TensorType, k: Any) -> Tuple[int, ...]:
     return x.shape[:-2] + ((high - low + 1,) if low < high else ()) + (longest,)
 
 
-def _diagonal_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _diagonal_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (Operand(LEAD, x), Operand(DATA, TensorType(_diagonal_shape(x, chosen["k"]), x.dtype)))
 
 
-def _diagonal_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _diagonal_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     _fitting(types[0], types[1], _diagonal_shape(types[0], attrs["k"]))
     return (types[0],)
 
@@ -238,12 +238,12 @@ def _mask_value(x: TensorType, chosen: Attrs) -> Classes:
     return {"zero": (0.0,), "other": (-1.5, 0.31234567) if x.dtype in FLOATS else (3.0,)}
 
 
-def _mask_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _mask_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     lengths = TensorType((x.shape[1 - chosen["axis"]],), chosen["index_dtype"])
     return (Operand(LEAD, x), Operand(FRESH, lengths, 0, x.shape[chosen["axis"]] + 1))
 
 
-def _mask_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _mask_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, lengths = types
     integral(lengths)
     if x.rank < 2 or lengths.shape != (x.shape[1 - attrs["axis"]],):
@@ -265,14 +265,14 @@ def _batch_axis(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _reverse_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _reverse_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     n = x.shape[chosen["seq_axis"]]
     lengths = TensorType((x.shape[chosen["batch_axis"]],), chosen["index_dtype"])
     low, high = (-1, n + 3) if chosen["beyond"] else (1, n)
     return (Operand(LEAD, x), Operand(FRESH, lengths, low, high))
 
 
-def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, lengths = types
     normalize_axis(attrs["seq_axis"], x.rank)
     if lengths.dtype not in ("int32", "int64"):
@@ -287,7 +287,7 @@ _INDEX_LAST = Parameter("index_last", {"no": (False,), "yes": (True,)})
 
 
 def _placing(name: str, infer: Any, operands: Any, *parameters: Parameter, **more: Any) -> Operator:
-    fields: Dict[str, Any] = {"accuracy": "exact", "accepts": some, "shapes": SHAPES, "dtypes": NUMBERS}
+    fields: dict[str, Any] = {"accuracy": "exact", "accepts": some, "shapes": SHAPES, "dtypes": NUMBERS}
     fields.update(more)
     return Operator(name=name, infer=infer, operands=operands, parameters=parameters, **fields)
 
@@ -296,7 +296,7 @@ def _matrix(x: TensorType) -> bool:
     return x.rank > 1 and x.size > 0
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _placing(
         "scatter_elements",
         _elements_infer,

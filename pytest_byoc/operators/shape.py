@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from . import reshaping
 from .record import (
     ANY,
@@ -55,7 +55,7 @@ def _permutation(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if attrs["axes"] is None:
         return (TensorType(x.shape[::-1], x.dtype),)
@@ -81,7 +81,7 @@ def _joined(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _concatenate_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _concatenate_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     axis = normalize_axis(chosen["axis"], x.rank)
     others = tuple(
         Operand(DATA, TensorType(x.shape[:axis] + (n,) + x.shape[axis + 1 :], x.dtype))
@@ -91,7 +91,7 @@ def _concatenate_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return others + (lead,) if chosen["place"] == "last" else (lead,) + others
 
 
-def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     axis = normalize_axis(attrs["axis"], x.rank)
     around = x.shape[:axis], x.shape[axis + 1 :], x.dtype
@@ -102,11 +102,11 @@ def _concatenate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[Tenso
     return (TensorType(x.shape[:axis] + (length,) + x.shape[axis + 1 :], x.dtype),)
 
 
-def _concatenate_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _concatenate_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.concatenate(args, axis=attrs["axis"])
 
 
-def _concatenate_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _concatenate_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.concat(args, axis=attrs["axis"])
 
 
@@ -139,7 +139,7 @@ def _sections(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _split_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _split_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, where = types[0], attrs["indices_or_sections"]
     axis = normalize_axis(attrs["axis"], x.rank)
     n = x.shape[axis]
@@ -156,7 +156,7 @@ def _split_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType,
     )
 
 
-def _split(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _split(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     where = attrs["indices_or_sections"]
     where = where if isinstance(where, int) else list(where)
     return ns.split(args[0], where, axis=attrs["axis"])
@@ -175,7 +175,7 @@ def _squeezed(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _squeeze_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _squeeze_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if attrs["axis"] is None:
         return (TensorType(tuple(d for d in x.shape if d != 1), x.dtype),)
@@ -189,13 +189,13 @@ def _new_axis(x: TensorType, chosen: Attrs) -> Classes:
     return _axes_classes(x.rank + 1)
 
 
-def _expand_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _expand_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     axis = normalize_axis(attrs["axis"], x.rank + 1)
     return (TensorType(x.shape[:axis] + (1,) * attrs["num_newaxis"] + x.shape[axis:], x.dtype),)
 
 
-def _expand_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _expand_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     if attrs["num_newaxis"] == 1:
         return ns.expand_dims(args[0], attrs["axis"])
     axis = normalize_axis(attrs["axis"], types[0].rank + 1)
@@ -221,7 +221,7 @@ def _from_the_end(axes: Any, chosen: Attrs) -> bool:
     return axes is not None and any(a < 0 for a in axes)
 
 
-def _dims(x: TensorType, chosen: Attrs) -> Tuple[int, ...]:
+def _dims(x: TensorType, chosen: Attrs) -> tuple[int, ...]:
     axes = range(x.rank) if chosen["axes"] is None else chosen["axes"]
     return tuple(x.shape[a] for a in axes)
 
@@ -270,7 +270,7 @@ def slice_end(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
     if not len(axes) == len(attrs["begin"]) == len(attrs["end"]) == len(attrs["strides"]):
@@ -284,7 +284,7 @@ def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return (TensorType(tuple(shape), x.dtype),)
 
 
-def _slice_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _slice_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     axes = attrs["axes"] if attrs["axes"] is not None else range(types[0].rank)
     strides = [list(attrs["strides"])] if "strides" in attrs else []
     return ns.strided_slice(args[0], list(axes), list(attrs["begin"]), list(attrs["end"]), *strides)
@@ -302,7 +302,7 @@ def _wider(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     shape = tuple(attrs["shape"])
     if broadcast(types[0].shape, shape) != shape:
         raise TypeRuleError("%s does not broadcast to %s" % (types[0], shape))
@@ -327,7 +327,7 @@ def _moving(name: str, infer: Any, relax: Any, *parameters: Parameter, **more: A
     )
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _moving(
         "reshape",
         reshaping.infer,

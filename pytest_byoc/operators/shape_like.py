@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     ANY,
     DATA,
@@ -30,11 +30,11 @@ def _some(x: TensorType) -> bool:
     return x.rank > 0 and 0 < x.size <= 500
 
 
-def _with_like(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _with_like(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(DATA, TensorType(tuple(chosen["like"]), x.dtype))
 
 
-def _same_dtype(types: Sequence[TensorType]) -> Tuple[TensorType, TensorType]:
+def _same_dtype(types: Sequence[TensorType]) -> tuple[TensorType, TensorType]:
     x, like = types
     if x.dtype != like.dtype:
         raise TypeRuleError("%s like %s" % (x, like))
@@ -61,7 +61,7 @@ def _smaller(x: TensorType, chosen: Attrs) -> Classes:
     return {"less": (less,), "same": (s,), "ones": ((1,) * x.rank,)}
 
 
-def _slice_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _slice_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, like = _same_dtype(types)
     axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
     shape = list(x.shape)
@@ -90,7 +90,7 @@ def _rhs_end(x: TensorType, chosen: Attrs) -> Classes:
     return {"rest": (None,), "inner": (begin + 1, begin + 2)}
 
 
-def _like_reshaped(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _like_reshaped(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     """The part of the shape that is replaced, in factors; around it what counts for nothing."""
     size = TensorType(x.shape[chosen["lhs_begin"] : chosen["lhs_end"]], "").size
     begin, end = chosen["rhs_begin"], chosen["rhs_end"]
@@ -101,7 +101,7 @@ def _like_reshaped(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
-def _reshape_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _reshape_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, like = _same_dtype(types)
     end = x.rank if attrs["lhs_end"] is None else attrs["lhs_end"]
     part = like.shape[attrs["rhs_begin"] : attrs["rhs_end"]]
@@ -123,7 +123,7 @@ def _wider(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, like = _same_dtype(types)
     if broadcast(x.shape, like.shape) != like.shape:
         raise TypeRuleError("%s does not broadcast to %s" % (x, like))
@@ -142,29 +142,29 @@ def _narrower(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _collapsed(x: TensorType, shape: Tuple[int, ...]) -> Tuple[TensorType, ...]:
+def _collapsed(x: TensorType, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
     if broadcast(x.shape, shape) != x.shape:
         raise TypeRuleError("%s is no broadcast of %s" % (x, shape))
     return (TensorType(shape, x.dtype),)
 
 
-def _collapse_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _collapse_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return _collapsed(types[0], tuple(attrs["shape"]))
 
 
-def _collapse_like_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _collapse_like_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, like = _same_dtype(types)
     return _collapsed(x, like.shape)
 
 
-def _collapse_to(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _collapse_to(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.collapse_sum_to(args[0], tuple(attrs["shape"]))
 
 
 _SUM = "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2"
 _LIKE = "like"
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     # Relax has none of the first three.
     Operator(
         name="slice_like",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     FLOATS,
     FRESH,
@@ -44,17 +44,17 @@ def _axis(x: TensorType, chosen: Attrs) -> Classes:
 # --- sort, argsort, topk ---------------------------------------------------------------------
 
 
-def _sort_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _sort_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     (x,) = types
     normalize_axis(attrs["axis"], x.rank)
     return (TensorType(x.shape, attrs.get("dtype", x.dtype)),)
 
 
-def _sort_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _sort_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.sort(args[0], axis=attrs["axis"], descending=not attrs["is_ascend"])
 
 
-def _argsort_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _argsort_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     descending = not attrs["is_ascend"]
     return ns.argsort(args[0], axis=attrs["axis"], descending=descending, dtype=attrs["dtype"])
 
@@ -69,7 +69,7 @@ def _k(x: TensorType, chosen: Attrs) -> Classes:
     }
 
 
-def _topk_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _topk_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     (x,) = types
     axis, k = normalize_axis(attrs["axis"], x.rank), attrs["k"]
     if k > x.shape[axis]:
@@ -79,7 +79,7 @@ def _topk_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
     return {"both": (values, indices), "values": (values,), "indices": (indices,)}[attrs["ret_type"]]
 
 
-def _topk_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _topk_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     others = {name: attrs[name] for name in ("k", "axis", "ret_type", "dtype")}
     return ns.topk(args[0], largest=not attrs["is_ascend"], **others)
 
@@ -87,7 +87,7 @@ def _topk_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorTy
 # --- searchsorted, bucketize -----------------------------------------------------------------
 
 
-def _rising(count: int, dtype: str, distinct: bool) -> List[float]:
+def _rising(count: int, dtype: str, distinct: bool) -> list[float]:
     """A sequence in order within the range that operands of this dtype are drawn from."""
     if dtype in FLOATS:
         steps = [-1.75 + 3.5 * i / max(count - 1, 1) for i in range(count)]
@@ -103,14 +103,14 @@ def _sequence(x: TensorType, chosen: Attrs) -> Classes:
     return {"rows": (x.shape[:-1] + (5,), x.shape[:-1] + (4,)), "shared": ((6,),)}
 
 
-def _search_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _search_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     sequence = TensorType(tuple(chosen["sequence"]), x.dtype)
     n = sequence.shape[-1]
     data = _rising(n, x.dtype, False) * (sequence.size // n)
     return (Operand(FRESH, sequence, data=data), Operand(LEAD, x))
 
 
-def _search_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _search_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     sequence, x = types
     if sequence.dtype != x.dtype:
         raise TypeRuleError("%s is searched for %s" % (sequence, x))
@@ -119,12 +119,12 @@ def _search_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     return (TensorType(x.shape, attrs["dtype"]),)
 
 
-def _bucket_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _bucket_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     n = chosen["boundaries"]
     return (Operand(LEAD, x), Operand(FRESH, TensorType((n,), x.dtype), data=_rising(n, x.dtype, True)))
 
 
-def _bucket_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _bucket_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, boundaries = types
     if boundaries.rank != 1 or boundaries.dtype != x.dtype:
         raise TypeRuleError("%s are no boundaries for %s" % (boundaries, x))
@@ -133,7 +133,7 @@ def _bucket_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
 
 _RIGHT = Parameter("right", {"no": (False,), "yes": (True,)})
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="sort",
         calls=("tvm.contrib.sort.sort",),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .record import (
     NUMBERS,
     SIGNED,
@@ -35,14 +35,14 @@ def _axis_list(attrs: Attrs, types: Sequence[TensorType]) -> Any:
 # --- argmax, argmin --------------------------------------------------------------------------
 
 
-def _arg_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _arg_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(infer(types, attrs)[0].shape, attrs["dtype"]),)
 
 
 def _arg(name: str) -> Operator:
     """The position among the elements reduced: of the first extreme one, or the last."""
 
-    def relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(
             args[0],
             axis=attrs["axis"],
@@ -51,7 +51,7 @@ def _arg(name: str) -> Operator:
             select_last_index=attrs["select_last_index"],
         )
 
-    def relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         axis = attrs["axis"]
         return getattr(ns, name)(
             args[0], axis=None if axis is None else axis[0], keepdims=attrs["keepdims"]
@@ -87,7 +87,7 @@ def _arg(name: str) -> Operator:
 
 
 def _truth(name: str) -> Operator:
-    def relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
     return Operator(
@@ -116,10 +116,10 @@ def _unbiased(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _spread(name: str, accuracy: str, relay_op: str) -> Operator:
-    def relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
-    def relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(
             args[0], axis=_axis_list(attrs, types), keepdims=attrs["keepdims"]
         )
@@ -141,15 +141,15 @@ def _spread(name: str, accuracy: str, relay_op: str) -> Operator:
     )
 
 
-def _logsumexp_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _logsumexp_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return infer(types, {**attrs, "exclude": False})
 
 
-def _logsumexp_relay(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _logsumexp_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.logsumexp(args[0], axis=attrs["axis"], keepdims=attrs["keepdims"])
 
 
-def _logsumexp_relax(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _logsumexp_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     axis = list(reduced_axes(types[0].rank, {**attrs, "exclude": False}))
     largest = ns.max(args[0], axis=axis, keepdims=True)
     total = ns.sum(ns.exp(ns.subtract(args[0], largest)), axis=axis, keepdims=True)
@@ -183,7 +183,7 @@ def _scan_dtype(x: TensorType, chosen: Attrs) -> Classes:
     return {**classes, "float": ("float32",)} if x.dtype in SIGNED else classes
 
 
-def _scan_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _scan_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     dtype = attrs["dtype"] or x.dtype
     if attrs["axis"] is None:
@@ -193,7 +193,7 @@ def _scan_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, 
 
 
 def _scan(name: str, accuracy: str, steep: bool = False) -> Operator:
-    def lower(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
     return Operator(
@@ -216,7 +216,7 @@ def _scan(name: str, accuracy: str, steep: bool = False) -> Operator:
 
 _VARIANCE = "of two passes or one: gamma(n + 5) on the sums of squares, Higham, ASNA 2nd ed., section 1.9"
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _arg("argmax"),
     _arg("argmin"),
     _truth("all"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Sequence
 
-from ..graph import TensorType
+from ..core.graph import TensorType
 from .convolution import (
     DILATIONS,
     DOT,
@@ -44,7 +44,7 @@ from .record import (
 
 # --- transposed convolutions -----------------------------------------------------------------
 
-_OUTPUT_PADDINGS: Dict[int, Classes] = {
+_OUTPUT_PADDINGS: dict[int, Classes] = {
     1: {"none": ((0,),), "padded": ((1,), (2,))},
     2: {"none": ((0, 0),), "padded": ((1, 1),), "uneven": ((0, 1), (1, 0), (2, 1))},
     3: {"none": ((0, 0, 0),), "padded": ((1, 1, 1),), "uneven": ((0, 1, 2), (2, 0, 1), (1, 0, 0))},
@@ -69,13 +69,13 @@ def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
 def _strides(x: TensorType, chosen: Attrs) -> Classes:
     """Strides that are larger than the output's padding, as TVM wants them."""
     extra = chosen["output_padding"]
-    valid: Dict[str, Sequence[Any]] = {}
+    valid: dict[str, Sequence[Any]] = {}
     for name, values in STRIDES[len(extra)].items():
         valid[name] = tuple(v for v in values if all(s > e for s, e in zip(v, extra)))
     return valid
 
 
-def _reach(chosen: Attrs) -> List[int]:
+def _reach(chosen: Attrs) -> list[int]:
     """By how much an element reaches beyond itself along each axis."""
     kernel = chosen["kernel_size"]
     return [(k - 1) * d for k, d in zip(kernel, chosen.get("dilation", (1,) * len(kernel)))]
@@ -93,14 +93,14 @@ def _padding(x: TensorType, chosen: Attrs) -> Classes:
     return {name: tuple(p for p in values if fits(p)) for name, values in PADDINGS[n].items()}
 
 
-def _operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     _, c, _ = image(x, chosen["data_layout"])
     outer = chosen["channels"] // chosen["groups"]
     shape = weight_shape(outer, c, chosen["kernel_size"], chosen["kernel_layout"])
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
-def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     """The inverse of a convolution's arithmetic: (n - 1) * stride + window - padding + output_padding."""
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])
@@ -120,7 +120,7 @@ def infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
 #: before it compiles.
 _CHANNELS_FIRST = Parameter("data_layout", _channels_first)
 _INPUT_FIRST = Parameter("kernel_layout", _input_first)
-_LAYOUTS: Dict[int, Tuple[Parameter, Parameter]] = {
+_LAYOUTS: dict[int, tuple[Parameter, Parameter]] = {
     1: (_CHANNELS_FIRST, _INPUT_FIRST),
     2: (
         Parameter("data_layout", lambda x, chosen: layouts(2)),
@@ -140,11 +140,11 @@ _UNBUILT_RELAX = {
 _LARGE = {1: (1, 257, 21), 2: (1, 67, 9, 11), 3: (1, 67, 3, 5, 4)}
 
 
-def _transposed(n: int, shapes: Tuple[Tuple[int, ...], ...]) -> Operator:
+def _transposed(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
     name = "conv%dd_transpose" % n
     layout, kernel_layout = _LAYOUTS[n]
     unit: Classes = {"unit": ((1,) * n,)}
-    in_relay: Dict[str, Sequence[Any]] = {"dilation": unit["unit"]}
+    in_relay: dict[str, Sequence[Any]] = {"dilation": unit["unit"]}
     if n == 3:
         in_relay["groups"] = (1,)
     return Operator(
@@ -181,14 +181,14 @@ def _one_or_depthwise(x: TensorType, chosen: Attrs) -> Classes:
     return {name: v for name, v in groups(x, chosen).items() if name != "grouped"}
 
 
-def _gradient_operands(x: TensorType, chosen: Attrs) -> Tuple[Operand, ...]:
+def _gradient_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     _, c, _ = image(x, chosen["data_layout"])
     outer, kernel = chosen["channels"], chosen["kernel_size"]
     weight = TensorType(weight_shape(outer, c // chosen["groups"], kernel, "OIHW"), x.dtype)
     return Operand(DATA, conv_infer([x, weight], chosen)[0]), Operand(LEAD, x)
 
 
-def _gradient_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _gradient_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     grad, x = types
     _, c, _ = image(x, attrs["data_layout"])
     shape = weight_shape(
@@ -220,7 +220,7 @@ def _gap_value(x: TensorType, chosen: Attrs) -> Classes:
     return {"zero": (0.0,), "other": (0.31234567, -1.5)}
 
 
-def _dilate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType, ...]:
+def _dilate_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     (x,) = types
     if len(attrs["strides"]) != x.rank or min(attrs["strides"]) < 1:
         raise TypeRuleError("%s cannot be dilated by %s" % (x, attrs["strides"]))
@@ -228,11 +228,11 @@ def _dilate_infer(types: Sequence[TensorType], attrs: Attrs) -> Tuple[TensorType
     return (TensorType(shape, x.dtype),)
 
 
-def _dilate(ns: Any, args: List[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+def _dilate(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     return ns.nn.dilate(args[0], attrs["strides"], attrs["dilation_value"])
 
 
-OPERATORS: Tuple[Operator, ...] = (
+OPERATORS: tuple[Operator, ...] = (
     _transposed(1, ((1, 4, 9), (2, 4, 7), (1, 3, 67), (3, 1, 5), (1, 6, 1))),
     _transposed(2, ((1, 4, 5, 7), (2, 4, 6, 3), (1, 3, 4, 9), (3, 1, 4, 5), (1, 6, 1, 7))),
     _transposed(

@@ -23,17 +23,17 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from .. import corpus
 from ..checks import inline_back, selection
-from ..comparison import allowed_error, compare
-from ..evidence import Evidence
-from ..graph import Graph, TensorType
-from ..outcome import Verdict
-from ..target import package_name
+from ..core.graph import Graph, TensorType
+from ..core.importing import package_name
+from ..core.irs import IR_TITLES
+from ..evidence.comparison import allowed_error, compare
+from ..evidence.evidence import Evidence
+from ..examination.description import Description
+from ..examination.outcome import Verdict
+from ..record.source import SourceError, literal, source
+from ..storage import corpus
 from . import to_onnx
-from .description import Description
-from .source import SourceError, literal, source
-from .words import IR_TITLES
 
 TEMPLATES = Path(__file__).with_name("templates")
 #: The package that holds this module.

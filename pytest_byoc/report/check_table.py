@@ -7,7 +7,7 @@ from typing import Any
 
 from ..checks import CHECKS
 from ..checks.base import EVERY
-from ..outcome import PASS
+from ..examination.outcome import PASS
 
 #: The check of crashes, hangs and exceptions has no file of its own.
 _PROCESS = {

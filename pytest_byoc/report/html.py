@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from .. import files
+from ..core import files
 from . import drawing, grid, view
 
 TEMPLATES = Path(__file__).with_name("templates")

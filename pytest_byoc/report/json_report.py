@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import files
-from ..likely_causes import likely_causes
-from ..recorder import SCHEMA, TargetRecord
+from ..core import files
+from ..record.likely_causes import likely_causes
+from ..record.target_record import SCHEMA, TargetRecord
 
 
 def build(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..outcome import Verdict, worst
-from ..recorder import Excused
+from ..examination.outcome import Verdict, worst
+from ..record.target_record import Excused
 
 
 def properties(verdicts: Sequence[Verdict], excused: Sequence[Excused]) -> list[tuple[str, str]]:

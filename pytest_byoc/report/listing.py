@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ..declarations import SettingsError, find_python, known_names
-from ..irs import IRS
+from ..config.declarations import SettingsError, find_python, known_names
+from ..config.settings import interpreter, option, select_operators
+from ..core.irs import IRS
+from ..examination.client import Worker, WorkerError
 from ..operators import FAMILIES, OPERATORS, measured
 from ..operators.record import Operator
-from ..settings import interpreter, option, select_operators
-from ..worker.client import Worker, WorkerError
 
 
 def run(config: pytest.Config) -> int:

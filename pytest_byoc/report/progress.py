@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from ..activity import Activity
-from ..collection import OWN
-from ..outcome import OUTCOMES
-from ..recorder import TargetRecord
+from ..examination.activity import Activity
+from ..examination.outcome import OUTCOMES
+from ..record.target_record import TargetRecord
 from .words import counted, duration
-from .work import Finished, Work
+from .work import OWN, Finished, Work
 
 #: Seconds to the first line; from one line to the next on a terminal, and in a pipe or the log of a CI job.
 FIRST, INTERVAL, ELSEWHERE = 3.0, 20.0, 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -11,12 +12,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, corpus
-from ..settings import Settings
+from .. import __version__
+from ..config.settings import Settings
+from ..storage import corpus
 
 #: Packages whose version may change what is generated or how it is judged.
 _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
-_OURS = ("pytest_byoc", "reference_kernels", "conformance")
 
 
 def session(settings: Settings, started: datetime, finished: datetime) -> dict[str, Any]:
@@ -50,12 +51,14 @@ def sources() -> str:
     """SHA-256 over the names and bytes of this package's Python files: two sessions that agree in it ran
     the same suite with the same kernels."""
     found = hashlib.sha256()
-    root = Path(__file__).resolve().parents[2]
-    for package in _OURS:
-        for path in sorted((root / package).rglob("*.py")):
-            data = path.read_bytes()
-            found.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
-            found.update(data)
+    root = Path(__file__).parents[1]
+    # In a checkout two of the folders are links.
+    folders = os.walk(root, followlinks=True)
+    names = (os.path.join(folder, name) for folder, _, files in folders for name in files)
+    for path in sorted(Path(name) for name in names if name.endswith(".py")):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
+        found.update(data)
     return found.hexdigest()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..outcome import OUTCOMES
-from ..recorder import SCHEMA
+from ..examination.outcome import OUTCOMES
+from ..record.target_record import SCHEMA
 
 _TOP = {"schema": str, "seed": str, "settings": dict, "session": dict, "gate": dict}
 _TARGET = {

@@ -6,14 +6,16 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import files, stages
+from ..core import files
+from ..core.irs import IR_TITLES
+from ..examination import stages
+from ..examination.outcome import OUTCOMES
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
-from ..likely_causes import likely_causes
-from ..outcome import OUTCOMES
-from ..recorder import TargetRecord, is_claimed
+from ..record.likely_causes import likely_causes
+from ..record.target_record import TargetRecord, is_claimed
 from . import terminal
-from .words import IR_TITLES, cause_title
+from .words import cause_title
 
 #: Rows of a table, items of a list: a job's page takes 1 MiB, and readers less.
 _ROWS = 100

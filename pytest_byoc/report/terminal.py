@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from .. import stages
+from ..core.irs import IR_TITLES
+from ..examination import stages
+from ..examination.outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
-from ..likely_causes import Cause, likely_causes
-from ..outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFERENCE_WRONG
-from ..recorder import COUNTS, Excused, Failure, TargetRecord, is_claimed
-from .words import IR_TITLES, cause_extent, cause_title, counted
+from ..record.likely_causes import Cause, likely_causes
+from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_claimed
+from .words import cause_extent, cause_title, counted
 
 #: Cases listed under one heading, and causes that are told in full.
 LISTED, IN_FULL = 10, 20

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-from ..outcome import Verdict
-from ..recorder import Failure
-from .description import Description
-from .findings import told
-from .source import graph_text
-from .words import IR_TITLES, counted, needed, printed_lines, raising_frame, stack_lines, title, vendor_frame
+from ..core.irs import IR_TITLES
+from ..examination.description import Description
+from ..examination.outcome import Verdict
+from ..record.findings import told
+from ..record.process_output import printed_lines, raising_frame, stack_lines, vendor_frame
+from ..record.source import graph_text
+from ..record.target_record import Failure
+from .words import counted, needed, title
 
 
 def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:

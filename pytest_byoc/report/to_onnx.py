@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Graph, Node, TensorType
+from ..core.graph import Graph, Node, TensorType
 from ..operators.record import normalize_axis
 from ..operators.reduction import reduced_axes
 

@@ -10,10 +10,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..checks.base import Finding
-from ..outcome import CRASH, ERROR, HANG
-from ..worker.client import MAIN, STOPPING
-from ..worker.server import MainLost, NotAModule
+from ..core.errors import MainLost, NotAModule
+from ..core.finding import Finding
+from ..examination.client import MAIN, STOPPING
+from ..examination.outcome import CRASH, ERROR, HANG
 
 #: Address space of an interpreter with TVM in it, in bytes, beside what the target may use.
 _OF_TVM = 8 << 30

@@ -7,12 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..graph import DTYPES
-from ..outcome import FAILURES, INCONCLUSIVE, NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, PASS, REFERENCE_WRONG
-from ..recorder import COUNTS, is_claimed
-from ..stages import EXIT_PARTITION_ONLY, in_words
+from ..core.graph import DTYPES
+from ..core.irs import IR_TITLES
+from ..examination.outcome import (
+    FAILURES,
+    INCONCLUSIVE,
+    NOT_OFFLOADED,
+    ORACLE_SUSPECT,
+    OUTCOMES,
+    PASS,
+    REFERENCE_WRONG,
+)
+from ..examination.stages import EXIT_PARTITION_ONLY, in_words
+from ..record.target_record import COUNTS, is_claimed
 from . import check_table
-from .words import IR_TITLES, needed, title
+from .words import needed, title
 
 #: Items of a folded list, causes whose smallest graph stands open: report.json has all of them.
 _LISTED, _OPEN = 200, 8

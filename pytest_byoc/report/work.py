@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+#: The kind of the vendor's own tests.
+OWN = "own"
 #: A guess weighs as much as so many finished tests of a kind; the guessed speed as so many seconds of work.
 _GUESS, _GUESS_SECONDS = 8.0, 5.0
 #: Seconds in which one graph is partitioned.

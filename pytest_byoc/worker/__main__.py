@@ -12,7 +12,6 @@ import importlib.util
 import os
 import resource
 import sys
-from typing import List
 
 
 def _register_package() -> None:
@@ -26,7 +25,7 @@ def _register_package() -> None:
     spec.loader.exec_module(module)
 
 
-def _become(memory: int, command: List[str]) -> None:
+def _become(memory: int, command: list[str]) -> None:
     """Runs a program in this process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:

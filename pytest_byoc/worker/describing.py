@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ..graph import Graph
-from .ir.interface import IR
-from .runs import TargetRun
-from .server import Reporter
+from ..core.graph import Graph
+from ..ir.interface import IR
+from ..runs import TargetRun
+from ..runs.reporter import Reporter
 
 #: Characters of a text that are sent. A source may hold the weights of a whole model.
 LONGEST = 1 << 20

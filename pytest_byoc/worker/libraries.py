@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Iterable, List
+from typing import Iterable
 
-from .server import Failure
+from ..core.errors import Failure
 
 
 def is_python(path: str) -> bool:
@@ -19,7 +19,7 @@ def is_path(given: str) -> bool:
     return os.sep in given or is_python(given)
 
 
-def load_shared(paths: Iterable[str], with_tvm: bool = False) -> List[str]:
+def load_shared(paths: Iterable[str], with_tvm: bool = False) -> list[str]:
     """Loads the shared libraries among them for all to see. Raises Failure for one that does not load.
 
     with_tvm: whether TVM has been imported. Before that those that lack a symbol are returned: it may be one
@@ -42,7 +42,7 @@ def load_shared(paths: Iterable[str], with_tvm: bool = False) -> List[str]:
 def import_python(paths: Iterable[str]) -> None:
     """Imports the Python files among them; TVM is there by then. Raises Failure for one that is missing, and
     what they raise."""
-    from ..target import import_file
+    from ..core.importing import import_file
 
     for path in paths:
         if not is_python(path):

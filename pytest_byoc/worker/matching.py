@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any, Callable, Dict, List, Set, Tuple
+from typing import Any, Callable
 
-from .ir.interface import IR
+from ..ir.interface import IR
 
 
-def alone(ir: IR, module: Any, entry: Any) -> Dict[str, Any]:
+def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
     """matched: whether the pattern takes something of the module, were it the only one of its table.
     structure: whether something has its structure, whatever its check says. progress: how much of the
     check was executed. words: strings and numbers in what was executed, which it may compare with.
@@ -52,16 +52,16 @@ class _Watched:
     def __init__(self) -> None:
         self.called = False
         self.raised = ""
-        self._executed: Set[Tuple[Any, int]] = set()
+        self._executed: set[tuple[Any, int]] = set()
 
     @property
     def progress(self) -> int:
         return len(self._executed)
 
-    def words(self) -> List[Any]:
+    def words(self) -> list[Any]:
         codes = {code for code, _ in self._executed}
         # numpy.int8 is a name there.
-        found: List[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
+        found: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
         left = [constant for code in codes for constant in code.co_consts]
         while left:
             constant = left.pop()
@@ -75,7 +75,7 @@ class _Watched:
         return found
 
     def check(self, check: Callable[..., Any]) -> Callable[..., Any]:
-        folders: List[str] = []
+        folders: list[str] = []
 
         def trace(frame: Any, event: str, _: Any) -> Any:
             path = frame.f_code.co_filename

@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import subprocess
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 #: The compiled handler; None where there is none.
-_library: Optional[ctypes.CDLL] = None
+_library: ctypes.CDLL | None = None
 _HEADER = re.compile(r"^Native stack: signal (\d+)$")
 #: Frames that are told. Those of the interpreter, and what is further out than it, tell nothing.
 _FRAMES = 16
@@ -52,25 +52,25 @@ def fatal_signal(line: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-def described(text: str) -> List[str]:
+def described(text: str) -> list[str]:
     """Frames of what was written, in words, innermost first, up to those of the interpreter. The files have
     to be there still."""
     frames = _read(text)
     outer = [n for n, frame in enumerate(frames) if _INTERPRETER.match(os.path.basename(frame.file))]
     frames = frames[: min([_FRAMES, *outer])]
-    by_file: Dict[str, List[int]] = {}
+    by_file: dict[str, list[int]] = {}
     for frame in frames:
         by_file.setdefault(frame.file, []).append(frame.offset)
-    known: Dict[Tuple[str, int], Tuple[str, str]] = {}
+    known: dict[tuple[str, int], tuple[str, str]] = {}
     for file, offsets in by_file.items():
         for offset, found in zip(offsets, _look_up(file, offsets)):
             known[file, offset] = found
     return [_in_words(frame, *known.get((frame.file, frame.offset), ("", ""))) for frame in frames]
 
 
-def _read(text: str) -> List[_Frame]:
+def _read(text: str) -> list[_Frame]:
     """The frames of the last stack that was written whole or in part."""
-    frames: List[_Frame] = []
+    frames: list[_Frame] = []
     for line in text.splitlines():
         if _HEADER.match(line):
             frames = []
@@ -80,7 +80,7 @@ def _read(text: str) -> List[_Frame]:
     return frames
 
 
-def _look_up(file: str, offsets: List[int]) -> List[Tuple[str, str]]:
+def _look_up(file: str, offsets: list[int]) -> list[tuple[str, str]]:
     """Function and place in the source for each offset; none where nothing can tell."""
     program = shutil.which("addr2line")
     if program is None or not os.path.isfile(file):

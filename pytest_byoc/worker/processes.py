@@ -9,7 +9,7 @@ import ctypes
 import os
 import signal
 import time
-from typing import Callable, FrozenSet, List
+from typing import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,12 +45,12 @@ def _read(path: str) -> str:
         return ""
 
 
-def _stat(pid: int) -> List[str]:
+def _stat(pid: int) -> list[str]:
     """State, parent and further fields of /proc/PID/stat; none where the process is gone."""
     return _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
 
 
-def children(pid: int) -> List[int]:
+def children(pid: int) -> list[int]:
     """Ids of the processes whose parent this is; those that have ended and are not reaped among them."""
     try:
         threads = os.listdir("/proc/%d/task" % pid)
@@ -78,7 +78,7 @@ def has_ended(pid: int) -> bool:
     return _stat(pid)[:1] in ([], ["Z"], ["X"])
 
 
-def below(pid: int) -> List[int]:
+def below(pid: int) -> list[int]:
     """Ids of all the processes below one."""
     found = children(pid)
     return [*found, *(lower for child in found for lower in below(child))]
@@ -120,7 +120,7 @@ def _reap(pid: int) -> bool:
         return True
 
 
-def end(found: Callable[[], List[int]]) -> None:
+def end(found: Callable[[], list[int]]) -> None:
     """Kills and reaps children of this process until there are no more of them; where a process is killed,
     those below it become children in its place. found: lists those that there are."""
     deadline = time.monotonic() + _KILLING
@@ -142,23 +142,23 @@ class Strangers:
 
     def __init__(self) -> None:
         self._reaper = os.getpid()
-        self._own: FrozenSet[int] = frozenset(children(self._reaper))
+        self._own: frozenset[int] = frozenset(children(self._reaper))
 
-    def left(self) -> List[int]:
+    def left(self) -> list[int]:
         """Those that are children of this process and have not ended; the others of them are reaped. For
         the reaper, while none of its jobs runs."""
         if not has_children():
             return []
         return [pid for pid in self._adopted() if not _reap(pid) and not _is_of_compiler(pid)]
 
-    def started(self) -> List[int]:
+    def started(self) -> list[int]:
         """Those that a job has started so far and not waited for. For the process of the job."""
         found = [pid for pid in self._adopted() if pid != os.getpid()]
         if has_children():
             found += children(os.getpid())
         return [pid for pid in found if not has_ended(pid) and not _is_of_compiler(pid)]
 
-    def _adopted(self) -> List[int]:
+    def _adopted(self) -> list[int]:
         return [pid for pid in children(self._reaper) if pid not in self._own]
 
     def end(self) -> None:

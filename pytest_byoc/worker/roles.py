@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Sequence, cast
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
-from ..graph import Graph
-from ..irs import IRS
-from . import describing, fenv, matching, onnx_nodes, patterns
-from .ir.interface import IR
-from .ir.shared import check_pass_config, configured, plain
+from ..core.errors import Failure, describe_exception
+from ..core.graph import Graph
+from ..core.irs import IRS
+from ..ir.interface import IR
+from ..ir.poison import poison_allocations
+from ..ir.shared import check_pass_config, configured, plain
+from ..runs import LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
+from ..runs.preparing import Preparation
+from ..runs.reporter import Reporter
+from . import describing, matching, onnx_models, pattern_tables
 from .libraries import import_python, is_path, load_shared, running_threads
-from .poison import poison_allocations
-from .preparing import Preparation
-from .runs import LoaderRun, ReferenceRun, TargetRun
-from .server import Failure, Reporter, describe_exception
+
+if TYPE_CHECKING:
+    from ..ir import relax, relay
+
+    # mypy sees here that each of them offers what the interface lists.
+    _IRS: tuple[IR, ...] = (relay, relax)
 
 #: How often it is measured how long a run takes.
 _REPEATS = 7
 
 
 def ir_module(name: str) -> IR:
-    return cast(IR, importlib.import_module("pytest_byoc.worker.ir." + name))
+    return cast(IR, importlib.import_module("pytest_byoc.ir." + name))
 
 
-def _choose_ir(wanted: List[str]) -> IR:
+def _choose_ir(wanted: list[str]) -> IR:
     """The first IR of `wanted` that this interpreter's TVM has. Raises Failure."""
     reasons = []
     for name in wanted:
@@ -54,13 +61,13 @@ def prepare(config: Mapping[str, Any]) -> Role:
 
 def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
     """The IR, or a stand-in for it where the job brings its module along."""
-    return cast(IR, onnx_nodes.GivenModule(ir, job["module"])) if "module" in job else ir
+    return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
 
 
 class Role:
     """description: what the host is told once. run: does one job, in a forked child."""
 
-    description: Dict[str, Any]
+    description: dict[str, Any]
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         raise NotImplementedError
@@ -100,13 +107,13 @@ class ReferenceRole(Role):
         if job["kind"] == "types":
             self._types(job["graphs"], reporter)
             return
-        if job["kind"] in onnx_nodes.JOBS:
-            onnx_nodes.JOBS[job["kind"]](self._ir, job, reporter)
+        if job["kind"] in onnx_models.JOBS:
+            onnx_models.JOBS[job["kind"]](self._ir, job, reporter)
             return
         run = ReferenceRun(_lowering(self._ir, job), Graph.from_dict(job["graph"]), job, reporter)
         run.execute(job["executor"])
 
-    def _types(self, graphs: List[Any], reporter: Reporter) -> None:
+    def _types(self, graphs: list[Any], reporter: Reporter) -> None:
         """Lowers many graphs and says which types TVM infers for their outputs."""
         for entry in graphs:
             reporter.stage("lower")
@@ -119,8 +126,8 @@ class ReferenceRole(Role):
 
 
 class TargetRole(Role):
-    def __init__(self, config: Mapping[str, Any], wanted: List[str]) -> None:
-        from ..target import resolve
+    def __init__(self, config: Mapping[str, Any], wanted: list[str]) -> None:
+        from .resolve import resolve
 
         available = []
         for name in wanted:
@@ -196,7 +203,8 @@ class TargetRole(Role):
             describing.describe(_lowering(self._ir, job), self.target, job, reporter)
             return
         graph = Graph.from_dict(job["graph"])
-        run = TargetRun(_lowering(self._ir, job), self.target, graph, job, reporter)
+        kind = UnionRun if job.get("merged") else TargetRun
+        run = kind(_lowering(self._ir, job), self.target, graph, job, reporter)
         poison_allocations()
         checks = job["checks"]
         for check in CHECKS:
@@ -214,7 +222,7 @@ class TargetRole(Role):
                 # So would the checks of what codegens make: what partitioning has made of main is judged.
                 checks = partition_stage()
 
-    def _patterns(self, graphs: List[Any], reporter: Reporter) -> None:
+    def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
         """Describes the target's patterns. Some graphs are partitioned first: many a target registers
         its patterns only then, and the regions, or the composites in them, tell the name they are registered
         under. Where there are composites and no such table, their names are told."""
@@ -257,7 +265,7 @@ class TargetRole(Role):
                 continue
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
 
-    def _claims(self, graphs: List[Any], reporter: Reporter) -> None:
+    def _claims(self, graphs: list[Any], reporter: Reporter) -> None:
         """Partitions many graphs and says what is offloaded of each."""
         for number, entry in enumerate(graphs):
             reporter.send({"fact": "begun", "executor": None, "value": number})
@@ -332,7 +340,7 @@ class LoaderRole(Role):
         loaded = {name: self._ir.load(path, job["executor"]) for name, path in job["time"].items()}
         self._preparation.apply(loaded["target"])
         reporter.stage("time")
-        seconds: Dict[str, List[float]] = {name: [] for name in loaded}
+        seconds: dict[str, list[float]] = {name: [] for name in loaded}
         for _ in range(_REPEATS):
             for name, executable in loaded.items():
                 seconds[name].append(executable.seconds(job["inputs"][0]))
@@ -347,10 +355,10 @@ def _prefixes(names: Sequence[str]) -> Iterator[str]:
             yield name
 
 
-def _nodes(pattern: Any) -> List[Dict[str, Any]]:
+def _nodes(pattern: Any) -> list[dict[str, Any]]:
     """The nodes of a pattern; of one that can't be read, one that says why."""
     try:
-        return patterns.describe(pattern)
+        return pattern_tables.describe(pattern)
     except Exception as e:
         why = "%s that can't be read (%s: %s)" % (type(pattern).__name__, type(e).__name__, e)
         return [{"is": "other", "class": why}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from typing import Any, Dict, Optional
+from typing import Any
 
 #: Bytes that there must be: less than any compiler's file of a large graph, and written in milliseconds.
 NEEDED = 4 << 20
@@ -21,7 +21,7 @@ def is_scarce(folder: str) -> bool:
     return found.f_bavail * found.f_frsize < NEEDED or (found.f_files > 0 and not found.f_favail)
 
 
-def lacking(folder: str) -> Optional[Dict[str, Any]]:
+def lacking(folder: str) -> dict[str, Any] | None:
     """Where a file of NEEDED bytes does not fit into a folder, or a quota, or the file system takes none:
     {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}. Or else
     None."""

@@ -15,82 +15,18 @@ import shutil
 import socket
 import sys
 import tempfile
-import traceback
 from functools import partial
-from typing import Any, Callable, Dict, List, Set
+from typing import Any, Callable
 
+from ..core.errors import Failure, describe_exception
+from ..core.protocol import Decoder, encode
+from ..runs.reporter import Reporter
 from . import native_stack, processes, room, stacks
-from .protocol import Decoder, encode
 from .supervision import Ends, Supervision, address_space
 
 
-class Failure(Exception):
-    """A failure to be reported to the user as it stands, without a traceback."""
-
-
-class NotAModule(TypeError):
-    """What a partition function returned is no IRModule."""
-
-
-class MainLost(TypeError):
-    """A partition function returned a module without main, or whose main has another type."""
-
-
-def describe_exception(error: BaseException) -> Dict[str, Any]:
-    """Type, message and frames of an exception, as data; frames as in `stacks.frame`."""
-    frames = [
-        stacks.frame(f.filename, f.lineno or 0, f.name, f.line or "")
-        for f in traceback.extract_tb(error.__traceback__)
-    ]
-    return {"type": type(error).__name__, "message": _message(error)[-4000:], "frames": frames}
-
-
-def _message(error: BaseException) -> str:
-    """What an exception says of itself. It may be a vendor's, and fail at that."""
-    try:
-        if isinstance(error, SyntaxError):
-            return "%s (%s, line %s)" % (error.msg, error.filename, error.lineno)
-        return str(error)
-    except BaseException as e:
-        return "(the exception has no text: %s raised in its __str__)" % type(e).__name__
-
-
-class Reporter:
-    """What a job uses to speak to the host."""
-
-    def __init__(self, fd: int, started: Callable[[], List[int]]) -> None:
-        """started: lists the processes that the job has started and not waited for."""
-        self._fd = fd
-        self._started = started
-        self._seen: Set[int] = set()
-        self.stage_name = "start"
-        #: Whether the child is to end as any Python process does, and not at once.
-        self.leaves_normally = False
-
-    def send(self, message: Dict[str, Any]) -> None:
-        data = memoryview(encode(message))
-        while data:
-            data = data[os.write(self._fd, data) :]
-
-    def stage(self, name: str) -> None:
-        """Says which stage begins; its time limit starts now."""
-        self.note_started()
-        self.stage_name = name
-        # CPU seconds so far, those of compilers that were called and have ended included.
-        self.send({"stage": name, "cpu": sum(os.times()[:4])})
-
-    def note_started(self) -> bool:
-        """Tells the worker of processes that the stage has started; whether there are any of the job's."""
-        found = self._started()
-        new = [pid for pid in found if pid not in self._seen]
-        if new:
-            self._seen.update(new)
-            self.send({"started": [[pid, self.stage_name] for pid in new]})
-        return bool(found)
-
-
 def _run_child(
-    job: Callable[[Reporter], None], ends: Ends, memory: int, started: Callable[[], List[int]]
+    job: Callable[[Reporter], None], ends: Ends, memory: int, started: Callable[[], list[int]]
 ) -> None:
     """The child's whole life. Returns only if it is to end as any Python process does."""
     status, normal = 1, False
@@ -136,7 +72,7 @@ class ForkServer:
         self._control = control
         self._memory = memory
         self._strangers = processes.Strangers()
-        self._known: Set[str] = set()
+        self._known: set[str] = set()
 
     def run(self, job: Callable[[Reporter], None], timeout: float, folder: str = "") -> None:
         """Forks, runs `job` with `timeout` seconds for each stage, and sends the `end` message. folder: where
@@ -161,7 +97,7 @@ class ForkServer:
         shutil.rmtree(scratch, ignore_errors=True)
         self._control.sendall(encode({"end": end}))
 
-    def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> Dict[str, Any]:
+    def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> dict[str, Any]:
         """What is said of the end. scratch: the child's folder for temporary files."""
         result_r, result_w = os.pipe()
         output_r, output_w = os.pipe()
@@ -215,7 +151,7 @@ def serve(fd: int) -> None:
         role = prepare(config)
         control.sendall(encode({"ready": role.description, "pid": os.getpid()}))
     except Failure as e:
-        told: Dict[str, Any] = {"type": None, "message": str(e), "frames": []}
+        told: dict[str, Any] = {"type": None, "message": str(e), "frames": []}
         control.sendall(encode({"failed": told, **_tvm_of(config)}))
         return
     except BaseException as e:
@@ -232,7 +168,7 @@ def serve(fd: int) -> None:
         server.run(partial(role.run, job), message["timeout"], folder)
 
 
-def _tvm_of(config: Dict[str, Any]) -> Dict[str, bool]:
+def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:
     """Whether a loader has TVM's runtime alone."""
     if config["role"] != "loader":
         return {}

@@ -9,11 +9,11 @@ import linecache
 import os
 import re
 import signal
-import sysconfig
 import tempfile
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
+from ..core.errors import frame
 from . import native_stack
 
 #: The signal at which a job's process writes its stacks: one that nobody else is likely to use.
@@ -114,32 +114,10 @@ def read(fd: int) -> str:
     return os.pread(fd, _MOST, 0).decode(errors="replace")
 
 
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_EXAMPLES = os.path.join(_OURS, "examples")
-_STANDARD = tuple({os.path.abspath(sysconfig.get_paths()[k]) for k in ("stdlib", "platstdlib")})
-
-
-def frame(file: str, line: int, function: str, text: str) -> Dict[str, Any]:
-    """A frame of Python's as data, with whose it is. Those of no file (<unknown>) are C++ functions of TVM's
-    that its exceptions bring along."""
-    path = os.path.abspath(file)
-    packages = os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep
-    standard = file.startswith("<frozen ") or any(path.startswith(s + os.sep) for s in _STANDARD)
-    return {
-        "file": file,
-        "line": line,
-        "function": function,
-        "text": text,
-        "ours": path.startswith(_OURS + os.sep) and not path.startswith(_EXAMPLES + os.sep),
-        "tvm": file == "<unknown>" or os.sep + "tvm" + os.sep in path or os.sep + "tvm_ffi" + os.sep in path,
-        "standard": standard and not any(p in path for p in packages),
-    }
-
-
-def frames(text: str) -> List[Dict[str, Any]]:
+def frames(text: str) -> list[dict[str, Any]]:
     """Frames, the innermost last, of the thread that a dump of faulthandler is about. Where that thread runs
     nobody's Python but TVM's and the standard library's, those of the first other one that does."""
-    threads: List[Tuple[bool, List[Dict[str, Any]]]] = []
+    threads: list[tuple[bool, list[dict[str, Any]]]] = []
     for line in text.splitlines():
         thread, found = _THREAD.match(line), _FRAME.match(line)
         if thread:
@@ -155,5 +133,5 @@ def frames(text: str) -> List[Dict[str, Any]]:
     return told[0] if told else threads[0][1] if threads else []
 
 
-def _is_somebodys(frame: Dict[str, Any]) -> bool:
+def _is_somebodys(frame: dict[str, Any]) -> bool:
     return not (frame["ours"] or frame["tvm"] or frame["standard"])

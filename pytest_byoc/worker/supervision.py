@@ -8,10 +8,10 @@ import select
 import signal
 import socket
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
+from ..core.protocol import Decoder, ProtocolError, encode
 from . import native_stack, processes, stacks
-from .protocol import Decoder, ProtocolError, encode
 
 #: Seconds for which a process that has ended is listened to, if others that it started go on printing.
 LINGER = 1.0
@@ -51,7 +51,7 @@ class Supervision:
 
     def __init__(
         self, control: socket.socket, pid: int, ends: Ends, timeout: float, memory: int,
-        strangers: processes.Strangers, known: Set[str],
+        strangers: processes.Strangers, known: set[str],
     ) -> None:
         self._control, self._pid, self._ends = control, pid, ends
         self._timeout, self._memory = timeout, memory
@@ -63,26 +63,26 @@ class Supervision:
         #: Whether the job was done, and whether anything was raised in it.
         self._done = self._raised = False
         #: By process, the stage in which it was started.
-        self._started: Dict[int, str] = {}
+        self._started: dict[int, str] = {}
         self._stage = "start"
         self._began = time.monotonic()
         self._deadline = self._began + timeout
-        self._seconds: Dict[str, float] = {}
-        self._cpu: Dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
+        self._cpu: dict[str, float] = {}
         self._cpu_used = 0.0
         self._status = 0
         #: A fatal signal in whose handlers it hangs.
         self._fatal = 0
-        self._usage: Optional[resource.struct_rusage] = None
+        self._usage: resource.struct_rusage | None = None
         self._gone = 0.0
         self._before = self._most = address_space("self")
         self._next_look = 0.0
         #: By process, the seconds that it has waited for a CPU; and those that the job was granted for it
         #: since the host last heard of them.
-        self._waited: Dict[int, float] = {}
+        self._waited: dict[int, float] = {}
         self._granted = 0.0
 
-    def follow(self) -> Dict[str, Any]:
+    def follow(self) -> dict[str, Any]:
         """Waits for the end of the process, and says how it ended."""
         late = False
         while not late:
@@ -102,7 +102,7 @@ class Supervision:
 
     # --- listening -----------------------------------------------------------------------------
 
-    def _listen(self) -> List[int]:
+    def _listen(self) -> list[int]:
         """Reads what there is; from where."""
         running = self._usage is None
         if not self._open:
@@ -192,7 +192,7 @@ class Supervision:
                 self._deadline = min(self._deadline, time.monotonic() + DYING)
         return time.monotonic() > self._deadline
 
-    def _note_end(self, waited: Tuple[int, int, resource.struct_rusage]) -> None:
+    def _note_end(self, waited: tuple[int, int, resource.struct_rusage]) -> None:
         _, self._status, self._usage = waited
         self._gone = time.monotonic()
 
@@ -200,7 +200,7 @@ class Supervision:
         """Whether nothing is wrong with the job and its end: what is left running may follow from that."""
         return self._usage is not None and not self._status and self._done and not self._raised
 
-    def _is_worth_waiting(self, ready: List[int]) -> bool:
+    def _is_worth_waiting(self, ready: list[int]) -> bool:
         """Whether a process that has ended is listened to still: what it left is read, and what it started
         has time to end."""
         since = time.monotonic() - self._gone
@@ -216,9 +216,9 @@ class Supervision:
             grace = GRACE_COMPUTING
         return since <= grace
 
-    def _left(self) -> List[Dict[str, str]]:
+    def _left(self) -> list[dict[str, str]]:
         """The programs left running, each once, with its name and the stage in which it was started."""
-        found: Dict[str, Dict[str, str]] = {}
+        found: dict[str, dict[str, str]] = {}
         for pid in self._strangers.left():
             stage, name = self._started.get(pid, ""), processes.name(pid)
             program = processes.program(pid)
@@ -226,7 +226,7 @@ class Supervision:
             self._known.add(name)
         return [found[program] for program in sorted(found)]
 
-    def _end(self, hung: bool, left: List[Dict[str, str]]) -> Dict[str, Any]:
+    def _end(self, hung: bool, left: list[dict[str, str]]) -> dict[str, Any]:
         assert self._usage is not None
         self._account(self._gone, self._usage.ru_utime + self._usage.ru_stime)
         status = self._status

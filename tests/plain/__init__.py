@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_byoc.graph import TensorType
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.operators import OPERATORS
 
 from . import (

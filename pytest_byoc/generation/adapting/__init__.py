@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from .batch_of_one import batch_of_one
 from .channels_last import channels_last
 from .dtypes import in_dtype

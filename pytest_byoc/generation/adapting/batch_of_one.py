@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...graph import Graph, Node, Source, TensorType
+from ...core.graph import Graph, Node, Source, TensorType
 from .parts import again, by_parts, data_sources, with_shape
 
 #: Attributes that name extents of the result.

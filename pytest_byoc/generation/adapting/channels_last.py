@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Node, Source, TensorType
+from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS, within
 from ..structures.sequences import REDUCTIONS
 from .parts import ALONG_AXIS, Unlike, by_parts, has_layout, is_elementwise

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Node, Source, TensorType
+from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS
 from ...operators.record import FLOATS, default_range
 from .parts import Unlike, again, by_parts

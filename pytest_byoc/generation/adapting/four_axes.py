@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...graph import Graph, Node, Source, TensorType
+from ...core.graph import Graph, Node, Source, TensorType
 from ..structures.sequences import REDUCTIONS
 from .parts import ALONG_AXIS, Unlike, again, by_parts, data_sources, is_elementwise, with_shape
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Node, Source, TensorType
+from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS
 from ...operators.elementwise import binary_infer
 from ...operators.record import DATA, FRESH, LEAD, TypeRuleError, same_type

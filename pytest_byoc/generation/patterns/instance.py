@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
 from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Operator, TypeRuleError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ...graph import Graph, GraphFormatError, Node, Source, TensorType
+from ...core.graph import Graph, GraphFormatError, Node, Source, TensorType
 from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
 from ...operators.record import (

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from ...graph import TensorType
+from ...core.graph import TensorType
 from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
 from ...operators.record import Operator

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...graph import Graph
+from ...core.graph import Graph
 from ...operators import OPERATORS
 from .instance import Instance, instance, varied
 from .reading import NoInstance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...graph import Graph, Source
+from ...core.graph import Graph, Source
 
 #: What the second instance's values are called after, and how far its seeds are from those of the first.
 _PREFIX, _SEEDS = "twice_", 1000

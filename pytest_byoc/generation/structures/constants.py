@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import BINARY, Vocabulary, need, numeric_structure, structure
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import Unavailable, Vocabulary, fields, numeric_structure, structure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure, structure

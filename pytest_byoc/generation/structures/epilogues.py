@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Structure, Vocabulary, biased, need
 

@@ -4,7 +4,7 @@ exchanged."""
 
 from __future__ import annotations
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import UNARY, Vocabulary, biased, need, numeric_structure, structure

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ..builder import Builder
 from .vocabulary import NUMERIC, STRUCTURES, Vocabulary, need
 

@@ -3,7 +3,7 @@ attributes mean. Their numbers are what matters: no check is made on them but th
 
 from __future__ import annotations
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
 from .vocabulary import BINARY, Vocabulary, fields, need, numeric_structure

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import combinations, combinations_with_replacement, product
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
 from .sequences import REDUCTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ...graph import Graph, TensorType
+from ...core.graph import Graph, TensorType
 from ...operators import OPERATORS
 from ..builder import Builder
 

@@ -1,0 +1,1 @@
+"""The options, targets and levels of a session."""

@@ -1,0 +1,1 @@
+"""Graphs, targets, findings and messages: the types that both sides of the wall share."""

@@ -1,0 +1,107 @@
+"""What a target may declare of its arithmetic where that is of lower precision than a graph's dtypes.
+
+Read and checked in the worker, by `target.py`; on the host it becomes a `reference_kernels.Precision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: Dtypes whose elements may be summed in a declared dtype, and which these can be.
+SUMMED = ("float16", "bfloat16", "float32")
+ACCUMULATE = ("float16", "bfloat16")
+#: What float32 operands of contractions may be rounded to.
+CONTRACTION = ("tfloat32", "bfloat16", "float16")
+#: Operators that hardware approximates, and whose accuracy can be declared.
+FUNCTIONS = (
+    *("exp", "log", "log2", "log10", "sqrt", "rsqrt", "power", "divide", "sigmoid", "tanh", "erf"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
+    *("nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.selu", "nn.softplus", "log_add_exp"),
+    *("nn.softmax", "nn.log_softmax", "logsumexp"),
+)
+#: Operators whose results are rounded to integers, in steps of which they may be off.
+ROUNDED = (
+    *("qnn.quantize", "qnn.requantize", "qnn.concatenate"), *("qnn.add", "qnn.subtract", "qnn.mul"),
+)
+
+
+class PrecisionError(ValueError):
+    """Raised for a declaration that means nothing; the message names what can be declared."""
+
+
+def declared(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings among a target's options, checked and filled in. Raises PrecisionError."""
+    return {
+        "accumulate_dtype": _accumulate(options.get("accumulate_dtype") or {}),
+        "contraction_dtype": _contraction(options.get("contraction_dtype")),
+        "flush_subnormals": _flush(options.get("flush_subnormals", False)),
+        "function_ulps": _of_functions("function_ulps", "of ulps", FUNCTIONS, options),
+        "function_errors": _of_functions("function_errors", "like 1e-4", FUNCTIONS + ROUNDED, options),
+    }
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names)
+
+
+def _accumulate(given: Any) -> dict[str, str]:
+    """By the dtype of what is summed; a string means all of them."""
+    table = dict.fromkeys(SUMMED, given) if isinstance(given, str) else given
+    for elements, dtype in table.items() if isinstance(table, Mapping) else [(None, given)]:
+        if elements not in SUMMED or dtype not in ACCUMULATE:
+            raise PrecisionError(
+                "accumulate_dtype must be %s, or a table of these by the dtype of what is summed (%s); "
+                "found %r" % (" or ".join(ACCUMULATE), _listed(SUMMED), given)
+            )
+    return dict(table)
+
+
+def _contraction(given: Any) -> Any:
+    if given is not None and given not in CONTRACTION:
+        raise PrecisionError(
+            "contraction_dtype, to which float32 operands of contractions are rounded, must be one of %s; "
+            "found %r" % (_listed(CONTRACTION), given)
+        )
+    return given
+
+
+def _flush(given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise PrecisionError("flush_subnormals must be true or false, found %r" % (given,))
+    return given
+
+
+def _of_functions(
+    key: str, what: str, operators: Sequence[str], options: Mapping[str, Any]
+) -> dict[str, float]:
+    """A table of numbers by operator. what: which numbers, for a message."""
+    given = options.get(key) or {}
+    if not isinstance(given, Mapping):
+        raise PrecisionError("%s must be a table of numbers by operator, found %r" % (key, given))
+    for name, number in given.items():
+        if name not in operators:
+            raise PrecisionError(
+                "%s: the accuracy of %r cannot be declared, only that of %s (in TOML a name with a dot is "
+                "quoted)" % (key, name, _listed(operators))
+            )
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < float("inf"):
+            raise PrecisionError("%s: %s must be a number %s, found %r" % (key, name, what, number))
+    return {name: float(number) for name, number in given.items()}
+
+
+def in_words(precision: Mapping[str, Any]) -> str:
+    """What is declared, for reports; empty if nothing is."""
+    said = []
+    tables = precision["accumulate_dtype"]
+    if tables:
+        said.append("accumulates " + ", ".join("%s in %s" % item for item in sorted(tables.items())))
+    if precision["contraction_dtype"]:
+        said.append("rounds float32 operands of contractions to " + precision["contraction_dtype"])
+    if precision["flush_subnormals"]:
+        said.append("flushes subnormals to zero")
+    for name, ulps in sorted(precision["function_ulps"].items()):
+        said.append("computes %s to %g ulp more" % (name, ulps))
+    for name, error in sorted(precision["function_errors"].items()):
+        said.append("computes %s to %g more, whatever its size" % (name, error))
+    return "; ".join(said)

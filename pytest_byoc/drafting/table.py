@@ -1,0 +1,342 @@
+"""`python -m pytest_byoc init`: drafts a target's table by looking at what the target does."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..config.declarations import SettingsError, TargetDeclaration, declare
+from ..config.levels import LEVELS
+from ..config.settings import MEMORY, NODES, TIMEOUT, Settings, select_operators
+from ..core.graph import Graph
+from ..examination.client import WorkerError
+from ..examination.examiner import Examiner
+from ..examination.outcome import Verdict
+from ..generation.builder import Builder
+from ..generation.structures import STRUCTURES, Unavailable, Vocabulary
+from ..generation.systematic import default_case
+from ..operators import OPERATORS
+from ..operators.measured import dtypes as runnable
+from ..report.listing import target_lines
+from . import precision_probes
+from .precision_probes import PRODUCTS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: Exit codes: a table was drafted; the target takes nothing that would be tested; it can't be had.
+DRAFTED, NOTHING, UNUSABLE = 0, 1, 2
+#: Operators that are run first, and how many are.
+_COMMON = (
+    *PRODUCTS, "nn.relu", "add", "multiply", "tanh", "exp", "nn.softmax", "nn.max_pool2d", "concatenate",
+)
+_RUN = 6
+#: Graphs partitioned in one process.
+_AT_ONCE = 50
+#: Keys that nothing but the vendor knows.
+_UNKNOWN = (
+    "libraries and runtime-libraries: what is loaded before the target, and beside its artifacts",
+    "export-options: what the compiler of the exported library is called with",
+    "pass-config, build and prepare: what a deployment does beside calling the partition function",
+    "function-ulps, function-errors, flush-subnormals: a session shows which results need them",
+)
+
+
+def run(
+    target: str | None, python: str | None = None, ir: str | None = None, operators: str = "",
+    name: str | None = None, output: Path | None = None,
+) -> int:
+    """Prints the table of a target, or appends it to a file; without a target, prints what could be one.
+
+    operators: those to look at, separated by commas; all, if empty. name: of the table, where it is not the
+    target's own. Returns the exit code; what can't be used is told on stderr."""
+    root = Path.cwd()
+    try:
+        if target is None:
+            for line in target_lines(root, python):
+                print(line)
+            return DRAFTED
+        declaration = declare(target, root, ir, python, root)
+        name = name or (None if ":" in target else target)
+        if output is not None and name is not None:
+            # Before anything that takes time.
+            _check_new(output, name)
+        with Draft(declaration, select_operators([operators])) as draft:
+            name = name or _plain_name(draft.name)
+            if output is not None:
+                _check_new(output, name)
+            text = draft.table(name)
+            if output is None:
+                print(text, end="")
+            else:
+                _append(output, text)
+                print(f"{output}: appended [tool.pytest-byoc.targets.{_key(name)}]")
+            return DRAFTED if draft.taken else NOTHING
+    except (SettingsError, WorkerError) as e:
+        print(e, file=sys.stderr)
+        return UNUSABLE
+
+
+def _plain_name(resolved: str) -> str:
+    """A table's name for a target that is given by module:attribute: its own, or that of its file."""
+    return Path(resolved.partition(":")[0]).stem.rpartition(".")[2] if ":" in resolved else resolved
+
+
+def _check_new(path: Path, name: str) -> None:
+    """Raises SettingsError where the file can't be appended to, or has such a table."""
+    if not path.exists():
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables: Any = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise SettingsError(f"{path} can't be appended to: {e}") from None
+    for key in ("tool", "pytest-byoc", "targets"):
+        tables = tables.get(key, {}) if isinstance(tables, dict) else {}
+    if name in tables:
+        table = f"[tool.pytest-byoc.targets.{_key(name)}]"
+        raise SettingsError(f"{path} has a table {table} already: give this one another name (--name)")
+
+
+def _append(path: Path, text: str) -> None:
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    if before:
+        before = before.rstrip("\n") + "\n\n"
+    try:
+        tomllib.loads(before + text)
+    except tomllib.TOMLDecodeError as e:
+        raise SettingsError(f"{path}: with the table appended it would not be valid TOML ({e})") from None
+    try:
+        path.write_text(before + text, encoding="utf-8")
+    except OSError as e:
+        raise SettingsError(f"{path} can't be written: {e.strerror}") from None
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    """A value of the table as TOML; its strings are JSON's, which TOML reads alike."""
+    if isinstance(value, Mapping):
+        return "{ %s }" % ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(_value, value))
+    return json.dumps(value)
+
+
+class Draft:
+    """What is found out about a target. Use it in a `with` block, in which its workers live. Raises
+    WorkerError where they can't be had."""
+
+    def __init__(self, declaration: TargetDeclaration, operators: Sequence[str]) -> None:
+        settings = Settings(
+            targets=(declaration,), operators=tuple(operators), level=LEVELS["smoke"], max_examples=1,
+            max_nodes=NODES, timeout=TIMEOUT, memory_bytes=MEMORY << 20, report=None, replay=(),
+            failures=Path(),
+        )
+        self.declaration = declaration
+        self._operators = operators
+        self._examiner = Examiner(settings, declaration)
+        #: Dtypes in which the target takes the simplest case of an operator, by operator.
+        self.taken: dict[str, list[str]] = {}
+        self._unpartitioned: Counter[str] = Counter()
+        self._unsettled: list[str] = []
+
+    def __enter__(self) -> Draft:
+        try:
+            self._examiner.open()
+        except WorkerError:
+            self._examiner.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._examiner.close()
+
+    @property
+    def name(self) -> str:
+        return self._examiner.workers.name
+
+    @property
+    def ir(self) -> str:
+        return self._examiner.workers.ir
+
+    def table(self, name: str) -> str:
+        """The table, with comments."""
+        self._survey()
+        versions = ", ".join(f"{k} {v}" for k, v in self._examiner.workers.versions.items())
+        given = _one_line(self.declaration.given)
+        lines = [
+            f"# Drafted by `python -m pytest_byoc init {given}`, {versions}: read it before you rely on it.",
+            f"[tool.pytest-byoc.targets.{_key(name)}]",
+        ]
+        if self.declaration.reference is not None:
+            lines.append(f"partition = {_value(self._reference())}")
+        lines += ["# What this interpreter's TVM has.", f"ir = {_value(self.ir)}"]
+        if self.declaration.python_given:
+            lines.append(f"python = {_value(self.declaration.python_given)}")
+        lines += [line for about in (self._patterns, self._odd, self._runs) for line in about()]
+        lines += ["", *self._summary()]
+        return "\n".join(map(_wrapped, lines)) + "\n"
+
+    def _reference(self) -> str:
+        """The partition function, its file as seen from here."""
+        where, _, attribute = str(self.declaration.reference).rpartition(":")
+        path = Path(where)
+        if path.is_absolute() and path.is_relative_to(Path.cwd()):
+            where = path.relative_to(Path.cwd()).as_posix()
+        return f"{where}:{attribute}"
+
+    # --- by partitioning -----------------------------------------------------------------------
+
+    def _survey(self) -> None:
+        """Partitions the simplest case of each operator in each of its dtypes."""
+        asked = [
+            (name, dtype, default_case(name, dtype, self.ir).graph)
+            for name in self._operators if self.ir in OPERATORS[name].irs()
+            for dtype in runnable(OPERATORS[name], self.ir)
+        ]
+        claims = self._examiner.claims.survey(graph for _, _, graph in asked)
+        for (name, dtype, _), claim in zip(asked, claims):
+            if claim is None:
+                self._unpartitioned[name] += 1
+            elif any(claim.offloaded):
+                self.taken.setdefault(name, []).append(dtype)
+
+    def _simple(self, *names: str) -> list[Graph]:
+        return [default_case(n, self.taken[n][0], self.ir).graph for n in names or self.taken]
+
+    def _regions(self, graphs: Sequence[Graph]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The position of each graph with each region that the target makes of it."""
+        for begin in range(0, len(graphs), _AT_ONCE):
+            report = self._examiner.claims.report(list(graphs[begin : begin + _AT_ONCE]))
+            for _, value in report.facts("regions"):
+                for region in value["regions"]:
+                    yield begin + value["number"], region
+
+    def _patterns(self) -> Iterator[str]:
+        """The key `patterns`, where the suite would not find the table by a few common operators."""
+        claims, simple = self._examiner.claims, self._simple()
+        if claims.patterns():
+            return
+        found = [region for _, region in self._regions(simple)]
+        compilers = {str(region["compiler"]) for region in found}
+        prefixes = sorted({c.partition(".")[0] for r in found for c in r["composites"]} | compilers)
+        report = claims.report(simple[:_AT_ONCE], "patterns")
+        for _, described in report.facts("patterns"):
+            table = described[0]["table"]
+            regions = ", ".join(sorted(compilers))
+            yield f"# Its regions are for {regions}; {len(described)} patterns are registered by this name."
+            yield f"patterns = {_value(table)}"
+            return
+        self._unsettled.append(
+            "patterns: TVM has none registered under " + ", ".join(prefixes or [self.name]) + "; if it has "
+            "under another name, write patterns = \"…\", and graphs are made from them"
+        )
+
+    def _odd(self) -> Iterator[str]:
+        """The key `trivial-regions`, where the target makes regions that compute nothing."""
+        floats = frozenset(name for name, dtypes in self.taken.items() if "float32" in dtypes)
+        made: dict[str, Graph] = {}
+        for name, structure in STRUCTURES.items():
+            with suppress(Unavailable):
+                made[name] = structure(Builder(seed=1), Vocabulary(floats))
+        names = list(made)
+        seen: dict[str, str] = {}
+        for position, region in self._regions(list(made.values())):
+            for odd in region["odd"]:
+                seen.setdefault(odd, names[position])
+        if seen:
+            examples = ", ".join(f"{odd} in the structure {where}" for odd, where in sorted(seen.items()))
+            yield f"# Regions that compute nothing ({examples}): keep what the codegen is made for."
+            yield f"trivial-regions = {_value(sorted(seen))}"
+
+    # --- by running ------------------------------------------------------------------------------
+
+    def _runs(self) -> Iterator[str]:
+        """The keys that show when a few graphs are run: executors, precision, deterministic."""
+        names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
+        graphs = self._simple(*names)[:_RUN]
+        verdicts = {n: self._examiner.examine(g) for n, g in zip(names, graphs)}
+        partition_only = self._examiner.workers.partition_only
+        if partition_only:
+            self._unsettled.append(f"executors and precision: nothing is run ({_one_line(partition_only)})")
+            return
+        yield from self._executors(verdicts)
+        try:
+            found = precision_probes.find(self._examiner, self.taken)
+        except WorkerError as e:
+            found = precision_probes.Found({}, str(e).splitlines()[0])
+        if found.keys:
+            yield f"# {_one_line(found.why)}: declare it only if the hardware computes so."
+        elif found.why:
+            self._unsettled.append("precision: " + _one_line(found.why))
+        yield from (f"{key} = {_value(value)}" for key, value in found.keys.items())
+        if any(f.kind == "not-repeatable" for v in verdicts.values() for f in v.findings):
+            yield "# The same inputs did not give the same bits again: only if that is meant so."
+            yield "deterministic = false"
+        for name, verdict in verdicts.items():
+            if verdict.failed and not (found.keys and verdict.findings[0].check == "numerics"):
+                self._unsettled.append(f"{name} fails: {_one_line(verdict.findings[0].message)}")
+
+    def _executors(self, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
+        """The key `executors`, where nothing runs under one and something under another."""
+        executors = self._examiner.workers.executors
+        ran: Counter[str] = Counter()
+        errors: dict[str, str] = {}
+        for verdict in verdicts.values():
+            if verdict.evidence is None:
+                continue
+            ran.update({executor for executor, _ in verdict.evidence.target.facts("outputs")})
+            for message in verdict.evidence.target.raised():
+                lines = message["raised"]["message"].strip().splitlines() or [message["raised"]["type"]]
+                errors.setdefault(str(message["executor"]), f"{message['stage']} raised {lines[-1]}")
+        without = [e for e in executors if not ran[e]]
+        if without and len(without) < len(executors):
+            for executor in without:
+                why = errors.get(executor, "no graph came to its first run")
+                yield f"# Of {len(verdicts)} graphs none runs under {executor}: {_one_line(why)}"
+            yield f"executors = {_value([e for e in executors if e not in without])}"
+
+    # --- in words --------------------------------------------------------------------------------
+
+    def _summary(self) -> Iterator[str]:
+        yield f"# Operators whose simplest case it takes: {len(self.taken)}"
+        by_dtypes: dict[tuple[str, ...], list[str]] = {}
+        for name, dtypes in self.taken.items():
+            by_dtypes.setdefault(tuple(dtypes), []).append(name)
+        for kinds, names in by_dtypes.items():
+            yield f"#   in {', '.join(kinds)}: {', '.join(names)}"
+        if not self.taken:
+            self._unsettled.append(
+                "what it takes: of no operator the simplest case by itself; it may take patterns, other "
+                "layouts or batches of one alone, or need one of the keys below"
+            )
+        if self._unpartitioned:
+            self._unsettled.append("the partition function fails for " + ", ".join(self._unpartitioned))
+        yield "# Not found out:"
+        yield from (f"#   {text}" for text in (*self._unsettled, *_UNKNOWN))
+
+
+def _wrapped(line: str) -> str:
+    """A line of the table; a comment in as many as it needs."""
+    if not line.startswith("#"):
+        return line
+    indent = "#   " if line.startswith("#   ") else "# "
+    return textwrap.fill(line[len(indent):], 100, initial_indent=indent, subsequent_indent=indent + "  ")
+
+
+def _one_line(text: str) -> str:
+    """Text for a comment: one printable line."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in line)[:300]

@@ -1,0 +1,297 @@
+"""The host's end of a worker: start it, give it jobs, collect what it says."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.job_report import JobReport
+from ..core.protocol import Decoder, ProtocolError, encode
+from ..storage.scratch import Scratch
+from ..storage.session_ended import SessionEnded, no_room
+
+#: Seconds a worker may take to import TVM and the vendor's code.
+START_TIMEOUT = 120.0
+#: Seconds in which a worker ends a stage that hangs, before it counts as hanging itself.
+SLACK = 60.0
+#: Seconds in which a worker's keeper ends all that it keeps.
+STOPPING = 10.0
+#: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
+GROWTH = 256 << 20
+MAIN = Path(__file__).parents[1] / "worker" / "__main__.py"
+
+
+class WorkerError(Exception):
+    """A worker that can't be had. kind, frames: of the exception in it, if one was raised there. died:
+    whether its process has ended by itself. loads: whether it is a loader, which imports no target."""
+
+    def __init__(
+        self, message: str, kind: str | None = None, frames: list[dict[str, Any]] | None = None,
+        died: bool = False, loads: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.frames = frames or []
+        self.died = died
+        self.loads = loads
+
+
+class Worker:
+    """One worker process. Started by `start`; started anew after it died.
+
+    waiting: called at least once a second while a message of the worker's is waited for."""
+
+    def __init__(
+        self, python: str, config: Mapping[str, Any], timeout: float,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._python = python
+        self._config = dict(config)
+        self._timeout = timeout
+        self._waiting = waiting
+        #: The worker's keeper, which ends as the worker does, and the worker itself once it is ready.
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        #: The end of a pipe that the keeper watches: closed, all that it keeps is ended.
+        self._lifeline: int | None = None
+        self._socket: socket.socket | None = None
+        self._decoder = Decoder()
+        self._pending: list[Any] = []
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
+        self._scratch: Scratch | None = None
+        self._resident = 0
+        #: Seconds between two messages of a job, and when the next one is due.
+        self._allowed = timeout + SLACK
+        self._deadline = 0.0
+        self._report = JobReport()
+        self.description: dict[str, Any] = {}
+
+    # --- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Launches the process without waiting for it; `ready` waits."""
+        host, theirs = socket.socketpair()
+        watched, self._lifeline = os.pipe()
+        self._scratch = self._scratch or Scratch("worker")
+        env = dict(os.environ)
+        # What TVM, compilers and vendors leave behind, of children that are ended too, goes with the worker.
+        env["TMPDIR"] = str(self._scratch.path)
+        # One thread each: children forked from a parent with thread pools can hang.
+        env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
+        env.update(self._config.get("env", {}))
+        self._output.seek(0)
+        self._output.truncate()
+        try:
+            self._process = subprocess.Popen(
+                [self._python, str(MAIN), str(theirs.fileno()), str(watched), env["TMPDIR"]],
+                pass_fds=[theirs.fileno(), watched],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as e:
+            host.close()
+            self.stop()
+            raise WorkerError(
+                f"the worker's interpreter {self._python} cannot be started: {e.strerror}"
+            ) from None
+        finally:
+            theirs.close()
+            os.close(watched)
+        self._socket = host
+        self._decoder = Decoder()
+        self._pending = []
+        self.description = {}
+        try:
+            host.sendall(encode(self._config))
+        except OSError:  # it is gone already: `ready` says how
+            pass
+
+    def ready(self) -> dict[str, Any]:
+        """Waits until the worker is prepared; its description. Raises WorkerError."""
+        if self.description:
+            return self.description
+        self._deadline = time.monotonic() + START_TIMEOUT
+        message = self._receive()
+        if message is None:
+            hung = self._process is not None and self._process.poll() is None
+            self.stop()
+            how = f"did not get ready in {START_TIMEOUT:.0f} s" if hung else self._exit_in_words()
+            raise WorkerError(
+                f"the {self._config['role']} worker ({self._python}) {how} while importing TVM and the "
+                f"target.{self._said()}",
+                died=not hung,
+            )
+        if "failed" in message:
+            failed = message["failed"]
+            self.stop()
+            text, loads = failed["message"], self._config["role"] == "loader"
+            if loads:
+                alone = ", with TVM's runtime alone" if message["runtime_only"] else ""
+                text += f"\n  This was in the loader, a process that only loads and runs artifacts{alone}."
+            raise WorkerError(text, failed["type"], failed["frames"], loads=loads)
+        self.description, self._pid = message["ready"], message["pid"]
+        self._resident = self._memory()
+        return self.description
+
+    def stop(self) -> None:
+        """Ends the worker, and every process that is left of what was started in it."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if self._process is not None:
+            try:
+                self._process.wait(STOPPING)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._scratch is not None:
+            self._scratch.remove()
+            self._scratch = None
+
+    def _memory(self) -> int:
+        """Bytes that the worker holds; 0 if it is gone."""
+        try:
+            pages = Path(f"/proc/{self._pid}/statm").read_text().split()[1]
+        except OSError:
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def _exit_in_words(self) -> str:
+        assert self._process is not None
+        code = self._process.returncode
+        return f"died of {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+
+    def _said(self) -> str:
+        self._output.seek(0)
+        text = self._output.read()[-3000:].decode(errors="replace").strip()
+        return f" It printed:\n{text}" if text else ""
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
+        """Hands over a job; `collect` brings the report. Jobs of several workers run at once. A worker that
+        has ended is started again; where that can't be, or a job has no room for its files, the session
+        ends (SessionEnded), here or in `collect`.
+
+        timeout: seconds for each stage, where it is not the worker's own.
+        """
+        timeout = timeout or self._timeout
+        message = encode({"job": job, "timeout": timeout})
+        for _ in range(2):
+            gone = self._process is None or self._process.poll() is not None or self._socket is None
+            if gone or (self._resident and self._memory() - self._resident > GROWTH):
+                self._start_again()
+            assert self._socket is not None
+            self._allowed = timeout + SLACK
+            self._deadline = time.monotonic() + self._allowed
+            self._report = JobReport()
+            try:
+                self._socket.sendall(message)
+                return
+            except OSError:  # it has ended since
+                self.stop()
+        raise SessionEnded(f"the {self._config['role']} worker ({self._python}) ends whenever it has started")
+
+    def _start_again(self) -> None:
+        """Starts the worker in the middle of a session; once more where it dies while it starts, for which
+        there may be a reason outside. Raises SessionEnded for a worker that can't be had."""
+        for attempts_left in (1, 0):
+            self.stop()
+            try:
+                self.start()
+                self.ready()
+                return
+            except WorkerError as e:
+                if not (e.died and attempts_left):
+                    text = f"{e}\nIt was started before, and cannot be started again."
+                    raise SessionEnded(text) from None
+
+    def wait_for(self, fact: str) -> JobReport:
+        """The report so far, once it holds that fact or something raised, or the job has ended."""
+        report = self._report
+        while report.end is None and not any(
+            m.get("fact") == fact or "raised" in m for m in report.messages
+        ):
+            self._step()
+        return report
+
+    def collect(self) -> JobReport:
+        """The report on the job submitted last."""
+        while self._report.end is None:
+            self._step()
+        return self._report
+
+    @property
+    def report_so_far(self) -> JobReport:
+        """The report on the job submitted last, which another thread may be collecting."""
+        return self._report
+
+    def _step(self) -> None:
+        """Adds one message to the report."""
+        report = self._report
+        message = self._receive()
+        if message is None:
+            hung = self._process is not None and self._process.poll() is None
+            self.stop()
+            stages = [m["stage"] for m in report.messages if set(m) == {"stage", "cpu"}]
+            report.end = {
+                "stage": stages[-1] if stages else "start", "hung": hung,
+                "signal": None if hung else "lost with its worker", "status": None,
+                "seconds": {}, "garbage": False, "printed": self._said(),
+                "cpu": {}, "peak_kib": 0,
+            }
+        elif "end" in message:
+            # Whatever has failed, this may be why.
+            if message["end"].get("no_room"):
+                raise no_room(message["end"]["no_room"])
+            report.end = message["end"]
+        else:
+            self._deadline = time.monotonic() + self._allowed
+            if "waited" not in message:
+                report.messages.append(message)
+
+    def _receive(self) -> Any:
+        """The next message; None when the worker is gone or its time is up."""
+        assert self._socket is not None
+        while not self._pending:
+            self._waiting()
+            left = self._deadline - time.monotonic()
+            ready, _, _ = select.select([self._socket], [], [], min(max(left, 0.0), 1.0))
+            if not ready:
+                # What has been said in time counts, however late the host comes to hear it.
+                if left <= 0:
+                    return None
+                continue
+            try:
+                data = self._socket.recv(1 << 20)
+                self._pending.extend(self._decoder.feed(data))
+            except ProtocolError:
+                return None
+            except OSError:
+                data = b""
+            if not data:
+                self._reap()
+                return None
+        return self._pending.pop(0)
+
+    def _reap(self) -> None:
+        """Waits for a process whose end of the line is closed: how it ended is known then."""
+        assert self._process is not None
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass

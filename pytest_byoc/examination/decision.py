@@ -1,0 +1,250 @@
+"""From what was seen of a graph to its verdict: the truth table of `outcome`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..checks import CHECKS, selection
+from ..core.finding import Finding
+from ..core.job_report import JobReport
+from ..evidence.comparison import compare
+from ..evidence.evidence import Evidence, array_type
+from .outcome import (
+    CRASH,
+    ERROR,
+    HANG,
+    INCONCLUSIVE,
+    NOT_OFFLOADED,
+    ORACLE_SUSPECT,
+    PASS,
+    REFERENCE_WRONG,
+    WRONG_RESULT,
+    Verdict,
+)
+from .signature import exception_text, signature
+
+#: By check, in what circumstances a process runs in its turn.
+_HOW = {c.id: c.how for c in CHECKS}
+#: A graph of which less than this share of output elements can be judged is inconclusive.
+JUDGED_SHARE = 0.5
+
+
+def decide(evidence: Evidence) -> Verdict:
+    """The truth table of `outcome`, applied to what was seen."""
+    findings: list[Finding] = []
+    # Checks may have judged before, what has been withdrawn since.
+    evidence.suspicions.clear()
+    findings += _process_findings(evidence)
+    for check in CHECKS:
+        if check.id not in evidence.without_checks:
+            findings += check.judge(evidence)
+    # Of several runs each may be wrong alike.
+    findings = sorted({(f.identity, f.message): f for f in findings}.values(), key=_rank)
+    offloaded, placement = evidence.offloaded(), evidence.placement()
+    notes: list[str] = []
+    reference_fault = _reference_fault(evidence)
+    if reference_fault:
+        notes.append(reference_fault)
+        findings = [f for f in findings if not _shared_with_reference(f, evidence)]
+        if not any(offloaded):
+            # Regions that compute nothing: what TVM computes is wrong without them.
+            findings = [f for f in findings if f.stage == "partition" or f.check == "regions"]
+    verdict = Verdict(
+        evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
+        placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
+        evidence.speed, evidence.made(),
+    )
+    if findings:
+        return replace(verdict, outcome=findings[0].outcome)
+    if evidence.suspicions:
+        return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *evidence.suspicions))
+    if reference_fault:
+        return replace(verdict, outcome=REFERENCE_WRONG)
+    if not any(offloaded):
+        return replace(verdict, outcome=NOT_OFFLOADED)
+    if evidence.partition_only and not any(evidence.target.facts("inlined")):
+        return replace(verdict, outcome=INCONCLUSIVE, notes=(*notes, *verdict.not_checked))
+    if evidence.judged_share() < JUDGED_SHARE:
+        return replace(verdict, outcome=INCONCLUSIVE)
+    return verdict
+
+
+def causes(verdict: Verdict) -> list[Verdict]:
+    """A failing verdict once for each finding that has a cause of its own, which then comes first.
+
+    Where what every graph is checked for fails, the rest may follow from it: one cause. Where that holds, and
+    checks fail that own what happens in their turn (memory, threads …), each has its own."""
+    if not verdict.findings or verdict.findings[0].check not in selection.OWNERS:
+        return [verdict]
+    first = verdict.findings[0]
+    apart: dict[str, Finding] = {first.check: first}
+    said = {signature(first).says}
+    for finding in verdict.findings[1:]:
+        says = signature(finding).says
+        # One exception, raised again in a later stage, is one cause; and what partitioning has changed is
+        # wrong in whatever is run then.
+        follows = finding.outcome == WRONG_RESULT and first.check == selection.INLINE_BACK
+        if not follows and not (says and says in said):
+            apart.setdefault(finding.check, finding)
+        said.add(says)
+    return [
+        replace(verdict, outcome=f.outcome, findings=(f, *(o for o in verdict.findings if o is not f)))
+        for f in apart.values()
+    ]
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
+    """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
+    the build; a crash, not what it left undone; what the later checks find, after all of these."""
+    own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
+    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.ANEW
+    if partitioning or (finding.outcome in (CRASH, HANG) and not own):
+        return 0, own
+    return (2, own) if own else (1, 0)
+
+
+def _process_findings(evidence: Evidence) -> list[Finding]:
+    """Crashes, hangs and exceptions, in either worker that runs vendor code."""
+    findings = []
+    for report, where in ((evidence.target, ""), (evidence.loader, "roundtrip")):
+        for message in report.raised():
+            raised = message["raised"]
+            how = f" under the {message['executor']} executor" if message.get("executor") else ""
+            if where:
+                alone = " with TVM's runtime alone" if evidence.runtime_only else ""
+                how = f" in a fresh process (the loader{alone}){how}"
+            check = where or ("offload" if message["stage"] == "partition" else "process")
+            if _ran_before(message, report):
+                check, how = "rerun", f"{how} though the first run did not"
+            if message.get("check") in selection.OWNERS:
+                check = message["check"]
+            findings.append(
+                Finding(
+                    check,
+                    ERROR, message["stage"], raised["type"],
+                    f"{message['stage']} raised {raised['type']}{how}{exception_text(raised['message'])}"
+                    + _out_of_memory(raised, report),
+                    {"exception": raised, "executor": message.get("executor")},
+                )
+            )
+        process = "fresh process" if where else "process"
+        if report.died is not None:
+            findings.insert(0, _death(report, where, process))
+        else:
+            findings += _left_running(evidence, report, process)
+    return findings
+
+
+#: What is told of the stages at whose names alone nobody sees what went on.
+_WHEN = {"exit": ", at its end", "unload": ", when the artifact was unloaded"}
+
+
+def _death(report: JobReport, where: str, process: str) -> Finding:
+    """A crash or hang of a worker's process. where: the check that tells of it, if it is nobody's turn."""
+    end, died = report.end, report.died
+    assert end is not None and died is not None
+    stage = end["stage"]
+    circumstances = f"{f' {_HOW[report.turn]}' if _HOW.get(report.turn) else ''}{_WHEN.get(stage, '')}"
+    if died == "hung":
+        outcome, text = HANG, f"the {process} hung in the stage {stage}{circumstances} and was killed"
+        if end.get("limit"):
+            text += f": the limit of a stage is {end['limit']:g} s"
+            shorter = ", shorter than --byoc-timeout since the target has hung before"
+            text += shorter if end.get("shortened") else " (--byoc-timeout)"
+    elif end.get("used_up"):
+        outcome = CRASH
+        text = f"the {process} {_USED_UP.format(end['memory'] >> 20)}, and died in the stage {stage}"
+        text += f"{circumstances}: {died}"
+    else:
+        outcome, text = CRASH, f"the {process} died in the stage {stage}{circumstances}: {died}"
+    told = ("printed", "peak_kib", "frames", "stack", "native")
+    return Finding(
+        report.turn if report.turn in selection.OWNERS else where or "process",
+        outcome, stage, died, f"{text}.", {key: end[key] for key in told if key in end},
+    )
+
+
+_USED_UP = "ran out of the {} MiB of address space that an example may have (--byoc-memory)"
+
+
+def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
+    """Says of an exception whose reason is the limit of the address space that it is."""
+    limit = report.end["memory"] >> 20 if report.end and report.end.get("memory") else 0
+    if limit and ("MemoryError" in raised["type"] or "bad_alloc" in raised["message"]):
+        return f" (the process {_USED_UP.format(limit)})"
+    return ""
+
+
+def _left_running(evidence: Evidence, report: JobReport, process: str) -> list[Finding]:
+    """What a process that has done its job, with nothing raised in it, has left running."""
+    left = [p for p in report.left_running if p["name"] not in evidence.left_by_tvm]
+    if not left:
+        return []
+    stage = next((p["stage"] for p in left if p["stage"]), "") or "exit"
+    programs = "; ".join(p["program"] for p in left)
+    text = (
+        f"the {process} has ended, and what was started in its stage {stage} went on running until it was "
+        f"killed: {programs}."
+    )
+    return [Finding("process", ERROR, stage, "left-running", text, {"programs": programs})]
+
+
+def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
+    """Whether it is a later run that raised, under an executor whose first run had succeeded."""
+    ran = {executor for executor, _ in report.facts("outputs")}
+    return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
+
+
+def _reference_fault(evidence: Evidence) -> str | None:
+    """What is wrong with TVM's own build of the graph, in words."""
+    for report in (evidence.reference, evidence.confirmation, evidence.deployed):
+        if report.died == "hung" and "hung" not in (evidence.target.died, evidence.loader.died):
+            # It may only have been slow: the bound judges without it.
+            continue
+        if report.died:
+            assert report.end is not None
+            return f"TVM's own LLVM build: the process {report.ended} in the stage {report.end['stage']}"
+        for message in report.raised():
+            return (
+                f"TVM's own LLVM build raises in the stage {message['stage']}: "
+                f"{message['raised']['type']}{exception_text(message['raised']['message'])}"
+            )
+    for which in range(len(evidence.inputs)):
+        found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))
+        for i, array in found:
+            bounded = evidence.expected[which][i]
+            wanted = str(evidence.graph.type_of(evidence.graph.outputs[i]))
+            if array_type(array) != wanted:
+                return f"TVM's own LLVM build returns a {array_type(array)} as output {i}, expected {wanted}"
+            if array.shape != bounded.shape or compare(array, bounded).outside.any():
+                name = evidence.graph.outputs[i]
+                return f"TVM's own LLVM build is outside the bound in output {i} (%{name})"
+    return None
+
+
+def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
+    """Whether LLVM fails in the same way: then it is TVM's fault."""
+    if finding.outcome == WRONG_RESULT:
+        return False
+    loaded = finding.check == "roundtrip" or (
+        finding.check in selection.RELOADS and finding.stage != "partition"
+    )
+    for report in [evidence.deployed] if loaded else [evidence.reference, evidence.confirmation]:
+        if finding.outcome in (CRASH, HANG):
+            same = report.died and report.end is not None and report.end["stage"] == finding.stage
+            if same and (not loaded or _in_loader(report.turn) == finding.check):
+                return True
+        elif any(
+            m["stage"] == finding.stage and m["raised"]["type"] == finding.kind
+            # LLVM's artifact may fail elsewhere than the target's.
+            and (not loaded or _in_loader(m.get("check", "")) == finding.check)
+            for m in report.raised()
+        ):
+            return True
+    return False
+
+
+def _in_loader(turn: str) -> str:
+    """The check under which is told what happens in the loader in the turn of a check."""
+    return turn if turn in selection.OWNERS else "roundtrip"

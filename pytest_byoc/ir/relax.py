@@ -1,0 +1,453 @@
+"""Relax: apache-tvm 0.25 and later."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import Failure, NotAModule
+from ..core.graph import Graph, Node, Source
+from . import dlpack, relax_modules
+from .assembly import NotLowered, assemble
+from .interface import Code, Executable, Modules
+from .main_function import Type, main_of, tensor_type
+from .relax_names import known_partition as known_partition
+from .relax_names import known_targets as known_targets
+from .shared import Tensors, check_module, has, headers_in, signature, sources, symbol_of
+from .shared import scopes as scopes
+
+NAME = "relax"
+modules: Modules = relax_modules
+#: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
+CONSTANTS_KEPT = 1
+REMEDY = (
+    "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
+    "or point --byoc-python at an interpreter that has such a TVM"
+)
+
+
+def check_available() -> None:
+    """Raises Failure, with the remedy, where this interpreter has no Relax we serve."""
+    try:
+        import tvm
+    except Exception as e:  # a broken installation raises anything
+        raise Failure(
+            "TVM cannot be imported (%s: %s). %s." % (type(e).__name__, e, REMEDY)
+        ) from None
+    version = tuple(int(p) for p in tvm.__version__.split(".")[:2])
+    if version < (0, 25):
+        raise Failure("TVM %s is too old for Relax. %s." % (tvm.__version__, REMEDY))
+    try:
+        from tvm import relax  # noqa: F401
+    except Exception as e:
+        raise Failure(
+            "TVM %s does not import Relax (%s). %s." % (tvm.__version__, e, REMEDY)
+        ) from None
+
+
+def versions() -> dict[str, str]:
+    import tvm
+
+    return {"tvm": tvm.__version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+def executors() -> tuple[list[str], list[str]]:
+    """Executors this TVM has, and what is left unchecked, in words."""
+    return ["vm"], []
+
+
+def import_runtime() -> None:
+    """Imports what runs artifacts, once for all children."""
+    from tvm.runtime import vm  # noqa: F401
+
+
+def import_compiler() -> None:
+    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    for name in ("tvm.contrib.tvmjs", "tvm.contrib.cutlass"):
+        try:
+            importlib.import_module(name)
+        except Exception:  # of a part that is not needed
+            pass
+
+
+def lacks_aot() -> str | None:
+    """None: Relax has no AOT executor."""
+    return None
+
+
+# --- names TVM knows -------------------------------------------------------------------------
+
+
+def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
+    """The patterns whose names begin with `name.`, in the order of their priority: (name, pattern, the
+    FusionPattern)."""
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
+
+
+def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
+    """Whether the module holds what one registered pattern matches, were it the only one.
+
+    watch: called with the pattern's check, gives what is called in its place. None: structure alone counts.
+    """
+    from tvm import relax
+
+    check = entry.check
+    if check is not None:
+        check = watch(check) if watch is not None else None
+    alone = relax.transform.FusionPattern(
+        entry.name, entry.pattern, entry.annotation_patterns, check, entry.attrs_getter
+    )
+    module = relax.transform.FuseOpsByPattern([alone], bind_constants=True)(module)
+    return any(has(f.attrs, "Composite") for f in module.functions.values())
+
+
+def arguments(module: Any) -> dict[str, list[int]]:
+    """How many arguments the calls of main have, by the name of their operator (without `relax.`)."""
+    import tvm
+    from tvm import relax
+
+    found: dict[str, list[int]] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+            name = str(e.op.name)
+            found.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    return found
+
+
+# --- lowering and partitioning ---------------------------------------------------------------
+
+
+def _tensor_type() -> Any:
+    from tvm import relax
+
+    # Renamed between 0.25 and 0.27.
+    return getattr(relax, "TensorStructInfo", None) or relax.TensorType
+
+
+def _type_of(expr: Any) -> Any:
+    return expr.struct_info if hasattr(expr, "struct_info") else expr.ty
+
+
+def _fields(type_: Any) -> list[Any]:
+    return list(type_.fields) if hasattr(type_, "fields") else [type_]
+
+
+def _type(t: Any) -> str:
+    shape = getattr(t, "shape", None)
+    if shape is None:
+        return str(t)
+    # A dimension prints as T.int64(2); a symbolic one has no value.
+    dims = [str(getattr(d, "value", d)) for d in shape]
+    return "%s[%s]" % (t.dtype, ",".join(dims))
+
+
+def lower(
+    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+) -> tuple[Any, list[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by.
+
+    batched: names of inputs whose first dimension, the batch, is left open."""
+    from tvm import relax
+
+    maker = _Maker(constants, batched)
+    builder = maker.builder
+    params = [maker.input(s) for s in graph.inputs]
+    with builder.function("main", params):
+        with builder.dataflow():
+            try:
+                outputs = assemble(graph, NAME, maker)
+            except NotLowered as e:
+                raise Failure(str(e)) from None
+            body = builder.emit_output(outputs[0] if len(outputs) == 1 else relax.Tuple(outputs))
+        builder.emit_func_output(body)
+    return builder.get(), maker.signatures
+
+
+class _Maker:
+    """Makes TVM's expressions, each bound by its builder (see `assembly.Maker`)."""
+
+    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+        from tvm import relax, te
+
+        self.ops = relax.op
+        self.builder = relax.BlockBuilder()
+        self.signatures: list[str] = []
+        self._constants, self._batched = constants, batched
+        self._batch = te.var("batch", "int64") if batched else None
+        self._params: dict[str, Any] = {}
+
+    def input(self, source: Source) -> Any:
+        """The same each time: a function's parameters are there before its body."""
+        from tvm import relax
+
+        if source.name not in self._params:
+            shape: Any = source.type.shape
+            if source.name in self._batched:
+                shape = (self._batch, *shape[1:])
+            self._params[source.name] = relax.Var(source.name, _tensor_type()(shape, source.type.dtype))
+        return self._params[source.name]
+
+    def constant(self, source: Source) -> Any:
+        from tvm import relax
+
+        return relax.const(self._constants[source.name], source.type.dtype)
+
+    def result(self, node: Node, lowered: Any) -> Any:
+        self.signatures.append(signature(lowered.op.name, node.types))
+        return self.builder.emit(lowered)
+
+    def field(self, name: str, whole: Any, index: int) -> Any:
+        from tvm import relax
+
+        return self.builder.emit(relax.TupleGetItem(whole, index))
+
+
+def output_types(module: Any) -> list[str]:
+    """Types of main's outputs as TVM infers them, written like TensorType."""
+    return [_type(t) for t in _fields(_return_type(module["main"]))]
+
+
+def _return_type(function: Any) -> Any:
+    return function.ret_struct_info if hasattr(function, "ret_struct_info") else function.ret_ty
+
+
+def check_partitioned(module: Any) -> Any:
+    """The IRModule a partition function returned. Raises NotAModule for anything else."""
+    return check_module(module)
+
+
+def main_type(module: Any) -> list[Type]:
+    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    from tvm import relax
+
+    main = main_of(module, relax.Function)
+    return [_main_type(t) for t in [*map(_type_of, main.params), _return_type(main)]]
+
+
+def _main_type(t: Any) -> Type:
+    if hasattr(t, "fields"):
+        return tuple(map(_main_type, t.fields))
+    if not hasattr(t, "dtype"):
+        return (str(t), None)
+    # The shape may be an expression whose extents nobody knows.
+    return tensor_type(t.dtype, getattr(getattr(t, "shape", None), "values", None), int(t.ndim))
+
+
+def same_function(before: Any, after: Any) -> bool:
+    """Whether two functions are structurally equal."""
+    import tvm_ffi
+
+    try:
+        return bool(tvm_ffi.structural_equal(before, after, True))
+    except Exception:  # something in it, an attribute say, that TVM cannot compare
+        return False
+
+
+def partition_facts(module: Any) -> dict[str, Any]:
+    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
+    inputs, outputs, "passed", the types of all tensors that go in and out, and "times", from how many places
+    each is called: TVM keeps equal ones once."""
+    from tvm import relax
+
+    regions = []
+    host_calls = 0
+    reached = relax_modules.reached(module)
+    places = relax_modules.places(module, reached)
+    # A region with several composites holds them as local functions; a region that FuseOpsByPattern
+    # annotated itself may call other functions of the module, which have no Codegen attribute.
+    for gv, function in module.functions.items():
+        if not isinstance(function, relax.Function):
+            continue
+        attrs = function.attrs
+        compiler = attrs["Codegen"] if has(attrs, "Codegen") else None
+        if compiler is None and has(attrs, "Composite"):
+            continue  # counted with its caller
+        if compiler is not None and gv.name_hint not in reached:
+            continue
+        composites: list[str] = []
+
+        def visit(e: Any, composites: list[str] = composites) -> None:
+            if isinstance(e, relax.Function) and has(e.attrs, "Composite"):
+                composites.append(str(e.attrs["Composite"]))
+
+        relax.analysis.post_order_visit(function, visit)
+        made = relax_modules.operators_called(function)
+        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in made]
+        if compiler is None:
+            host_calls += len(calls)
+            continue
+        if has(attrs, "Composite"):
+            composites.append(str(attrs["Composite"]))
+        returned = _fields(_return_type(function))
+        given = [t for p in function.params for t in _fields(_type_of(p))]
+        regions.append(
+            {
+                "symbol": symbol_of(gv.name_hint, function),
+                "compiler": str(compiler),
+                "composites": sorted(set(composites)),
+                "calls": calls,
+                "odd": relax_modules.oddities(function),
+                "codegen": _has_codegen(str(compiler)),
+                "inputs": len(function.params),
+                "outputs": len(returned),
+                "passed": [_type(t) for t in given + returned],
+                "times": max(places[gv.name_hint], 1),
+            }
+        )
+    return {"regions": regions, "host_calls": host_calls}
+
+
+def _has_codegen(compiler: str) -> bool:
+    """Whether a function is registered with TVM that makes code of a compiler's regions."""
+    import tvm
+
+    return tvm.get_global_func("relax.ext." + compiler, allow_missing=True) is not None
+
+
+# --- building and running --------------------------------------------------------------------
+
+
+def build(
+    module: Any, executor: str, opt_level: int, quick: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> VMExecutable:
+    """Runs the codegen of the regions, if any, and compiles for the host's LLVM target; where it is to be
+    quick, without LLVM's optimisations. config: of the PassContext."""
+    import tvm
+    from tvm import relax
+
+    with tvm.transform.PassContext(opt_level=opt_level, config=config):
+        module = relax.transform.RunCodegen()(module)
+        target = {"kind": "llvm", "opt-level": 0} if quick else "llvm"
+        return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
+
+
+def built(found: Any, executor: str) -> Executable:
+    """What a target's own build function returned. Raises NotAModule for anything else than `tvm.compile`
+    returns."""
+    if not hasattr(found, "export_library"):
+        raise NotAModule(
+            "the build function returned %s, expected what tvm.compile returns" % type(found).__name__
+        )
+    return VMExecutable(found)
+
+
+def load(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote."""
+    import tvm
+
+    return VMExecutable(tvm.runtime.load_module(path))
+
+
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    import tvm
+    import tvm_ffi
+
+    ffi = tvm_ffi.libinfo
+    folders = [tvm.libinfo.find_include_path(), ffi.find_include_path(), ffi.find_dlpack_include_path()]
+    with headers_in([f for found in folders for f in ([found] if isinstance(found, str) else found)]):
+        return load(path, executor)
+
+
+def load_parts(parts: Mapping[str, str]) -> Executable:
+    """Not asked: no executable of Relax has parts."""
+    raise NotImplementedError
+
+
+def _source(module: Any) -> tuple[str, str]:
+    own = module.kind in ("llvm", "const_loader")
+    return module.kind, "" if own else str(module.inspect_source())
+
+
+def _links_first(module: Any) -> bool:
+    return module.kind in ("c", "cc", "cpp", "static_library") or any(_links_first(m) for m in module.imports)
+
+
+def _tensor(array: np.ndarray) -> Any:
+    import tvm
+
+    return tvm.runtime.tensor(array)
+
+
+class VMExecutable(Executable):
+    """Constants are in the library: it has no parts."""
+
+    def __init__(self, executable: Any) -> None:
+        self._executable = executable
+        self._vm: Any = None
+        self._tensors = Tensors(_tensor)
+
+    def fresh(self) -> Executable:
+        return VMExecutable(self._executable)._like(self)
+
+    def root(self) -> Any:
+        # What was loaded is a module itself.
+        return getattr(self._executable, "mod", self._executable)
+
+    def hold(
+        self, inputs: Mapping[str, np.ndarray],
+        place: Callable[[np.ndarray], dlpack.Placed] | None = None,
+        ready: Callable[[], Any] | None = None,
+        placed: Collection[str] | None = None,
+    ) -> tuple[list[Any], list[Any]]:
+        import tvm
+        from tvm.runtime import vm as runtime_vm
+
+        if self._vm is None:
+            memory = "naive" if self.exact else None
+            vm = runtime_vm.VirtualMachine(self._executable, tvm.cpu(), memory)
+            self._vm = self._prepared(vm)
+        if place:
+            tensors = [
+                tvm.runtime.from_dlpack(place(a)) if placed is None or name in placed else _tensor(a)
+                for name, a in inputs.items()
+            ]
+        else:
+            tensors = self._tensors.of(inputs)
+        main = self._vm["main"]
+        if ready:
+            ready()
+        result = main(*tensors)
+        return tensors, [result] if hasattr(result, "numpy") else list(result)
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], ready: Callable[[], Any] | None = None
+    ) -> tuple[list[np.ndarray], list[str]]:
+        tensors, fields = self.hold(inputs, ready=ready)
+        outputs = self.arrays(fields)
+        modified = [n for n, t in zip(inputs, tensors) if t.numpy().tobytes() != inputs[n].tobytes()]
+        return outputs, modified
+
+    def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
+        import tvm
+
+        if self._vm is None:
+            self.run(inputs)
+        evaluator = self._vm.time_evaluator("main", tvm.cpu(), number=5, min_repeat_ms=1)
+        return float(evaluator(*map(_tensor, inputs.values())).mean)
+
+    def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:
+        return [t.numpy() for t in tensors]
+
+    def needs_export(self) -> bool:
+        return _links_first(self.root())
+
+    def sources(self, symbols: Sequence[str] = ()) -> list[Code]:
+        return sources(self.root().imports, "imports", _source, symbols)
+
+    def is_tvms(self, symbols: Sequence[str]) -> bool:
+        # A region of Relax is its codegen's.
+        return False
+
+    def export(self, path: str, options: Mapping[str, Any]) -> None:
+        self._executable.export_library(path, **options)

@@ -1,0 +1,334 @@
+"""What checks do to modules of Relax: undo a partition, put bystanders into a module, look at regions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from .relax_nodes import with_non_op_nodes as with_non_op_nodes
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
+
+
+def reached(module: Any) -> set[str]:
+    """Names of the functions that main comes to, itself among them."""
+    from tvm import relax
+
+    return reached_from_main(module, relax.Function, relax.analysis.post_order_visit)
+
+
+def places(module: Any, names: Collection[str]) -> Counter[str]:
+    """By their names from how many places in the functions of these names others are called."""
+    import tvm
+    from tvm import relax
+
+    found: Counter[str] = Counter()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar):
+            found[e.op.name_hint] += 1
+
+    for name in names:
+        relax.analysis.post_order_visit(module[name], visit)
+    return found
+
+
+def _name(var: Any) -> str:
+    # Renamed between 0.25 and 0.27.
+    return str(var.name if hasattr(var, "name") else var.name_hint)
+
+
+def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
+    argument of its own."""
+    import tvm
+    from tvm import relax
+
+    main = module["main"]
+    read: set[str] = set()
+    otherwise: set[str] = set()
+
+    def note(values: Sequence[Any], where: set[str]) -> None:
+        where.update(_name(v) for v in values if isinstance(v, relax.Var))
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call):
+            named = isinstance(e.op, tvm.ir.GlobalVar)
+            named = named and symbol_of(e.op.name_hint, module[e.op]) in symbols
+            note(e.args, read if named else otherwise)
+        elif isinstance(e, relax.Tuple):
+            note(e.fields, otherwise)
+        elif isinstance(e, relax.TupleGetItem):
+            note([e.tuple_value], otherwise)
+        elif isinstance(e, relax.SeqExpr):
+            # A variable bound to another is that one.
+            note([e.body, *(b.value for block in e.blocks for b in block.bindings)], otherwise)
+        elif isinstance(e, relax.If):
+            note([e.cond], otherwise)
+
+    relax.analysis.post_order_visit(main, visit)
+    return [at for at, p in enumerate(main.params) if _name(p) in read - otherwise]
+
+
+def inline_back(module: Any) -> Any:
+    """The partitioned module with every composite and region put back where it is called from, and
+    nothing of the vendor's left: what the partition function has made of main, as plain Relax."""
+    import tvm
+    from tvm import relax
+
+    def stripped(mod: Any) -> Any:
+        functions = {}
+        for var, function in mod.functions.items():
+            if isinstance(function, relax.Function) and (
+                attribute(function, "Codegen") or attribute(function, "Composite")
+            ):
+                for key in ("Codegen", "Composite", "Primitive", "global_symbol"):
+                    function = function.without_attr(key) if attribute(function, key) else function
+            functions[var] = function
+        return tvm.IRModule(functions)
+
+    # Composites are local functions of their region: lifted, they can be inlined like these.
+    lifted = relax.transform.LambdaLift()(stripped(module))
+    return relax.transform.InlinePrivateFunctions()(stripped(lifted))
+
+
+def with_bystanders(module: Any, again: Any) -> Any:
+    """The module with a function and a global info more, an attribute of its own and one of main, and another
+    target's region.
+
+    again: the same graph lowered once more; it becomes that region, so that all that the target would
+    take stands in it."""
+    import tvm
+    from tvm import relax
+
+    builder = relax.BlockBuilder()
+    tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType
+    x, y = (relax.Var(name, tensor((2, 3), "int32")) for name in "xy")
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.bitwise_xor(x, y))
+        builder.emit_func_output(result)
+    functions = dict(module.functions.items())
+    functions[module.get_global_var("main")] = module["main"].with_attr(BYSTANDER, OTHER)
+    # A PrimFunc: TVM's own MergeCompositeFunctions raises for a second Relax function (0.27). For the
+    # same reason nothing calls the region.
+    for function in relax.transform.LegalizeOps()(builder.get()).functions.values():
+        if not isinstance(function, relax.Function):
+            functions[tvm.ir.GlobalVar(BYSTANDER)] = function.with_attr("global_symbol", BYSTANDER)
+    for var, function in _partitioned_for_another(again).functions.items():
+        if attribute(function, "Codegen"):
+            functions[var] = function
+    whole = tvm.IRModule(functions).with_attr(BYSTANDER, OTHER)
+    # Where TVM keeps its class has changed between versions.
+    info = getattr(tvm.ir, "DummyGlobalInfo", None) or relax.global_info.DummyGlobalInfo
+    whole.update_global_info(BYSTANDER, [info()])
+    return whole
+
+
+def _partitioned_for_another(module: Any) -> Any:
+    """The module partitioned as TVM does it, for a target that takes every operator in it."""
+    import tvm
+    from tvm import relax
+    from tvm.relax.dpl import is_op, wildcard
+
+    calls: dict[tuple[str, int], None] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
+            calls[e.op.name, len(e.args)] = None
+
+    relax.analysis.post_order_visit(module["main"], visit)
+    # With varg_default_wildcard TVM looks for operands that the pattern does not have, to bind constants.
+    patterns = [("%s.%s" % (OTHER, n), is_op(n)(*[wildcard() for _ in range(k)])) for n, k in calls]
+    fused = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(module)
+    return relax.transform.MergeCompositeFunctions()(fused)
+
+
+def operators_called(function: Any) -> list[Any]:
+    """Calls of operators that a run of a function makes: those of a local function as often as it is
+    called. Composites that are equal are one function to TVM."""
+    import tvm
+    from tvm import relax
+
+    found: list[Any] = []
+    local: dict[Any, Any] = {}
+
+    def walk(body: Any) -> None:
+        if not isinstance(body, relax.SeqExpr):
+            look(body)
+            return
+        for binding in (b for block in body.blocks for b in block.bindings):
+            if isinstance(binding.value, relax.Function):
+                local[binding.var] = binding.value
+            else:
+                look(binding.value)
+        look(body.body)
+
+    def look(e: Any) -> None:
+        if isinstance(e, relax.If):
+            walk(e.true_branch)
+            walk(e.false_branch)
+        elif isinstance(e, relax.Call):
+            for argument in e.args:
+                look(argument)
+            if isinstance(e.op, tvm.ir.Op):
+                found.append(e)
+            elif e.op in local:
+                walk(local[e.op].body)
+            elif isinstance(e.op, relax.Function):
+                walk(e.op.body)
+        elif isinstance(e, relax.Tuple):
+            for field in e.fields:
+                look(field)
+        elif isinstance(e, relax.TupleGetItem):
+            look(e.tuple_value)
+
+    walk(function.body)
+    return found
+
+
+def bystanders(module: Any) -> dict[str, str]:
+    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    from tvm import relax
+
+    found = {}
+    regions = []
+    for var, function in module.functions.items():
+        if isinstance(function, relax.Function) and attribute(function, "Codegen") == OTHER:
+            regions.append(_text(function))
+        elif var.name_hint == BYSTANDER:
+            found["function"] = _text(function)
+        elif var.name_hint == "main" and attribute(function, BYSTANDER):
+            found["main_attribute"] = attribute(function, BYSTANDER)
+    if regions:
+        # Their order in the module is nobody's concern.
+        found["region"] = "\n".join(sorted(regions))
+    if attribute(module, BYSTANDER):
+        found["attribute"] = attribute(module, BYSTANDER)
+    if BYSTANDER in module.global_infos:
+        found["global_info"] = str(len(module.global_infos[BYSTANDER]))
+    return found
+
+
+def _text(function: Any) -> str:
+    import tvm
+
+    for key in ("Codegen", "global_symbol"):
+        function = function.without_attr(key) if attribute(function, key) else function
+    return str(tvm.IRModule({tvm.ir.GlobalVar("f"): function}).script())
+
+
+def ready_for_another(module: Any) -> Any:
+    """A partitioned module as it can be partitioned once more: as it is."""
+    return module
+
+
+def marked_by_hand(
+    module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
+) -> Any:
+    """The module with regions made of one pattern, of those that the target's regions hold; None where they
+    hold none."""
+    from tvm import relax
+
+    composites = {name for region in regions for name in region["composites"]}
+    entries = [entry for name, _, entry in table if name in composites]
+    if not entries:
+        return None
+    fuse = relax.transform.FuseOpsByPattern(entries[:1], bind_constants=True, annotate_codegen=True)
+    return fuse(module)
+
+
+def marks(module: Any) -> str:
+    """In Relax a mark is an attribute of a function: none is left over."""
+    return ""
+
+
+def oddities(function: Any) -> list[str]:
+    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
+    is), "duplicate" (it returns a value twice)."""
+    import tvm
+    from tvm import relax
+
+    found = []
+    called: list[Any] = []
+    relax.analysis.post_order_visit(
+        function,
+        # A region may call composites that are functions of the module.
+        lambda e: called.append(e)
+        if isinstance(e, relax.Call) and isinstance(e.op, (tvm.ir.Op, tvm.ir.GlobalVar, relax.ExternFunc))
+        else None,
+    )
+    if not called:
+        found.append("empty")
+    bound: dict[Any, Any] = {}
+    body = function.body
+    for block in getattr(body, "blocks", ()):
+        for binding in block.bindings:
+            if hasattr(binding, "value"):
+                bound[binding.var] = binding.value
+    outputs: list[Any] = []
+    _flatten(getattr(body, "body", body), bound, outputs)
+    params = list(function.params)
+    if any(any(e.same_as(p) for p in params) for e in outputs):
+        found.append("identity")
+    if any(a.same_as(b) for i, a in enumerate(outputs) for b in outputs[:i]):
+        found.append("duplicate")
+    return found
+
+
+def _flatten(expr: Any, bound: dict[Any, Any], into: list[Any]) -> None:
+    from tvm import relax
+
+    value = bound.get(expr) if isinstance(expr, relax.Var) else expr
+    if isinstance(value, (relax.Var, relax.Tuple)) and value is not expr:
+        _flatten(value, bound, into)
+    elif isinstance(expr, relax.Tuple):
+        for field in expr.fields:
+            _flatten(field, bound, into)
+    else:
+        into.append(expr)
+
+
+def ill_formed(module: Any) -> str:
+    """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""
+    from tvm import relax
+
+    # In older versions well_formed says it, in newer ones it raises.
+    check = getattr(relax.analysis, "check_well_formed", None) or relax.analysis.well_formed
+    return "" if check(module) else "the module"
+
+
+def outline(module: Any) -> list[str]:
+    """The module as text, function by function in the order of their names, without constants' elements."""
+    from tvm import relax
+
+    lines: list[str] = []
+    for var, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        lines.append(str(var.name_hint))
+        if isinstance(function, relax.Function):
+            lines += _text(function).splitlines()
+            if function.attrs is not None:
+                lines += ["%s = %s" % (k, function.attrs[k]) for k in sorted(function.attrs.keys())]
+    return lines
+
+
+def text(module: Any) -> str:
+    """The module as TVM writes it, without the elements of constants."""
+    return str(module.script())
+
+
+def through_json(module: Any) -> tuple[Any, bool]:
+    """The module saved as JSON and read back, and whether it is structurally the same."""
+    import tvm
+
+    back = tvm.ir.load_json(tvm.ir.save_json(module))
+    try:
+        tvm.ir.assert_structural_equal(module, back)
+    except ValueError:
+        return back, False
+    return back, True
+
+
+def merged(modules: Mapping[int, Any]) -> Any:
+    """None: Relax infers types while a module is built, so that nothing would be won by merging several."""
+    return None

@@ -1,0 +1,438 @@
+"""Relay: TVM 0.9 to 0.19."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import platform
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import Failure, NotAModule
+from ..core.graph import Graph, Node, Source
+from . import relay_modules
+from .assembly import NotLowered, assemble
+from .interface import Executable, Modules
+from .main_function import Type, main_of, tensor_type
+from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, tensor
+from .relay_executables import load_parts as load_parts
+from .relay_names import known_partition as known_partition
+from .relay_names import known_targets as known_targets
+from .shared import attribute, check_module, has, headers_in, signature, symbol_of
+from .shared import scopes as scopes
+
+NAME = "relay"
+modules: Modules = relay_modules
+#: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
+CONSTANTS_KEPT = 0
+REMEDY = (
+    "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
+    "or point --byoc-python at an interpreter that has such a TVM"
+)
+
+
+def check_available() -> None:
+    """Raises Failure, with the remedy, where this interpreter has no Relay."""
+    try:
+        import tvm
+    except Exception as e:  # a broken installation raises anything
+        raise Failure(
+            "TVM cannot be imported (%s: %s). %s." % (type(e).__name__, e, REMEDY)
+        ) from None
+    try:
+        from tvm import relay  # noqa: F401
+    except Exception as e:
+        raise Failure(
+            "TVM %s does not import Relay (%s). %s." % (tvm.__version__, e, REMEDY)
+        ) from None
+
+
+def versions() -> dict[str, str]:
+    import tvm
+
+    return {"tvm": tvm.__version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+def executors() -> tuple[list[str], list[str]]:
+    """Executors this TVM has, and what is left unchecked, in words."""
+    missing = []
+    names = ["graph"]
+    try:
+        from tvm.relay import vm  # noqa: F401
+        from tvm.runtime.vm import VirtualMachine  # noqa: F401
+
+        names.append("vm")
+    except ImportError:
+        missing.append("executor vm: this TVM has none")
+    return names, missing
+
+
+def import_runtime() -> None:
+    """Imports what runs artifacts, once for all children."""
+    from tvm.contrib import graph_executor  # noqa: F401
+
+    try:
+        from tvm.runtime.vm import VirtualMachine  # noqa: F401
+    except ImportError:  # `executors` says so
+        pass
+
+
+def import_compiler() -> None:
+    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    import tvm
+
+    try:
+        importlib.import_module("tvm.contrib.tvmjs")
+    except ImportError:
+        pass
+    # NumPy asks TVM's variables for such attributes. The first error reads the library's debug information,
+    # which takes longer than a build.
+    getattr(tvm.tir.Var("i", "int32"), "__array_struct__", None)
+
+
+def lacks_aot() -> str | None:
+    """Why this TVM has no AOT executor of its own runtime, in words; "" where it has one."""
+    import tvm
+
+    try:
+        from tvm.relay.backend import Executor, Runtime  # noqa: F401
+        from tvm.runtime.executor import AotModule  # noqa: F401
+    except ImportError as e:
+        return "this TVM has no AOT executor (%s)" % e
+    name = "tvm.aot_executor_factory.create"
+    return "" if tvm.get_global_func(name, True) else "this TVM's library has no " + name
+
+
+def host_target() -> str:
+    """The LLVM target of this machine. A vendor's TVM may default to another."""
+    return "llvm -mtriple=%s-linux-gnu" % platform.machine()
+
+
+def _targets(module: Any) -> Any:
+    """What the module is built for: this machine, and, of regions whose compiler is registered as a kind of
+    target too, that kind. TIR that a hook of the kind makes of them may name it, as that of UMA's backends
+    does: TVM compiles it only if it was asked for."""
+    import tvm
+
+    names = {attribute(function, "Compiler") for function in module.functions.values()}
+    kinds = names.intersection(tvm.target.Target.list_kinds())
+    host = host_target()
+    found = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
+    hooked = [k for k in found if _hooked(k)]
+    return [tvm.target.Target(host), *hooked] if hooked else host
+
+
+# --- names TVM knows -------------------------------------------------------------------------
+
+
+def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
+    """The patterns registered under a name, in their order: (name, pattern, entry of the table)."""
+    from tvm.relay.op.contrib.register import get_pattern_table
+
+    table = get_pattern_table(name)
+    if callable(table):
+        table = table()
+    return [(str(entry[0]), entry[1], tuple(entry)) for entry in table or ()]
+
+
+def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
+    """Whether the module holds what one entry of a pattern table matches, were it the only one.
+
+    watch: called with the entry's check, gives what is called in its place. None: structure alone counts.
+    """
+    from tvm import relay
+
+    found: list[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Function) and has(e.attrs, "Composite"):
+            found.append(str(e.attrs["Composite"]))
+
+    alone = entry[:2]
+    if watch is not None and len(entry) > 2:
+        alone = (*alone, watch(entry[2]))
+    for function in relay.transform.MergeComposite([alone])(module).functions.values():
+        relay.analysis.post_order_visit(function.body, visit)
+    return bool(found)
+
+
+def arguments(module: Any) -> dict[str, list[int]]:
+    """How many arguments the calls of main have, by the name of their operator."""
+    import tvm
+    from tvm import relay
+
+    found: dict[str, list[int]] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+            found.setdefault(e.op.name, []).append(len(e.args))
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    return found
+
+
+# --- lowering and partitioning ---------------------------------------------------------------
+
+
+def lower(
+    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+) -> tuple[Any, list[str]]:
+    """The graph as an IRModule, and for each node the signature its call can be found by.
+
+    batched: names of inputs whose first dimension, the batch, is left open."""
+    import tvm
+    from tvm import relay
+
+    maker = _Maker(constants, batched)
+    try:
+        outputs = assemble(graph, NAME, maker)
+    except NotLowered as e:
+        raise Failure(str(e)) from None
+    body = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
+    module = tvm.IRModule.from_expr(relay.Function(maker.params, body))
+    return relay.transform.InferType()(module), maker.signatures
+
+
+class _Maker:
+    """Makes TVM's expressions (see `assembly.Maker`)."""
+
+    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+        from tvm import relay
+
+        self.ops = relay
+        self.params: list[Any] = []
+        self.signatures: list[str] = []
+        self._constants, self._batched = constants, batched
+
+    def input(self, source: Source) -> Any:
+        shape = source.type.shape
+        if source.name in self._batched:
+            shape = (self.ops.Any(), *shape[1:])
+        self.params.append(self.ops.var(source.name, shape=shape, dtype=source.type.dtype))
+        return self.params[-1]
+
+    def constant(self, source: Source) -> Any:
+        return self.ops.const(tensor(self._constants[source.name]))
+
+    def result(self, node: Node, lowered: Any) -> Any:
+        if isinstance(lowered, self.ops.expr.TupleWrapper):
+            lowered = lowered.astuple()
+        self.signatures.append(signature(lowered.op.name, node.types))
+        return lowered
+
+    def field(self, name: str, whole: Any, index: int) -> Any:
+        return self.ops.TupleGetItem(whole, index)
+
+
+def output_types(module: Any) -> list[str]:
+    """Types of main's outputs as TVM infers them, written like TensorType."""
+    import tvm
+
+    return [_type(t) for t in _fields(module["main"].checked_type.ret_type, tvm.ir.TupleType)]
+
+
+def _fields(type_: Any, tuple_type: Any) -> list[Any]:
+    return list(type_.fields) if isinstance(type_, tuple_type) else [type_]
+
+
+def _type(t: Any) -> str:
+    if not hasattr(t, "shape"):
+        return str(t)
+    return "%s[%s]" % (t.dtype, ",".join(str(d) for d in t.shape))
+
+
+def check_partitioned(module: Any) -> Any:
+    """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
+    import tvm
+
+    # Some partition functions return (module, configuration).
+    if isinstance(module, tuple) and module and isinstance(module[0], tvm.IRModule):
+        module = module[0]
+    return check_module(module)
+
+
+def main_type(module: Any) -> list[Type]:
+    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    from tvm import relay
+
+    main = main_of(module, relay.Function)
+    try:
+        type_ = main.checked_type
+    except ValueError:  # no types have been inferred since it was made
+        type_ = relay.transform.InferType()(module)["main"].checked_type
+    return [_main_type(t) for t in [*type_.arg_types, type_.ret_type]]
+
+
+def _main_type(t: Any) -> Type:
+    if hasattr(t, "fields"):
+        return tuple(map(_main_type, t.fields))
+    return tensor_type(t.dtype, t.shape) if hasattr(t, "shape") else (str(t), None)
+
+
+def same_function(before: Any, after: Any) -> bool:
+    """Whether two functions are structurally equal."""
+    import tvm
+
+    try:
+        return bool(tvm.ir.structural_equal(before, after, map_free_vars=True))
+    except Exception:  # something in it, an attribute say, that TVM cannot compare
+        return False
+
+
+def partition_facts(module: Any) -> dict[str, Any]:
+    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
+    inputs, outputs, and "passed", the types of all tensors that go in and out."""
+    import tvm
+    from tvm import relay
+
+    module = relay.transform.InferType()(module)
+    regions = []
+    host_calls = 0
+    reached = relay_modules.reached(module)
+    for gv, function in module.functions.items():
+        if not isinstance(function, relay.Function):
+            continue
+        attrs = function.attrs
+        compiler = attrs["Compiler"] if has(attrs, "Compiler") else None
+        if compiler is not None and gv.name_hint not in reached:
+            continue
+        calls: list[str] = []
+        composites: list[str] = []
+
+        def visit(e: Any, calls: list[str] = calls, composites: list[str] = composites) -> None:
+            if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+                types = _fields(e.checked_type, tvm.ir.TupleType)
+                calls.append(signature(e.op.name, [_type(t) for t in types]))
+            elif isinstance(e, relay.Function) and has(e.attrs, "Composite"):
+                composites.append(str(e.attrs["Composite"]))
+
+        relay.analysis.post_order_visit(function.body, visit)
+        if compiler is None:
+            host_calls += len(calls)
+            continue
+        returned = _fields(function.ret_type, tvm.ir.TupleType)
+        given = [t for p in function.params for t in _fields(p.checked_type, tvm.ir.TupleType)]
+        regions.append(
+            {
+                "symbol": symbol_of(gv.name_hint, function),
+                "compiler": str(compiler),
+                "composites": composites,
+                "calls": calls,
+                "odd": relay_modules.oddities(function),
+                "codegen": _has_codegen(str(compiler)),
+                "inputs": len(function.params),
+                "outputs": len(returned),
+                "passed": [str(_type(t)) for t in given + returned],
+            }
+        )
+    return {"regions": regions, "host_calls": host_calls}
+
+
+def _has_codegen(compiler: str) -> bool:
+    """Whether something is registered with TVM that makes code of a compiler's regions: a function, or a hook
+    of the kind of target of that name."""
+    import tvm
+
+    if tvm.get_global_func("relay.ext." + compiler, allow_missing=True) is not None:
+        return True
+    return compiler in tvm.target.Target.list_kinds() and _hooked(tvm.target.Target(compiler))
+
+
+def _hooked(target: Any) -> bool:
+    return bool(target.get_kind_attr("RelayToTIR") or target.get_kind_attr("TIRToRuntime"))
+
+
+# --- building and running --------------------------------------------------------------------
+
+#: Passes that rewrite what TVM computes itself, and infer the types of the whole module dozens of times.
+_SLOW = ["SimplifyExpr", "SimplifyExprPostAlterOp", "FoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps"]
+
+
+def _quantized(module: Any) -> bool:
+    """Whether the host's part of the module calls an operator of the dialect QNN."""
+    import tvm
+    from tvm import relay
+
+    found: list[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, tvm.ir.Op) and e.name.startswith("qnn."):
+            found.append(e.name)
+
+    for function in module.functions.values():
+        if isinstance(function, relay.Function) and not has(function.attrs, "Compiler"):
+            relay.analysis.post_order_visit(function.body, visit)
+    return bool(found)
+
+
+def build(
+    module: Any, executor: str, opt_level: int, quick: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Executable:
+    """Compiles for `_targets` and an executor of `executors()`. quick: TVM leaves the expressions of what it
+    computes itself as they are. config: of the PassContext."""
+    import tvm
+    from tvm import relay
+
+    # What quantised operators become reshapes zero points. Unless such constants are folded, TVM
+    # cannot plan the memory of one that it fuses with nothing.
+    required = ["FoldConstant"] if _quantized(module) else []
+    disabled = _SLOW if quick else []
+    target = _targets(module)
+    with contextlib.ExitStack() as scopes:
+        context = tvm.transform.PassContext(opt_level, required, disabled_pass=disabled, config=config)
+        scopes.enter_context(context)
+        if isinstance(target, list):
+            # Of several targets none is current, and what TVM itself makes of some operators asks for one.
+            scopes.enter_context(target[0])
+        if executor == "aot":
+            return _build_aot(module, target)
+        if executor == "graph":
+            return GraphExecutable(relay.build(module, target=target))
+        return VMExecutable(relay.vm.compile(module, target=target))
+
+
+#: By executor, what stands for what has been compiled for it.
+_EXECUTABLES: dict[str, Callable[[Any], Executable]] = {
+    "graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable,
+}
+
+
+def _build_aot(module: Any, target: Any) -> Executable:
+    from tvm import relay
+    from tvm.relay.backend import Executor, Runtime
+
+    options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
+    executor, runtime = Executor("aot", options), Runtime("cpp")
+    return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
+
+
+def built(found: Any, executor: str) -> Executable:
+    """What a target's own build function returned. Raises NotAModule for anything else than
+    `relay.build` and `relay.vm.compile` return."""
+    if not hasattr(getattr(found, "mod", found), "export_library"):
+        usual = "relay.vm.compile" if executor == "vm" else "relay.build"
+        raise NotAModule(
+            "the build function returned %s for the %s executor, expected what %s returns"
+            % (type(found).__name__, executor, usual)
+        )
+    executable = _EXECUTABLES[executor](found)
+    executable.has_parts = executable.has_parts and hasattr(found, "get_graph_json")
+    return executable
+
+
+def load(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote."""
+    import tvm
+
+    return _EXECUTABLES[executor](tvm.runtime.load_module(path))
+
+
+def load_archive(path: str, executor: str) -> Executable:
+    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    from tvm._ffi.libinfo import find_include_path
+
+    with headers_in(find_include_path()):
+        return load(path, executor)

@@ -1,0 +1,384 @@
+"""What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .relay_nodes import with_non_op_nodes as with_non_op_nodes
+from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
+
+
+def reached(module: Any) -> set[str]:
+    """Names of the functions that main comes to, itself among them."""
+    from tvm import relay
+
+    return reached_from_main(module, relay.Function, relay.analysis.post_order_visit)
+
+
+def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
+    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
+    argument of its own."""
+    from tvm import relay
+
+    read: set[str] = set()
+    otherwise: set[str] = set()
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call):
+            named = isinstance(e.op, relay.GlobalVar) and symbol_of(e.op.name_hint, module[e.op]) in symbols
+            note(e.args, read if named else otherwise)
+        elif isinstance(e, relay.Tuple):
+            note(e.fields, otherwise)
+        elif isinstance(e, relay.TupleGetItem):
+            note([e.tuple_value], otherwise)
+        elif isinstance(e, relay.Let):
+            note([e.value, e.body], otherwise)
+        elif isinstance(e, relay.If):
+            note([e.cond, e.true_branch, e.false_branch], otherwise)
+        elif isinstance(e, relay.Function):
+            note([e.body], otherwise)
+
+    def note(arguments: Sequence[Any], where: set[str]) -> None:
+        where.update(a.name_hint for a in arguments if isinstance(a, relay.Var))
+
+    main = module["main"]
+    relay.analysis.post_order_visit(main.body, visit)
+    note([main.body], otherwise)
+    return [at for at, p in enumerate(main.params) if p.name_hint in read - otherwise]
+
+
+def inline_back(module: Any) -> Any:
+    """The partitioned module with every composite and region put back where it is called from, and
+    nothing of the vendor's left: what the partition function has made of main, as plain Relay."""
+    import tvm
+    from tvm import relay
+
+    class Inliner(relay.ExprMutator):  # type: ignore[misc]
+        def visit_call(self, call: Any) -> Any:
+            args = [self.visit(a) for a in call.args]
+            op = call.op
+            if isinstance(op, relay.GlobalVar) and attribute(module[op], "Compiler"):
+                op = module[op]
+            if isinstance(op, relay.Function):
+                # Bound before it is visited: a composite may hold another.
+                return relay.bind(self.visit(op.body), dict(zip(op.params, args)))
+            return relay.Call(op, args, call.attrs, call.type_args, call.span)
+
+    main = module["main"]
+    body = Inliner().visit(main.body)
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(main.params, body)))
+
+
+def with_bystanders(module: Any, again: Any) -> Any:
+    """The module with a function and another that calls it, a type definition more, an attribute of itself
+    and one of main, a function that calls a region of another target, and another such region, with a
+    constant in a composite, through which main's first result goes, if it has numbers.
+
+    again: the same graph lowered once more; it becomes that region, so that all that the target would
+    take stands in it."""
+    import tvm
+    from tvm import relay
+
+    functions = dict(module.functions.items())
+    x = relay.var("x", shape=(2, 3), dtype="uint8")
+    callee = relay.GlobalVar(BYSTANDER)
+    # A function that is called has to say what it returns.
+    functions[callee] = relay.Function([x], relay.bitwise_not(x), ret_type=x.type_annotation)
+    given = relay.var("given", shape=(2, 3), dtype="uint8")
+    functions[relay.GlobalVar(BYSTANDER + "_caller")] = relay.Function([given], relay.Call(callee, [given]))
+
+    def region(function: Any, symbol: str) -> Any:
+        for key, value in (("Compiler", OTHER), ("global_symbol", symbol)):
+            function = function.with_attr(key, value)
+        for key in ("Primitive", "Inline"):
+            function = function.with_attr(key, tvm.tir.IntImm("int32", 1))
+        functions[relay.GlobalVar(symbol)] = function
+        return next(var for var in functions if var.name_hint == symbol)
+
+    var = region(again["main"], OTHER + "_0")
+    params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in again["main"].params]
+    functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
+    main = module["main"]
+    made, outputs = main.checked_type.ret_type, [main.body]
+    several = isinstance(made, relay.TupleType)
+    if several:
+        if isinstance(main.body, relay.Tuple):
+            outputs = list(main.body.fields)
+        else:
+            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
+        made = made.fields[0]
+    # NumPy has no bfloat16.
+    if isinstance(made, relay.TensorType) and made.dtype not in ("bool", "bfloat16"):
+        x, y = (relay.var(name, type_annotation=made) for name in "xy")
+        ones = relay.const(np.ones([int(extent) for extent in made.shape]), made.dtype)
+        composite = relay.Function([x], relay.add(x, ones), ret_type=made)
+        composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
+        more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
+        outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
+        main = relay.Function(main.params, relay.Tuple(outputs) if several else outputs[0])
+    functions[module.get_global_var("main")] = main.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
+    whole = tvm.IRModule(functions)
+    kind = relay.GlobalTypeVar(BYSTANDER)
+    whole[kind] = relay.TypeData(kind, [], [relay.Constructor(OTHER, [], kind)])
+    typed = relay.transform.InferType()(whole)
+    return typed.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
+
+
+def bystanders(module: Any) -> dict[str, str]:
+    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    import tvm
+    from tvm import relay
+
+    found: dict[str, str] = {}
+    regions: list[str] = []
+    for var, function in module.functions.items():
+        if not isinstance(function, relay.Function):
+            continue
+        # TVM's own passes rename regions: the text is that of the function alone.
+        if attribute(function, "Compiler") == OTHER:
+            alone = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
+            regions.append(alone)
+        elif var.name_hint == BYSTANDER:
+            found["function"] = tvm.IRModule.from_expr(function).astext()
+        elif var.name_hint == "main" and attribute(function, BYSTANDER):
+            found["main_attribute"] = attribute(function, BYSTANDER)
+    if regions:
+        found["region"] = "\n".join(sorted(regions))
+    if attribute(module, BYSTANDER):
+        found["attribute"] = attribute(module, BYSTANDER)
+    if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
+        found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
+    return found
+
+
+def ready_for_another(module: Any) -> Any:
+    """A partitioned module as PartitionGraph takes it once more: it refuses names it has given itself."""
+    import tvm
+    from tvm import relay
+
+    names: dict[str, Any] = {}
+    for var, function in module.functions.items():
+        if isinstance(function, relay.Function) and attribute(function, "Compiler"):
+            names[var.name_hint] = relay.GlobalVar("byoc_again_%d" % len(names))
+    renamed, functions = _renaming(names), {}
+    for var, function in module.functions.items():
+        changed = renamed.visit(function) if isinstance(function, relay.Function) else function
+        new = names.get(var.name_hint, var)
+        if new is not var:
+            changed = changed.with_attr("global_symbol", new.name_hint)
+        functions[new] = changed
+    return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def marked_by_hand(
+    module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
+) -> Any:
+    """The module with one call that stands in a region of the partitioned one, with the same attributes and
+    type, between compiler_begin and compiler_end; None where there is none, or all take or return tuples."""
+    import tvm
+    from tvm import relay
+    from tvm.relay.op.annotation import compiler_begin, compiler_end
+
+    module = relay.transform.InferType()(module)
+
+    def calls(function: Any) -> list[Any]:
+        found: list[Any] = []
+
+        def visit(e: Any) -> None:
+            if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
+                found.append(e)
+
+        relay.analysis.post_order_visit(function.body, visit)
+        return found
+
+    def tensors_alone(call: Any) -> bool:
+        types = [call.checked_type, *(a.checked_type for a in call.args)]
+        return all(isinstance(t, relay.TensorType) for t in types)
+
+    def same(a: Any, b: Any) -> bool:
+        # Of one operator a target may refuse other forms.
+        alike = a.op.name == b.op.name and a.checked_type == b.checked_type
+        return alike and bool(tvm.ir.structural_equal(a.attrs, b.attrs))
+
+    functions = relay.transform.InferType()(partitioned).functions.values()
+    compilers = [(f, attribute(f, "Compiler")) for f in functions if isinstance(f, relay.Function)]
+    taken = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
+    candidates = filter(tensors_alone, reversed(calls(module["main"])))
+    found = ((call, compiler) for call in candidates for t, compiler in taken if same(t, call))
+    chosen, compiler = next(found, (None, ""))
+    if chosen is None:
+        return None
+
+    class Marker(relay.ExprMutator):  # type: ignore[misc]
+        def visit_call(self, call: Any) -> Any:
+            args = [self.visit(a) for a in call.args]
+            if not call.same_as(chosen):
+                return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
+            begun = [compiler_begin(a, compiler) for a in args]
+            return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
+
+    main = module["main"]
+    body = Marker().visit(main.body)
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(main.params, body)))
+
+
+def marks(module: Any) -> str:
+    """What compiler_begin and compiler_end stand around in main; "" if there are none."""
+    from tvm import relay
+
+    found: list[str] = []
+
+    def visit(e: Any) -> None:
+        if isinstance(e, relay.Call) and getattr(e.op, "name", "") == "annotation.compiler_end":
+            found.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
+
+    relay.analysis.post_order_visit(module["main"].body, visit)
+    return ", ".join(found)
+
+
+def oddities(function: Any) -> list[str]:
+    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
+    is), "duplicate" (it returns a value twice)."""
+    import tvm
+    from tvm import relay
+
+    found = []
+    called: list[Any] = []
+    relay.analysis.post_order_visit(
+        function.body,
+        lambda e: called.append(e) if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) else None,
+    )
+    if not called:
+        found.append("empty")
+    outputs: list[Any] = []
+    _flatten(function.body, outputs)
+    if any(isinstance(e, relay.Var) for e in outputs):
+        found.append("identity")
+    if len(set(outputs)) < len(outputs):
+        found.append("duplicate")
+    return found
+
+
+def _flatten(expr: Any, into: list[Any]) -> None:
+    from tvm import relay
+
+    if isinstance(expr, relay.Tuple):
+        for field in expr.fields:
+            _flatten(field, into)
+    elif isinstance(expr, relay.TupleGetItem) and isinstance(expr.tuple_value, relay.Tuple):
+        _flatten(expr.tuple_value.fields[expr.index], into)
+    else:
+        into.append(expr)
+
+
+def ill_formed(module: Any) -> str:
+    """Which function uses a variable before it is bound, or binds one twice; "" if none does."""
+    from tvm import relay
+
+    for var, function in module.functions.items():
+        if isinstance(function, relay.Function) and not relay.analysis.well_formed(function):
+            return str(var.name_hint)
+    return ""
+
+
+def outline(module: Any) -> list[str]:
+    """The module as text, function by function in the order of their names, without constants' elements."""
+    import tvm
+    from tvm import relay
+
+    lines: list[str] = []
+    for var, function in sorted(module.functions.items(), key=lambda item: str(item[0].name_hint)):
+        lines.append(str(var.name_hint))
+        if isinstance(function, relay.Function):
+            text = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext(False)
+            lines += text.splitlines()
+            attrs = function.attrs or {}
+            lines += ["%s = %s" % (k, attrs[k]) for k in sorted(attrs.keys())]
+    return lines
+
+
+def text(module: Any) -> str:
+    """The module as TVM writes it, without the elements of constants."""
+    return str(module.astext(show_meta_data=False))
+
+
+def through_json(module: Any) -> tuple[Any, bool]:
+    """The module saved as JSON and read back, and whether it is structurally the same."""
+    import tvm
+
+    back = tvm.ir.load_json(tvm.ir.save_json(module))
+    # A module has no free variables, but older TVMs take the functions it calls for such.
+    return back, bool(tvm.ir.structural_equal(module, back, map_free_vars=True))
+
+
+def merged(modules: Mapping[int, Any]) -> Any:
+    """One module that computes what several partitioned ones do, by number, each with inputs of its own
+    names: `g<number>` stands behind the names of its functions and their symbols. None where one of them
+    holds what this may lose: attributes of the module or of main, other functions than Relay's, a main in
+    A-normal form."""
+    import tvm
+    from tvm import relay
+
+    functions: dict[Any, Any] = {}
+    params: list[Any] = []
+    outputs: list[Any] = []
+    for number, module in modules.items():
+        if module["main"].ret_type is None:
+            module = relay.transform.InferType()(module)
+        main = module["main"]
+        others = {v.name_hint: f for v, f in module.functions.items() if v.name_hint != "main"}
+        if _has_attributes(module) or _has_attributes(main) or isinstance(main.body, relay.Let):
+            return None
+        if not all(isinstance(function, relay.Function) for function in others.values()):
+            return None
+        names = {name: relay.GlobalVar("%s_g%d" % (name, number)) for name in others}
+        renamed = _renaming(names)
+        for name, function in others.items():
+            body = renamed.visit(function.body) if _global_vars(function) else function.body
+            new = relay.Function(
+                function.params, body, function.ret_type, function.type_params, function.attrs
+            )
+            symbol = attribute(function, "global_symbol")
+            if symbol:
+                new = new.with_attr("global_symbol", "%s_g%d" % (symbol, number))
+            functions[names[name]] = new
+        params += main.params
+        body = renamed.visit(main.body)
+        if isinstance(body, relay.Tuple):
+            outputs += body.fields
+        elif isinstance(main.ret_type, tvm.ir.TupleType):
+            outputs += [relay.TupleGetItem(body, i) for i in range(len(main.ret_type.fields))]
+        else:
+            outputs.append(body)
+    returned = outputs[0] if len(outputs) == 1 else relay.Tuple(outputs)
+    functions[relay.GlobalVar("main")] = relay.Function(params, returned)
+    return relay.transform.InferType()(tvm.IRModule(functions))
+
+
+def _has_attributes(what: Any) -> bool:
+    attrs = getattr(what, "attrs", None)
+    return attrs is not None and len(attrs.keys()) > 0
+
+
+def _global_vars(function: Any) -> list[Any]:
+    from tvm import relay
+
+    found: list[Any] = []
+    relay.analysis.post_order_visit(
+        function.body, lambda e: found.append(e) if isinstance(e, relay.GlobalVar) else None
+    )
+    return found
+
+
+def _renaming(names: Mapping[str, Any]) -> Any:
+    """A mutator that puts other variables of functions, by their names, into an expression."""
+    from tvm import relay
+
+    class Renaming(relay.ExprMutator):  # type: ignore[misc]
+        def visit_global_var(self, var: Any) -> Any:
+            return names.get(var.name_hint, var)
+
+    return Renaming()

@@ -1,0 +1,82 @@
+"""Targets that TVM knows by name in Relay: codegens, partition functions and pattern tables of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from .known_names import codegens, in_words, partition_functions
+
+_CONTRIB = "tvm.relay.op.contrib"
+_PREFIX = "relay.ext."
+
+
+def _plain(name: str) -> str:
+    """A name without the dashes that TVM's modules can't have: cmsis-nn is in cmsisnn.py."""
+    return name.replace("-", "").replace("_", "")
+
+
+@lru_cache(maxsize=None)
+def _partition_functions() -> dict[str, Callable[..., Any]]:
+    return partition_functions([_CONTRIB])
+
+
+def _codegens() -> list[str]:
+    from tvm._ffi.registry import list_global_func_names
+
+    return codegens(list_global_func_names(), _PREFIX)
+
+
+def _tables() -> list[str]:
+    from tvm.relay.op.contrib import register
+
+    return sorted(register._PATTERN_TABLES)
+
+
+def known_targets() -> dict[str, str]:
+    """Names that TVM knows, each with what TVM holds of it, in words."""
+    functions, with_codegen, tables = _partition_functions(), _codegens(), _tables()
+    names = {_plain(n): n for n in functions}
+    names.update((_plain(n), n) for n in (*tables, *with_codegen))
+    found = {}
+    for name in sorted(names.values()):
+        parts = [
+            (_plain(name) in map(_plain, functions), "partition function"),
+            (name in tables, "pattern table"),
+            (name in with_codegen, "codegen"),
+        ]
+        found[name] = in_words(parts, name in with_codegen)
+    return found
+
+
+def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:
+    """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made from
+    the pattern table. by_table: it is to be made so. None: TVM does not know the name."""
+    if name not in known_targets():
+        return None
+    own = next((f for module, f in _partition_functions().items() if _plain(module) == _plain(name)), None)
+    if own is not None and not by_table:
+        return own, True
+    return partition_by_table(name), False
+
+
+def partition_by_table(name: str) -> Callable[[Any], Any]:
+    """The usual passes with the pattern table of a name, or without one where there is none."""
+    import tvm
+    from tvm import relay
+
+    table = relay.op.contrib.get_pattern_table(name)
+
+    def partition(mod: Any) -> Any:
+        passes = [relay.transform.InferType()]
+        if table is not None:
+            passes.append(relay.transform.MergeComposite(table() if callable(table) else table))
+        passes += [
+            relay.transform.AnnotateTarget(name),
+            relay.transform.MergeCompilerRegions(),
+            relay.transform.PartitionGraph(),
+        ]
+        return tvm.transform.Sequential(passes)(mod)
+
+    return partition

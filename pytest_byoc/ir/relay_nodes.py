@@ -1,0 +1,78 @@
+"""Graphs in Relay with nodes that call no operator: an if, and tuples that are passed on as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .interface import Form
+from .shared import OTHER
+
+
+def with_non_op_nodes(
+    lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
+) -> Form:
+    """The graph in both branches of an if, each of inputs of its own; or, where an operator takes a tuple of
+    inputs, of such tuples. lower: makes the graph's module; facts: of the partitioned one; inputs: two
+    sets."""
+    import tvm
+    from tvm import relay
+
+    main = lower()["main"]
+    taken = _of_whole_tuples(main, inputs[0])
+    if taken is not None:
+        function, given = taken
+        what, sets = "with inputs that are tuples", [given]
+    else:
+        what, other = "in the branches of an if", lower()["main"]
+        params = [relay.var(p.name_hint + "_" + OTHER, type_annotation=p.checked_type) for p in other.params]
+        condition = relay.var(OTHER, shape=(), dtype="bool")
+        bound = relay.bind(other.body, dict(zip(other.params, params)))
+        body = relay.If(condition, main.body, bound)
+        function = relay.Function([*main.params, *params, condition], body)
+        both = {**inputs[0], **{name + "_" + OTHER: value for name, value in inputs[1].items()}}
+        sets = [{**both, OTHER: np.array(first)} for first in (True, False)]
+    return Form(what, relay.transform.InferType()(tvm.IRModule.from_expr(function)), sets)
+
+
+def _of_whole_tuples(main: Any, inputs: Mapping[str, np.ndarray]) -> tuple[Any, Any] | None:
+    """The function with a parameter that is a tuple for each tuple of parameters that a call takes, and its
+    arguments; what takes all that another call gives takes that as it is. None where no call takes such."""
+    from tvm import relay
+
+    params = list(main.params)
+    tuples: dict[Any, Any] = {}
+
+    class Whole(relay.ExprMutator):  # type: ignore[misc]
+        def visit_call(self, call: Any) -> Any:
+            args = [tuples.get(a) or self.visit(_source(a)) for a in map(given, call.args)]
+            return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
+
+    def given(e: Any) -> Any:
+        if isinstance(e, relay.Tuple) and len(e.fields) > 0 and all(f in params for f in e.fields):
+            name = "%s_%d" % (OTHER, len(tuples))
+            tuples.setdefault(e, relay.var(name, type_annotation=e.checked_type))
+        return e
+
+    body = Whole().visit(main.body)
+    if not tuples:
+        return None
+    free = relay.analysis.free_vars(body)
+    left = [p for p in params if p in free]
+    arguments: dict[str, Any] = {p.name_hint: inputs[p.name_hint] for p in left}
+    arguments.update((v.name_hint, [inputs[f.name_hint] for f in e.fields]) for e, v in tuples.items())
+    return relay.Function([*left, *tuples.values()], body), arguments
+
+
+def _source(given: Any) -> Any:
+    """What has the fields of a tuple as its own, all of them in their order; the tuple if nothing has."""
+    from tvm import relay
+
+    fields = given.fields if isinstance(given, relay.Tuple) else ()
+    if not all(isinstance(f, relay.TupleGetItem) and f.index == n for n, f in enumerate(fields)):
+        return given
+    sources = {f.tuple_value for f in fields}
+    source = next(iter(sources), given)
+    return source if len(sources) == 1 and len(source.checked_type.fields) == len(fields) else given

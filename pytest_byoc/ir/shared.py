@@ -1,0 +1,197 @@
+"""What both IRs' files need."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import Failure, NotAModule
+from .interface import Code
+
+#: A function that is no target's business, and a region of a target that does not exist.
+BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
+
+
+class Tensors:
+    """TVM's tensors of the inputs, run after run.
+
+    Every second run is given those of the run before with other values in them, as by a caller who fills the
+    same tensors again; the others are given new ones, which lie elsewhere, since the old ones are alive."""
+
+    def __init__(self, tensor: Callable[[np.ndarray], Any]) -> None:
+        self._tensor = tensor
+        self._held: list[Any] = []
+        self._refilled = True
+
+    def of(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Tensors that hold an array each; a list of new ones for a list of arrays."""
+        if any(isinstance(given, list) for given in inputs.values()):
+            return [list(map(self._tensor, g)) if isinstance(g, list) else self._tensor(g)
+                    for g in inputs.values()]
+        new = [self._tensor(array) for array in inputs.values()]
+        alike = [(t.shape, t.dtype) for t in new] == [(t.shape, t.dtype) for t in self._held]
+        self._refilled = alike and not self._refilled
+        if self._refilled:
+            for held, other in zip(self._held, new):
+                held.copyfrom(other)
+        else:
+            self._held = new
+        return self._held
+
+
+def signature(op_name: str, types: Sequence[Any]) -> str:
+    """What the call of an operator is found by: its name and the types of its results."""
+    return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
+
+
+def has(attrs: Any, key: str) -> bool:
+    # DictAttrs iterate over nothing: `in` would not find the key.
+    return attrs is not None and key in list(attrs.keys())
+
+
+def attribute(function: Any, key: str) -> str:
+    """An attribute of a function as text; "" where it has none of that name."""
+    attrs: Any = getattr(function, "attrs", None)
+    return str(attrs[key]) if has(attrs, key) else ""
+
+
+def symbol_of(name: str, function: Any) -> str:
+    """What the code generated of a function is called by: not always the function's name."""
+    return attribute(function, "global_symbol") or name
+
+
+def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[..., Any]], Any]) -> set[str]:
+    """Names of the functions that main comes to, itself among them. kind: an IR's class of functions; visit:
+    what calls a function with each expression in one."""
+    import tvm
+
+    there = {var.name_hint: function for var, function in module.functions.items()}
+    names: set[str] = set()
+    new = ["main"]
+    while new:
+        name = new.pop()
+        if name in names or not isinstance(there.get(name), kind):
+            continue
+        names.add(name)
+        found: list[Any] = []
+        visit(there[name], found.append)
+        new += [e.name_hint for e in found if isinstance(e, tvm.ir.GlobalVar)]
+    return names
+
+
+def sources(
+    imported: Sequence[Any], below: str, told: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
+) -> list[Code]:
+    """What modules give as their source, and those that they import. below: the attribute that holds these;
+    told: a module's kind and source, "" for one of TVM's own; it may raise for one that has none."""
+    found: list[Code] = []
+    for module in imported:
+        try:
+            kind, text = told(module)
+            if text:
+                found.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
+        except Exception:  # of a vendor's module
+            pass
+        found += sources(getattr(module, below), below, told, symbols)
+    return found
+
+
+def check_module(found: Any) -> Any:
+    """What a partition function returned, if that is an IRModule. Raises NotAModule for anything else."""
+    import tvm
+
+    if not isinstance(found, tvm.IRModule):
+        raise NotAModule(
+            "the partition function returned %s, expected a tvm.IRModule" % type(found).__name__
+        )
+    return found
+
+
+def scopes() -> dict[str, str]:
+    """What TVM has as current in this thread: a target and a PassContext."""
+    import tvm
+
+    context = tvm.transform.PassContext.current()
+    config = sorted(str(key) for key in context.config)
+    passes = [sorted(map(str, names)) for names in (context.required_pass, context.disabled_pass)]
+    return {
+        "target": str(tvm.target.Target.current(True)),
+        "pass_context": "opt_level %d, required %s, disabled %s, config %s"
+        % (context.opt_level, *passes, config),
+    }
+
+
+@contextmanager
+def configured(config: Mapping[str, Any], opt_level: int | None = None) -> Iterator[None]:
+    """Inside, the current PassContext has these values; without any of both nothing changes."""
+    import tvm
+
+    if not config and opt_level is None:
+        yield
+        return
+    level = tvm.transform.PassContext.current().opt_level if opt_level is None else opt_level
+    with tvm.transform.PassContext(opt_level=level, config=dict(config)):
+        yield
+
+
+def pass_options() -> list[str]:
+    """Keys that the `config` of a PassContext may have in this process."""
+    import tvm
+
+    return sorted(map(str, tvm.transform.PassContext.list_configs()))
+
+
+def known_here(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that are options of this process's TVM: a target's library may add others."""
+    known = pass_options() if config else []
+    return {key: value for key, value in config.items() if key in known}
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that another process can be told: no objects of TVM's."""
+    return {key: value for key, value in config.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, str))
+
+
+def check_pass_config(config: Any, target: str) -> None:
+    """Raises Failure for values that this TVM does not take as the `config` of a PassContext."""
+    where = "target %s: pass_config " % target
+    if not isinstance(config, Mapping):
+        raise Failure(where + "must map names of options to values, found %r" % (config,))
+    known = pass_options()
+    for key in config:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 3)
+            meant = " (%s?)" % " or ".join(near) if near else "; known are %s" % ", ".join(known)
+            raise Failure(where + "holds %r, which is no option of this TVM%s" % (key, meant))
+    try:
+        with configured(config):
+            pass
+    except Exception as e:
+        raise Failure(where + "is refused by TVM: %s" % (str(e).strip().splitlines() or [""])[-1]) from None
+
+
+@contextmanager
+def headers_in(folders: Sequence[str]) -> Iterator[None]:
+    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
+    before = os.environ.get("CPATH")
+    os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CPATH"]
+        else:
+            os.environ["CPATH"] = before

@@ -1,0 +1,1 @@
+"""Expected values and error bounds of a graph."""

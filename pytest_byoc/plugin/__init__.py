@@ -1,0 +1,23 @@
+"""The pytest plugin: `pytest_byoc.plugin` is what the entry point `byoc` names."""
+
+from .entry import (
+    byoc_check,
+    byoc_suite,
+    byoc_target,
+    pytest_addhooks,
+    pytest_addoption,
+    pytest_cmdline_main,
+    pytest_configure,
+    pytest_runtest_makereport,
+)
+
+__all__ = [
+    "byoc_check",
+    "byoc_suite",
+    "byoc_target",
+    "pytest_addhooks",
+    "pytest_addoption",
+    "pytest_cmdline_main",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+]

@@ -1,0 +1,466 @@
+"""The plugin's part that is only there with a target: sessions, the gate, reports."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from ..config.declarations import SettingsError
+from ..config.settings import as_mapping, resolve
+from ..core.graph import GraphFormatError
+from ..examination import native_handler, stages
+from ..examination.activity import Activity
+from ..examination.outcome import PASS, ConformanceFailure, Verdict
+from ..gate import baseline, judge, waivers
+from ..gate.excuses import Excuses
+from ..gate.problems import Gate
+from ..record.target_record import Excused, TargetRecord
+from ..report import html, json_report, junit, progress, provenance, session_zip, summary, terminal
+from ..report.left_to_levels import left_to_levels
+from ..report.text import in_own_words
+from ..report.words import counted
+from ..report.work import Work
+from ..storage import corpus, scratch
+from ..storage.session_ended import SessionEnded
+from ..storage.shared_answers import Peers
+from ..suite.cases import Suite
+from ..suite.session import TargetSession
+from . import deselection
+from .collection import Collection, cases_of, costs, is_ours, is_random
+from .opening_targets import open_all
+
+#: Attribute of a test's report that holds what was recorded in it.
+_RECORDED = "byoc_recorded"
+
+
+class ActivePlugin:
+    """Registered in `pytest_configure` when there is a target."""
+
+    def __init__(self, config: pytest.Config, targets: Sequence[str]) -> None:
+        self._config = config
+        try:
+            self.settings = resolve(config, targets)
+            s = self.settings
+            self.corpus = self._corpus()
+            for entry in self.corpus if s.replay else ():
+                corpus.read(entry.path)
+            self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
+            self.baseline = baseline.read(s.baseline) if s.baseline else None
+        except (SettingsError, GraphFormatError) as e:
+            raise pytest.UsageError(str(e)) from None
+        self._activity = Activity(lambda: self._progress.tick())
+        self.sessions = [TargetSession(self.settings, d, self._activity) for d in self.settings.targets]
+        self.suites = [Suite(target) for target in self.sessions]
+        for number, target in enumerate(self.sessions):
+            target.examiner.peers = Peers.of(getattr(config, "workerinput", {}), number)
+        self._collection = Collection(self.settings, self.sessions, self.corpus)
+        config.pluginmanager.register(self._collection, "pytest-byoc-collection")
+        self._verdicts: list[Verdict] = []
+        self._excused: list[Excused] = []
+        self._gate = Gate()
+        self._unwritten: list[str] = []
+        self._unusable = ""
+        self._start = time.monotonic()
+        self._out_of_time = 0
+        #: The number of tests that did not begin, by the reason for which enough failures were known.
+        self._left_out = Counter[str]()
+        #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
+        self._random, self._random_done = 0, 0
+        if self.settings.explore is not None:
+            # The processes of pytest-xdist are to make the same graphs.
+            config.option.byoc_explore = str(self.settings.explore)
+        self._started = datetime.now(timezone.utc)
+        _set_profile(config)
+        self._controller = bool(getattr(config.option, "numprocesses", None)) or (
+            getattr(config.option, "dist", "no") != "no"
+        )
+        self._controller = self._controller and not hasattr(config, "workerinput")
+        self._deselection = deselection.Deselection(config)
+        config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
+        self._progress = progress.Progress(
+            config, self._records(), self._activity, Work(costs(self.settings.level)),
+            self._collection.kind_of, self._within_budget, self._controller,
+        )
+        config.pluginmanager.register(self._progress, "pytest-byoc-progress")
+
+    def _corpus(self) -> list[corpus.Entry]:
+        """The saved graphs that are collected. Raises SettingsError."""
+        given = getattr(self._config, "workerinput", {}).get("byoc_entries")
+        if given is not None:
+            return [corpus.Entry(name, Path(path), automatic) for name, path, automatic in given]
+        s = self.settings
+        if s.replay:
+            return corpus.find(s.replay, self._config.rootpath)
+        return corpus.all_of(s.failures if s.remembers else None, s.corpus, self._config.rootpath)
+
+    # --- session -----------------------------------------------------------------------------
+
+    def pytest_report_header(self) -> str:
+        s = self.settings
+        parts = [", ".join(d.name for d in s.targets), f"level {s.level.name}"]
+        if s.explore is not None:
+            parts.append(f"random graphs of seed {s.explore} (again: --byoc-explore={s.explore})")
+        if s.time_budget is not None:
+            parts.append(f"no test begins after {s.time_budget:g} s")
+        return "byoc: " + "; ".join(parts)
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """What the header can't say, since the workers were not started yet."""
+        if self._config.option.collectonly:
+            return []
+        found = [r for r in self._records() if r.partition_only]
+        return [f"byoc: {r.target}: {stages.in_words(r.partition_only)}" for r in found]
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        if self._controller:
+            return
+        named = os.environ.get("CXX")
+        if named and shutil.which(named) is None:
+            self._refuse(
+                f"the environment variable CXX names {named!r}, which is no program: TVM's export_library "
+                "takes the name or path of a C++ compiler there, without options."
+            )
+            return
+        if not native_handler.compiler():
+            self._refuse(
+                "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
+                "or name one in the environment variable CXX."
+            )
+            return
+        scratch.sweep()
+
+    def _open(self) -> None:
+        """Starts the workers of all targets."""
+        excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
+        refused = open_all(
+            self.sessions, self.baseline, lambda t: self._config.hook.pytest_byoc_session(session=t)
+        )
+        if refused:
+            self._close()
+            self._refuse(refused)
+            return
+        for target in self.sessions:
+            if target.unusable:
+                continue
+            target.listener = functools.partial(self._examined, target)
+            target.excuse = functools.partial(excuses.find, target.record)
+            target.on_excuse = self._excused.append
+            target.share_of_time = self._share_of_time
+
+    def _examined(self, target: TargetSession, verdict: Verdict) -> None:
+        self._verdicts.append(verdict)
+        self._config.hook.pytest_byoc_verdict(session=target, verdict=verdict)
+
+    def _refuse(self, message: str) -> None:
+        """Ends a session whose options or targets can't be used, with exit code 4."""
+        self._unusable = message
+        if not hasattr(self._config, "workeroutput"):
+            raise pytest.UsageError(message)
+        # A worker of pytest-xdist that raises now is taken for a crashed one, and started again.
+        self._config.workeroutput["byoc_unusable"] = message
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """pytest has written its header by now: starting the workers may take a while."""
+        if not (self._controller or self._unusable):
+            self._open()
+        if self._unusable:
+            pytest.exit(self._unusable, returncode=pytest.ExitCode.USAGE_ERROR)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leaves out what has no line, which CPython 3.11 gives where a signal comes in: pytest asks for
+        it, and would end with an error of its own, not as an interrupted session.
+
+        The report of a session that could not go on says why; from a process of pytest-xdist the controller
+        has it, and ends the session for the others."""
+        excinfo.traceback = excinfo.traceback.filter(_has_line)
+        if isinstance(excinfo.value, SessionEnded):
+            for record in self._records():
+                record.not_checked.append(f"all that was left when the session ended: {excinfo.value.msg}")
+            if hasattr(self._config, "workeroutput"):
+                self._config.workeroutput["byoc_ended"] = excinfo.value.msg
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._close()
+        for target, selection in zip(self.sessions, self._collection.selections):
+            selection.leave_out(self.settings.left_out, target.left_out_patterns)
+            if not (self._controller or self.settings.replay or target.unusable):
+                partition_only = bool(target.record.partition_only)
+                target.record.not_checked += left_to_levels(self.settings.level, partition_only)
+                if self._left_out and target.why_enough():
+                    target.record.not_checked.append(f"the tests that did not begin: {target.why_enough()}")
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
+            self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
+            self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
+            self._config.workeroutput["byoc_deselected"] = self._deselection.take()
+            self._config.workeroutput["byoc_left_out"] = dict(self._left_out)
+            return
+        if self._config.option.collectonly or self._unusable:
+            # Nothing was examined: the reports of an earlier session stay.
+            return
+        if self._out_of_time:
+            for record in self._records():
+                record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
+        # A session that was interrupted, or ran nothing, is not judged.
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self._judge(session)
+        if self.settings.report is not None or self.settings.bundle is not None:
+            self._report(session)
+        if self.settings.summary is not None:
+            text = summary.markdown(self._records(), self._gate, self.waivers, int(session.exitstatus))
+            self._write("summary", session, lambda path: summary.write(path, text), self.settings.summary)
+
+    def _seed(self) -> str:
+        """Where random graphs come from: of a test itself, the same every time, or of one seed."""
+        return "derandomized" if self.settings.explore is None else str(self.settings.explore)
+
+    def _report(self, session: pytest.Session) -> None:
+        """report.json, the page beside it, the bundle: all of one set of data."""
+        made = provenance.session(self.settings, self._started, datetime.now(timezone.utc))
+        report = json_report.build(self._records(), self._seed(), as_mapping(self.settings), made)
+        report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
+        s = self.settings
+        if s.report is not None:
+            self._write("report", session, lambda path: json_report.write(path, report), s.report)
+            page = html.path_beside(s.report)
+            self._write("page", session, lambda path: html.write(path, report), page)
+        if s.bundle is not None:
+            theirs = [e.path for e in self.corpus if not e.automatic]
+            folder, files = s.failures.parent, session_zip.inputs(s, theirs)
+            write = session_zip.write
+            self._write("bundle", session, lambda path: write(path, report, folder, files), s.bundle)
+
+    def _why_left_out(self) -> str:
+        number, why = counted(self._left_out.total(), "test"), "; ".join(self._left_out)
+        more = "or look for more with --byoc-max-causes=N"
+        return f"{number} did not begin ({why}); mend some of these, {more}"
+
+    def _judge(self, session: pytest.Session) -> None:
+        self._gate, needed = judge.judge(
+            self.settings, self._records(), self._collection.selections, self.waivers, self.baseline
+        )
+        if self._left_out:
+            self._gate.fail(f"not all was checked: {self._why_left_out()}")
+        if self._out_of_time and not any(record.graphs for record in self._records()):
+            self._gate.fail("the time budget was used up before anything was examined")
+        if self._gate.problems:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        unasked = self.settings.stages is None and any(r.partition_only for r in self._records())
+        if session.exitstatus == pytest.ExitCode.OK and unasked:
+            session.exitstatus = stages.EXIT_PARTITION_ONLY
+            self._gate.note(
+                f"exit code {stages.EXIT_PARTITION_ONLY}: the target conforms as far as it could be checked "
+                "here; with --byoc-stages=partition, which asks for no more, it is 0"
+            )
+        if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
+            write = self.waivers.write
+            if self._write("file of waivers", session, lambda path: write(needed), self.waivers.path):
+                self._gate.note(f"{self.waivers.path} was written anew, with {len(needed)} waivers")
+
+    def _write(
+        self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
+    ) -> bool:
+        """Whether it could be written; where not, that fails the session, and is said at its end."""
+        try:
+            write(path)
+        except Exception as e:  # A fault of ours costs the user nothing else of the session.
+            kind = "" if isinstance(e, OSError) else f"{type(e).__name__}: "
+            self._unwritten.append(f"the {what} could not be written: {kind}{e}")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            return False
+        return True
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Under pytest-xdist: what a worker process recorded joins the one report."""
+        output = getattr(node, "workeroutput", {})
+        if "byoc_unusable" in output:
+            self._unusable = output["byoc_unusable"]
+            raise pytest.UsageError(self._unusable)
+        self._merge(output.get("byoc", []))
+        self._out_of_time += output.get("byoc_out_of_time", 0)
+        self._deselection.add(output.get("byoc_deselected", 0))
+        self._left_out.update(output.get("byoc_left_out", {}))
+        for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
+            selection.merge(other)
+        if "byoc_ended" in output:
+            raise SessionEnded(output["byoc_ended"])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Under pytest-xdist the controller has what a test recorded from its report: a worker process that
+        dies, or a session that is interrupted, loses none of it."""
+        if self._controller:
+            self._merge(vars(report).pop(_RECORDED, []))
+
+    def _merge(self, others: Sequence[dict[str, Any]]) -> None:
+        for target, other in zip(self.sessions, others):
+            target.record.target, target.record.ir = other["target"], other["ir"]
+            target.record.merge(other)
+
+    def _close(self) -> None:
+        for target in self.sessions:
+            target.close()
+
+    def _records(self) -> list[TargetRecord]:
+        return [t.record for t in self.sessions]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._random = sum(map(is_random, session.items))
+        selected: list[set[str]] = [set() for _ in self.sessions]
+        for item in filter(is_ours, session.items):
+            selected[self._collection.position_of(item)] |= cases_of(item)
+        for suite, cases in zip(self.suites, selected):
+            suite.selected = frozenset(cases)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        budget = self.settings.time_budget
+        if budget is not None and is_ours(item) and self._spent() > budget:
+            self._out_of_time += 1
+            pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
+        if is_ours(item) and not self.settings.replay:
+            self._stop_at_enough(item)
+        self._verdicts.clear()
+        self._excused.clear()
+        for target in self.sessions:
+            target.test = item.nodeid
+
+    def _stop_at_enough(self, item: pytest.Item) -> None:
+        """No test begins of a target of which so many causes are known as are looked for; where that holds of
+        all targets, and there are no tests of the user's own, the session ends."""
+        target = self.sessions[self._collection.position_of(item)]
+        said = target.why_enough()
+        if not said:
+            return
+        alone = not hasattr(self._config, "workeroutput") and all(map(is_ours, item.session.items))
+        if alone and all(t.why_enough() for t in self.sessions):
+            item.session.shouldfail = f"{target.record.target}: {said} (--byoc-max-causes)"
+            self._left_out[said] += len(item.session.items) - item.session.items.index(item)
+        else:
+            self._left_out[said] += 1
+        pytest.skip(f"not checked: {said}")
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        self._random_done += is_random(item)
+
+    def _share_of_time(self) -> float:
+        """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
+        every other one that this process is still to run."""
+        budget = self.settings.time_budget
+        if budget is None:
+            return 0.0
+        processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        left = max(1.0, self._random / processes - self._random_done)
+        return (budget - self._spent()) / left
+
+    def _within_budget(self, seconds: float) -> float:
+        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
+        budget = self.settings.time_budget
+        if budget is None:
+            return seconds
+        left = max(0.0, budget - self._spent())
+        return left if self.settings.explore is not None else min(seconds, left)
+
+    def _spent(self) -> float:
+        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
+        TVM, is not charged to it."""
+        return time.monotonic() - self._start - self._activity.uncharged
+
+    def finish_report(
+        self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> None:
+        """A conformance failure is told in its own words; a test with failures that are all excused is
+        an expected failure; one that judged nothing did not pass, and is deselected where the target
+        offloads nothing."""
+        if not report.failed:
+            self._finished(item)
+        if not self._excused and deselection.mark(call, report):
+            # What was recorded goes to the controller of pytest-xdist with the next report.
+            return
+        verdicts = list(self._verdicts)
+        raised = call.excinfo.value if call.excinfo is not None else None
+        told = [text for target in self.sessions for text in target.settle(raised)]
+        if isinstance(raised, ConformanceFailure):
+            report.longrepr = in_own_words("\n\n".join(told) or str(raised), item)
+            verdicts = [raised.verdict]
+        elif self._excused and not report.failed:
+            report.outcome = "skipped"
+            report.longrepr = None
+            report.wasxfail = "; ".join(dict.fromkeys(map(terminal.excuse, self._excused)))
+        elif report.passed and self._verdicts and all(v.outcome != PASS for v in self._verdicts):
+            outcomes = ", ".join(sorted({v.outcome for v in self._verdicts}))
+            report.outcome = "skipped"
+            path, line, _ = item.location
+            report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
+        if told and not isinstance(raised, ConformanceFailure):
+            report.sections.append(("byoc", "\n\n".join(told)))
+        if verdicts:
+            # JUnit XML takes a test's properties from its last report, which is yet to come.
+            properties = junit.properties(verdicts, self._excused)
+            item.user_properties += properties
+            report.user_properties += properties
+        if hasattr(self._config, "workeroutput"):
+            setattr(report, _RECORDED, [t.record.take() for t in self.sessions])
+
+    def _finished(self, item: pytest.Item) -> None:
+        selection = self._collection.selection_of(item)
+        selection.finished |= cases_of(item) if is_ours(item) else {item.nodeid}
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._unusable:
+            return
+        for record in self._records():
+            if not record.graphs:
+                continue
+            terminalreporter.section("byoc", sep="=")
+            for text, markup in terminal.summary(record):
+                terminalreporter.write_line(text, **markup)
+        if self._deselection.count:
+            terminalreporter.write_line("")
+            terminalreporter.write_line(
+                f"{counted(self._deselection.count, 'test')} deselected: the target offloads nothing of "
+                "what they examine"
+            )
+        lines = list(terminal.gate(self._records(), self._gate, self.waivers))
+        if lines:
+            terminalreporter.section("byoc gate", sep="=")
+        for text, markup in lines:
+            terminalreporter.write_line(text, **markup)
+        for text in self._unwritten:
+            terminalreporter.write_line(text, red=True)
+        if self.settings.report is not None and not self._unwritten:
+            terminalreporter.write_line(f"report: {self.settings.report}")
+            terminalreporter.write_line(f"page:   {html.path_beside(self.settings.report)}")
+        if self.settings.bundle is not None and not self._unwritten:
+            terminalreporter.write_line(f"bundle: {self.settings.bundle}")
+
+
+def _set_profile(config: pytest.Config) -> None:
+    """Hypothesis's settings for a user's own tests of a target, unless they name a profile themselves:
+    building a graph takes longer than Hypothesis lets an example take, and is to be the same each time."""
+    if getattr(config.option, "hypothesis_profile", None):
+        return
+    hypothesis.settings.register_profile(
+        "byoc", deadline=None, derandomize=True, database=None, max_examples=20,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+    )
+    hypothesis.settings.load_profile("byoc")
+
+
+def _has_line(entry: Any) -> bool:
+    try:
+        return entry.lineno >= 0
+    except TypeError:
+        return False

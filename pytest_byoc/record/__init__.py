@@ -1,0 +1,1 @@
+"""The record of a session: what was examined for each target, and each failure as data."""

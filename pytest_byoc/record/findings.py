@@ -1,0 +1,84 @@
+"""The findings of one verdict as they are told: the first in full, what repeats it in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.finding import Finding
+from ..evidence import difference
+
+#: Further findings that are told.
+MOST = 3
+#: Runs that are named in which the same shows.
+_RUNS = 6
+
+
+def where_wrong(finding: Finding) -> str:
+    """Which elements of an output are wrong, as in "every row but the first"; "" where there is no simple
+    description, or the finding is about something else."""
+    packed = finding.details.get("mask")
+    if not packed:
+        return ""
+    return difference.describe(difference.unpack(packed), finding.details.get("layout", ""))
+
+
+def picture(finding: Finding) -> dict[str, Any] | None:
+    """`difference.picture` of the wrong elements; None where they are not known, or all are wrong."""
+    packed = finding.details.get("mask")
+    if not packed or finding.details["outside"] == finding.details["elements"]:
+        return None
+    return difference.picture(difference.unpack(packed))
+
+
+def _subject(finding: Finding) -> tuple[str, ...]:
+    """What a finding on numbers is about: those with the same subject differ in the run alone."""
+    family = finding.stage if finding.stage == "compare" else finding.check
+    return family, str(finding.details["output"])
+
+
+def likewise(findings: Sequence[Finding]) -> list[str]:
+    """Other runs in which the first finding shows, each named once."""
+    first = findings[0]
+    if "how" not in first.details:
+        return []
+    runs = [f.details["how"] for f in findings if "how" in f.details and _subject(f) == _subject(first)]
+    return [run for run in dict.fromkeys(runs) if run != first.details["how"]]
+
+
+def others(findings: Sequence[Finding]) -> list[str]:
+    """Messages of the first MOST further findings, without those that repeat one before them."""
+    told, subjects = [], set()
+    for position, finding in enumerate(findings):
+        if "how" in finding.details:
+            if _subject(finding) in subjects:
+                continue
+            subjects.add(_subject(finding))
+        elif finding.message in {f.message for f in findings[:position]}:
+            continue
+        if position:
+            told.append(with_runs(finding.message, likewise([finding, *findings[position + 1 :]])))
+    return told[:MOST]
+
+
+def with_runs(message: str, runs: Sequence[str]) -> str:
+    """A message, and the other runs in which the same shows."""
+    if not runs:
+        return message
+    more = f"; and {len(runs) - _RUNS} more" if len(runs) > _RUNS else ""
+    return f"{message}\nlikewise: {'; '.join(runs[:_RUNS])}{more}"
+
+
+def told(findings: Sequence[Finding]) -> list[str]:
+    """All of it as lines: the first message, where it is wrong, then what else was found."""
+    first = findings[0]
+    lines = [first.message]
+    words = where_wrong(first)
+    if words:
+        lines.append(f"wrong: {words}")
+    lines += [f"  {line}" for line in first.details.get("changes", ())]
+    lines += with_runs("", likewise(findings)).splitlines()[1:]
+    for message in others(findings):
+        head, *rest = message.splitlines()
+        lines += [f"also: {head}", *(f"  {line}" for line in rest)]
+    return lines

@@ -1,0 +1,164 @@
+"""Failures of a session grouped by what is probably one cause, and whether a new one is known by that.
+
+What says by itself what is wrong is one cause whichever operators it shows in: the same message of
+an exception, the same finding of a check that looks at one thing. A wrong number or a crash says
+nothing of that: it is one cause in one operator with the same attributes, whatever their values and
+the dtype; and over operators where several fail with the same attributes, or a good part of all
+fail in their simplest case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..core.graph import Graph
+from ..examination.outcome import Verdict
+from ..examination.signature import Signature, suspects, traits
+from .target_record import Failure
+
+#: Failures of one cause that are shrunk and saved each; further ones are counted.
+SEPARATE = 2
+#: Operators that make one cause of wrong numbers: with the same attributes, and in their simplest cases.
+ALIKE, EVERYWHERE = 3, 5
+
+#: What failures of one cause have in common.
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """failures: of the smallest graph first, which stands for all of them."""
+
+    key: Key
+    failures: tuple[Failure, ...]
+
+    @cached_property
+    def id(self) -> str:
+        return hashlib.sha256(repr(self.key).encode()).hexdigest()[:10]
+
+    @property
+    def representative(self) -> Failure:
+        return self.failures[0]
+
+    @property
+    def tests(self) -> int:
+        return sum(f.count for f in self.failures)
+
+    @property
+    def operators(self) -> list[str]:
+        """Of its failures, and of the graphs of one operator that were counted for it."""
+        return sorted({op for f in self.failures for op in (*f.operators, *f.seen_operators)})
+
+    @property
+    def dtypes(self) -> list[str]:
+        return sorted({dtype for f in self.failures for dtype in f.seen_dtypes})
+
+    @property
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(case for f in self.failures for case in f.cases))
+
+    def as_dict(self) -> dict[str, object]:
+        """As report.json has it."""
+        return {
+            "id": self.id, "failures": [f.id for f in self.failures], "tests": self.tests,
+            "operators": self.operators, "dtypes": self.dtypes,
+        }
+
+
+def likely_causes(failures: Iterable[Failure]) -> list[Cause]:
+    """The causes of failures, those with most tests first."""
+    groups: dict[Key, list[Failure]] = {}
+    for failure in failures:
+        groups.setdefault(_key(failure), []).append(failure)
+    wide: dict[Key, list[Key]] = {}
+    for key, found in groups.items():
+        if found[0].signature.is_generic and len(found[0].operators) == 1:
+            for common in {_over_operators(f) for f in found}:
+                wide.setdefault(common, []).append(key)
+    for common, keys in wide.items():
+        keys = [key for key in keys if key in groups]
+        if len(keys) >= (ALIKE if common[-1] else EVERYWHERE):
+            groups[common] = [f for key in keys for f in groups.pop(key)]
+    causes = [Cause(key, tuple(sorted(found, key=_size))) for key, found in groups.items()]
+    return sorted(causes, key=lambda c: (-c.tests, c.operators, c.id))
+
+
+def recognised(failures: Sequence[Failure], verdict: Verdict, ir: str) -> Failure | None:
+    """The failure that a failing verdict is known by, without a look at a smaller graph; None for a
+    new one."""
+    signature, graph = verdict.signature, verdict.graph
+    alike = [f for f in failures if _fails_so(f, signature, graph.operators)]
+    if not alike:
+        return None
+    held = traits(graph, ir)
+    shown = [f for f in alike if f.operators == list(graph.operators) and held.issuperset(f.traits)]
+    if shown:
+        return max(shown, key=lambda f: len(f.traits))
+    if not signature.is_generic:
+        among = [f for f in alike if set(f.operators) <= set(graph.operators)]
+        if among:
+            return among[0]
+    return _by_cause(alike, signature, graph, ir)
+
+
+def _by_cause(alike: Sequence[Failure], signature: Signature, graph: Graph, ir: str) -> Failure | None:
+    """The first failure of a cause that so many failures have shown that one more tells nothing new."""
+    if signature.is_generic and len(graph.nodes) > 1:
+        return None
+    own = frozenset(map(_name, traits(graph, ir)))
+    for cause in likely_causes(alike):
+        found = cause.failures
+        if signature.is_generic:
+            same = set(found[0].operators) == set(graph.operators)
+            if same and len(found) >= SEPARATE and own >= {_name(t) for t in found[0].traits}:
+                return found[0]
+            # The key of a cause over operators ends with what these have in common.
+            wide = len({tuple(f.operators) for f in found}) >= ALIKE
+            if wide and cause.key[-1] == _common(suspects(graph, ir)):
+                return found[0]
+        elif len(found) >= SEPARATE:
+            return found[0]
+    return None
+
+
+def _fails_so(failure: Failure, signature: Signature, operators: Sequence[str]) -> bool:
+    known = failure.signature
+    if known.group != signature.group:
+        return False
+    # Where numbers are off by a little, one that is off by much is something else.
+    if (known.kind, signature.kind) == ("inexact", "wrong-value"):
+        return False
+    return known.without(failure.operators) == signature.without(operators)
+
+
+def _key(failure: Failure) -> Key:
+    signature = failure.signature
+    if not signature.is_generic:
+        return (*signature.group, signature.without(failure.operators))
+    names = sorted({_name(t) for t in failure.traits if not t.startswith("dtype=")})
+    return (*signature.group, tuple(failure.operators), tuple(names))
+
+
+def _over_operators(failure: Failure) -> Key:
+    own = frozenset(t for t in failure.traits if not _is_extent(t))
+    return (*failure.signature.group, "over operators", _common(own))
+
+
+def _common(suspected: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(map(_name, suspected)))
+
+
+def _is_extent(trait: str) -> bool:
+    return trait.startswith("operand ") and ": axis " in trait
+
+
+def _name(trait: str) -> str:
+    """A trait without the attribute's value; dtypes and ranks are told apart."""
+    return trait if trait.startswith(("dtype=", "rank=")) else trait.partition("=")[0]
+
+
+def _size(failure: Failure) -> tuple[int, int, str]:
+    return failure.size

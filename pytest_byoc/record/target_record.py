@@ -1,0 +1,397 @@
+"""Keeps what was found: outcomes, cells, failures. Its state is plain data, written as report.json."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core.graph import Graph
+from ..examination.decision import causes
+from ..examination.outcome import FAILURES, INCONCLUSIVE, OUTCOMES, PASS, Verdict, worst
+from ..examination.signature import Signature, message_key, traits
+from .failure import details, shown
+
+SCHEMA = "pytest-byoc/report/1"
+#: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
+ONNX = "onnx."
+#: Cases of a failure that are listed.
+CASES = 100
+#: What is counted in a cell, in the order in which it is shown.
+COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
+
+
+def failure_id(signature: Signature, operators: Iterable[str], traits: Iterable[str] = ()) -> str:
+    """Short and stable: of the signature, the operators of the graph, and what it needs to fail so."""
+    text = "|".join((signature.text, ",".join(sorted(operators)), ",".join(sorted(traits))))
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def is_claimed(cell: Mapping[str, Any]) -> bool:
+    """Whether the target takes something of a cell: a node of it was offloaded, or failed before that could
+    be seen."""
+    return bool(cell["offloaded"] or cell["failed"])
+
+
+@dataclass
+class Failure:
+    """One failure, listed once however many graphs showed it."""
+
+    id: str
+    check: str
+    stage: str
+    outcome: str
+    operators: list[str]
+    message: str
+    case: str
+    graph: str
+    command: str
+    count: int = 1
+    #: Ids of the cases that showed it, the first CASES of them: which of a parameter's classes they have.
+    cases: list[str] = field(default_factory=list)
+    #: Checks that the graph it was found in fails besides, and the shrunk graph does not show.
+    besides: list[str] = field(default_factory=list)
+    #: Whether the graph does not fail so without any one of its operators; False if there was no time to try
+    #: that, None where it was not shrunk.
+    each_needed: bool | None = None
+    #: Folder of its bundle, from where report.json is.
+    bundle: str = ""
+    #: What the finding says in numbers, and the shrunk graph as it can be drawn (record/failure.py).
+    details: dict[str, Any] = field(default_factory=dict)
+    shown: dict[str, Any] = field(default_factory=dict)
+    #: What the target made of it, as text (report/description.py), and what reproduce.py did when it was
+    #: tried, if that was not the failure.
+    texts: list[dict[str, str]] = field(default_factory=list)
+    tried: str = ""
+    #: What is said of it without what changes from graph to graph: of an exception (`Signature.says`), and in
+    #: the whole message, which waivers may name.
+    says: str = ""
+    normalised: str = ""
+    #: What of the shrunk graph differs from the simplest case of its operators (`signature.traits`).
+    traits: list[str] = field(default_factory=list)
+    #: Elements of all values of the shrunk graph.
+    elements: int = 0
+    #: Operators and dtypes of the graphs of one operator that showed it.
+    seen_operators: list[str] = field(default_factory=list)
+    seen_dtypes: list[str] = field(default_factory=list)
+
+    @property
+    def signature(self) -> Signature:
+        return Signature(self.check, self.outcome, self.stage, str(self.details.get("kind", "")), self.says)
+
+    @property
+    def size(self) -> tuple[int, int, str]:
+        """What its graph is compared by with those of other failures."""
+        return int(self.shown.get("operators", 0)), self.elements, self.id
+
+    def seen(self, operators: Iterable[str], dtypes: Iterable[str]) -> None:
+        """Adds operators and dtypes that showed it."""
+        self.seen_operators = sorted({*self.seen_operators, *operators})
+        self.seen_dtypes = sorted({*self.seen_dtypes, *dtypes})
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether it is about the graph that was saved: of several processes one saves the graph that it has
+        met the failure in first, and the others name its case."""
+        return self.cases[:1] == [self.case]
+
+    def shown_in(self, cases: Iterable[str]) -> None:
+        new = (case for case in cases if case and case not in self.cases)
+        self.cases = [*self.cases, *new][:CASES]
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+@dataclass
+class Excused:
+    """A failure that does not fail the session, listed once for each check in each case.
+
+    kind: "waived" (by the entry in this line of the file of waivers, with its reason, issue and expiry
+    date; line 0: by one that --byoc-update-waivers is about to write) or "known" (from the baseline).
+    count: the number of graphs that showed it."""
+
+    kind: str
+    case: str
+    check: str
+    outcome: str
+    message: str
+    reason: str = ""
+    issue: str = ""
+    expires: str = ""
+    line: int = 0
+    count: int = 1
+    #: The message without numbers and names.
+    normalised: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Of two graphs in more subgraphs than would do, the one with more of them too many."""
+    if known and known["subgraphs"] - known["smallest"] >= other["subgraphs"] - other["smallest"]:
+        return known
+    return other
+
+
+@dataclass
+class TargetRecord:
+    """Everything recorded of one target in one IR."""
+
+    target: str
+    ir: str
+    versions: dict[str, str]
+    not_checked: list[str] = field(default_factory=list)
+    #: Arithmetic of lower precision that the target declares, in words.
+    precision: str = ""
+    #: Why no stage behind partitioning was run, in words; "" where all were.
+    partition_only: str = ""
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    cells: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    regions: int = 0
+    graphs: int = 0
+    onnx: dict[str, str] = field(default_factory=dict)
+    #: Id of a case to its outcome: the worst of its graphs.
+    cases: dict[str, str] = field(default_factory=dict)
+    #: Id of a case to the checks that failed in it.
+    failed_checks: dict[str, list[str]] = field(default_factory=dict)
+    excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
+    #: Id of a graph of the corpus to its outcome; behind a colon, that it was removed, or why it can't be
+    #: used ("unusable") or has no place in this IR ("left out").
+    corpus: dict[str, str] = field(default_factory=dict)
+    #: Name of a pattern to why it was never matched; "" if it was.
+    patterns: dict[str, str] = field(default_factory=dict)
+    #: Number of subgraphs to the number of graphs that were cut into so many.
+    by_subgraphs: Counter[int] = field(default_factory=Counter)
+    #: Graphs all of whose operators are offloaded, and in more than one subgraph.
+    split: int = 0
+    #: Bytes that one run of each graph passes into its subgraphs and out of them.
+    boundary_bytes: int = 0
+    #: Graphs in more subgraphs than would do, and the one with most of them too many: case, subgraphs, and
+    #: how many would do.
+    above_smallest: int = 0
+    worst_split: dict[str, Any] = field(default_factory=dict)
+    #: Whether a subgraph was seen that holds several operators or patterns.
+    merges: bool = False
+    #: Of chosen graphs, how long a run takes: {case, operators, target_us, llvm_us}.
+    speed: list[dict[str, Any]] = field(default_factory=list)
+    #: Cell to check to the number of its failures.
+    failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
+
+    #: Id of a check to the number of graphs that passed on which it was made.
+    held: Counter[str] = field(default_factory=Counter)
+
+    def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
+        self._cell(operator, dtype)["failed"] += 1
+        self.failed_by.setdefault((operator, dtype), Counter())[check] += 1
+
+    def _cell(self, operator: str, dtype: str) -> dict[str, int]:
+        return self.cells.setdefault((operator, dtype), dict.fromkeys(COUNTS, 0))
+
+    def add(self, verdict: Verdict, case: str) -> None:
+        """Counts an example. Failures are told apart by `fail`, with the shrunk graph."""
+        self.outcomes[verdict.outcome] += 1
+        self.graphs += 1
+        self.regions += verdict.regions
+        self.by_subgraphs[verdict.regions] += 1
+        self.split += verdict.regions > 1 and all(verdict.offloaded)
+        self.boundary_bytes += verdict.boundary_bytes
+        self.merges |= verdict.merges
+        if verdict.regions > verdict.smallest > 0:
+            self.above_smallest += 1
+            split = {"case": case, "subgraphs": verdict.regions, "smallest": verdict.smallest}
+            self.worst_split = _worse(self.worst_split, split)
+        if verdict.outcome == PASS and verdict.speed and min(verdict.speed.values()) > 0:
+            us = {f"{name}_us": float(f"{seconds * 1e6:.4g}") for name, seconds in verdict.speed.items()}
+            self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
+        self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
+        if verdict.outcome == PASS:
+            self.held.update(verdict.made)
+        for text in verdict.not_checked:
+            if f"check {text}" not in self.not_checked:
+                self.not_checked.append(f"check {text}")
+        offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
+        for node, taken in zip(verdict.graph.nodes, offloaded):
+            if node.op.startswith(ONNX):
+                continue
+            cell = self._cell(node.op, node.types[0].dtype)
+            cell["generated"] += 1
+            cell["offloaded"] += taken
+            cell["passed"] += taken and verdict.outcome == PASS
+            cell["inconclusive"] += taken and verdict.outcome == INCONCLUSIVE
+        if verdict.outcome not in FAILURES and verdict.notes:
+            text = "; ".join(dict.fromkeys(verdict.notes))
+            self.notes.setdefault(verdict.outcome, []).append(f"{case}: {text}")
+
+    def _case(self, case: str, outcome: str, checks: Iterable[str]) -> None:
+        self.cases[case] = worst(outcome, self.cases.get(case, outcome))
+        for check in checks:
+            known = self.failed_checks.setdefault(case, [])
+            if check not in known:
+                known.append(check)
+
+    def excuse(self, excused: Excused, graph: Graph) -> None:
+        """Lists a failure that does not fail the session. It is not shrunk: the cells of a graph of one
+        operator have failed, what has failed in a larger one is not known."""
+        if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
+            self._fail_cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype, excused.check)
+        self._excuse(excused)
+
+    def _excuse(self, excused: Excused) -> None:
+        key = (excused.case, excused.check)
+        if key in self.excused:
+            self.excused[key].count += excused.count
+        else:
+            self.excused[key] = excused
+
+    def fail(
+        self, verdict: Verdict, case: str, found_in: Graph | None = None, known: Failure | None = None
+    ) -> tuple[Failure, bool]:
+        """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
+
+        found_in: the graph before it was shrunk: its cells are what has failed, of the operators
+        that are left in the shrunk one; where it is known which of these the target runs, of those.
+        known: the failure it was recognised by."""
+        origin = found_in or verdict.graph
+        taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
+        left = taken or set(verdict.graph.operators)
+        cells = {(n.op, n.types[0].dtype) for n in origin.nodes if n.op in left and not n.op.startswith(ONNX)}
+        for op, dtype in cells:
+            self._fail_cell(op, dtype, verdict.findings[0].check)
+        needed = sorted(traits(verdict.graph, self.ir))
+        identity = known.id if known else failure_id(verdict.signature, verdict.graph.operators, needed)
+        failure, new = self.failures.get(identity), False
+        if failure is None:
+            finding, new = verdict.findings[0], True
+            failure = self.failures[identity] = Failure(
+                identity, finding.check, finding.stage, verdict.outcome, list(verdict.graph.operators),
+                finding.message, case, "", "", count=0,
+                details=details(verdict), shown=shown(verdict, self.ir),
+                says=verdict.signature.says, normalised=message_key(finding, verdict.symbols), traits=needed,
+                elements=verdict.graph.elements,
+            )
+        failure.count += 1
+        failure.shown_in([case])
+        if len(origin.nodes) == 1:
+            failure.seen(origin.operators, {dtype for _, dtype in cells})
+        return failure, new
+
+    def slower(self) -> list[dict[str, Any]]:
+        """Of the graphs whose speed was measured those in which LLVM is faster, the slowest first."""
+        found = [s for s in self.speed if s["target_us"] > s["llvm_us"]]
+        return sorted(found, key=lambda s: s["llvm_us"] / s["target_us"])
+
+    def offload_share(self) -> float:
+        """Share of the generated operators that the target runs."""
+        generated = sum(c["generated"] for c in self.cells.values())
+        return sum(c["offloaded"] for c in self.cells.values()) / generated if generated else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "ir": self.ir,
+            "versions": self.versions,
+            "precision": self.precision,
+            "partition_only": self.partition_only,
+            "outcomes": self.outcomes,
+            "graphs": self.graphs,
+            "subgraphs": self.regions,
+            "offloaded_share": round(self.offload_share(), 4),
+            "cells": [
+                # A Counter is more than pytest-xdist passes on.
+                {
+                    "operator": op, "dtype": dtype, **counts,
+                    "failed_by": dict(self.failed_by.get((op, dtype), {})),
+                }
+                for (op, dtype), counts in sorted(self.cells.items())
+            ],
+            "failures": [f.as_dict() for f in self.failures.values() if f.count],
+            # As above.
+            "held": dict(self.held),
+            "excused": [e.as_dict() for e in self.excused.values()],
+            "cases": dict(sorted(self.cases.items())),
+            "failed_checks": dict(sorted(self.failed_checks.items())),
+            # In an order that does not tell who examined what.
+            "notes": {outcome: sorted(texts) for outcome, texts in self.notes.items()},
+            "not_checked": sorted(self.not_checked),
+            "patterns": self.patterns,
+            "fragmentation": {
+                "graphs_by_subgraphs": {str(k): n for k, n in sorted(self.by_subgraphs.items())},
+                "split": self.split,
+                "boundary_bytes": self.boundary_bytes,
+                "merges": self.merges,
+                "above_smallest": self.above_smallest,
+                "worst": self.worst_split,
+            },
+            "corpus": self.corpus,
+            "speed": self.speed,
+            "onnx": self.onnx,
+        }
+
+    def take(self) -> dict[str, Any]:
+        """What was recorded since the last call, as `as_dict`. It is forgotten, but for which failures there
+        were: those are still not new."""
+        taken = self.as_dict()
+        known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
+        empty = TargetRecord(
+            self.target, self.ir, self.versions, precision=self.precision,
+            partition_only=self.partition_only, failures=known,
+        )
+        vars(self).update(vars(empty))
+        return taken
+
+    def merge(self, other: dict[str, Any]) -> None:
+        """Adds what another process recorded (its `as_dict`)."""
+        for outcome, n in other["outcomes"].items():
+            self.outcomes[outcome] += n
+        self.graphs += other["graphs"]
+        self.regions += other["subgraphs"]
+        for cell in other["cells"]:
+            mine = self._cell(cell["operator"], cell["dtype"])
+            for k in COUNTS:
+                mine[k] += cell[k]
+            if cell["failed_by"]:
+                key = cell["operator"], cell["dtype"]
+                self.failed_by.setdefault(key, Counter()).update(cell["failed_by"])
+        for f in other["failures"]:
+            new, known = Failure(**f), self.failures.get(f["id"])
+            if known is None:
+                self.failures[new.id] = new
+                continue
+            if new.is_saved and not known.is_saved:
+                new, known = known, new
+                self.failures[known.id] = known
+            known.count += new.count
+            known.shown_in(new.cases)
+            known.seen(new.seen_operators, new.seen_dtypes)
+        for e in other["excused"]:
+            self._excuse(Excused(**e))
+        for case, outcome in other["cases"].items():
+            self._case(case, outcome, other["failed_checks"].get(case, []))
+        for outcome, notes in other["notes"].items():
+            self.notes.setdefault(outcome, []).extend(notes)
+        self.corpus.update(other["corpus"])
+        self.onnx.update(other["onnx"])
+        self.patterns.update(other["patterns"])
+        fragmentation = other["fragmentation"]
+        for subgraphs, n in fragmentation["graphs_by_subgraphs"].items():
+            self.by_subgraphs[int(subgraphs)] += n
+        self.split += fragmentation["split"]
+        self.boundary_bytes += fragmentation["boundary_bytes"]
+        self.merges |= fragmentation["merges"]
+        self.above_smallest += fragmentation["above_smallest"]
+        if fragmentation["worst"]:
+            self.worst_split = _worse(self.worst_split, fragmentation["worst"])
+        self.speed += other["speed"]
+        self.held.update(other["held"])
+        self.versions = self.versions or other["versions"]
+        self.precision = self.precision or other["precision"]
+        self.partition_only = self.partition_only or other["partition_only"]
+        for text in other["not_checked"]:
+            if text not in self.not_checked:
+                self.not_checked.append(text)

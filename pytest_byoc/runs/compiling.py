@@ -1,0 +1,123 @@
+"""The C compiler, called once for each source, or once for all of them: a graph is exported under several
+executors and at several levels, and the vendor's source is the same every time."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SOURCES = (".c", ".cc", ".cpp")
+#: Files that a source names by absolute paths, and data.
+_TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
+#: Directives by which one source could change what the next one says.
+_LEAKS = re.compile(rb"^\s*(#|%:|\?\?=)(?!\s*(include\b|ifdef\s+__cplusplus\b|endif\b))", re.MULTILINE)
+_INCLUDES = re.compile(rb"^\s*#\s*include\b(.*)$", re.MULTILINE)
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _tvm_cc() -> Any:
+    """TVM's module of compilers; it has moved."""
+    try:
+        return importlib.import_module("tvm.support.cc")
+    except ImportError:
+        return importlib.import_module("tvm.contrib.cc")
+
+
+class Compiler:
+    """What `export_library` takes as `fcompile`: its own `create_shared`, with the objects made of sources
+    kept in a folder. A source that does not compile is left to TVM, whose message users know.
+
+    as_one: sources of C++ are compiled as one if they have the same includes and no other directives, as
+    most of what a small one takes is the compiler's start; if that does not compile (C++ defines nothing
+    twice), each by itself."""
+
+    def __init__(self, folder: str, as_one: bool = False) -> None:
+        self._folder = folder
+        self._as_one = as_one
+        #: By what a source is; "": it does not compile.
+        self._objects: dict[tuple[str, ...], str] = {}
+        self._cc = _tvm_cc()
+        self._triple = ""
+
+    def options(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments of `export_library` to that path. Whoever names a function that compiles, or
+        exports something else than a shared library, is left alone."""
+        found = dict(given)
+        if path.endswith(".so") and not found.get("fcompile"):
+            found["fcompile"] = self._function()
+        return found
+
+    def _function(self) -> Any:
+        def fcompile(
+            output: str, objects: Sequence[str], options: list[str] | None = None, **more: Any
+        ) -> None:
+            cc = more.get("cc") or self._cc.get_cc()
+            if cc != "nvcc" and not more.get("cwd") and not more.get("ccache_env"):
+                objects = self._objects_of(objects, cc, options or [])
+            self._cc.create_shared(output, list(objects), options, **more)
+
+        # An attribute object_format would have TVM write sources in another way.
+        fcompile.output_format = self._cc.create_shared.output_format  # type: ignore[attr-defined]
+        fcompile.get_target_triple = self._get_triple  # type: ignore[attr-defined]
+        return fcompile
+
+    def _get_triple(self) -> str:
+        self._triple = self._triple or self._cc.create_shared.get_target_triple()
+        return self._triple
+
+    def _objects_of(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
+        """For each file the object made of it where it is a source; any other as it is. As many are compiled
+        at once as there are cores."""
+        sources = [path for path in paths if path.endswith(SOURCES)]
+        if self._as_one and len(sources) > 1:
+            whole = self._whole(sources, cc)
+            objects = self._objects_of([whole], cc, options) if whole else [whole]
+            if objects != [whole]:
+                return objects + [path for path in paths if path not in sources]
+        keys = [self._key(path, cc, options) if path.endswith(SOURCES) else () for path in paths]
+        running: list[tuple[tuple[str, ...], str, subprocess.Popen[bytes]]] = []
+        for path, key in zip(paths, keys):
+            if not key or key in self._objects:
+                continue
+            if len(running) == CORES:
+                self._wait(*running.pop(0))
+            made = os.path.join(self._folder, "source_%d.o" % len(self._objects))
+            self._objects[key] = ""
+            command = [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options]
+            running.append((key, made, subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )))
+        for started in running:
+            self._wait(*started)
+        return [self._objects.get(key) or path for path, key in zip(paths, keys)]
+
+    def _whole(self, sources: Sequence[str], cc: str) -> str:
+        """Path of a source that holds all of them; "" where they can't be one."""
+        texts = []
+        for path in sources:
+            with open(path, "rb") as f:
+                texts.append(f.read())
+        endings = {os.path.splitext(path)[1] for path in sources}
+        alike = len(endings) == 1 and len({tuple(_INCLUDES.findall(text)) for text in texts}) == 1
+        cpp = endings != {".c"} or "++" in os.path.basename(cc)
+        if not alike or not cpp or any(_LEAKS.search(t) or _TAKES_IN.search(t) for t in texts):
+            return ""
+        made = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
+        with open(made, "wb") as f:
+            f.write(b"\n".join(texts) + b"\n")
+        return made
+
+    def _wait(self, key: tuple[str, ...], made: str, process: subprocess.Popen[bytes]) -> None:
+        self._objects[key] = "" if process.wait() else made
+
+    def _key(self, path: str, cc: str, options: list[str]) -> tuple[str, ...]:
+        with open(path, "rb") as f:
+            text = f.read()
+        # What it takes in from elsewhere may have changed since.
+        elsewhere = path if _TAKES_IN.search(text) else ""
+        return (hashlib.sha256(text).hexdigest(), os.path.splitext(path)[1], cc, *options, elsewhere)

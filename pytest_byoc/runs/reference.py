@@ -1,0 +1,54 @@
+"""One graph through TVM alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.graph import Graph
+from ..ir.interface import IR, Executable
+from ..ir.shared import known_here
+from .base import Arrays, Run
+from .reporter import Reporter
+
+
+class ReferenceRun(Run):
+    """lower, build with LLVM, run."""
+
+    def __init__(self, ir: IR, graph: Graph, job: Mapping[str, Any], reporter: Reporter) -> None:
+        super().__init__(ir, job, reporter)
+        self.graph = graph
+        self._constants: Arrays = job["constants"]
+        self._opt_level = int(job.get("opt_level", 0))
+        #: Of the PassContext: what the target declares, where its build is what LLVM's is compared to.
+        self._config = known_here(job.get("pass_config", {}))
+        #: Names of inputs whose batch is left open.
+        self._batched: list[str] = job.get("batched", [])
+        #: Path the artifact is to be written to, if at all.
+        self._export: str = job.get("export", "")
+
+    def execute(self, executor: str) -> None:
+        self._executor = executor
+        self.stage("lower")
+        module, _ = self.ir.lower(self.graph, self._constants, self._batched)
+        self.record("output_types", self.ir.output_types(module))
+        self.stage("build")
+        executable = self.ir.build(module, executor, self._opt_level, config=self._config)
+        self.stage("run")
+        for i, inputs in enumerate(self.inputs):
+            self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
+        if self._export:
+            self.stage("export")
+            executable.export(self._export, {})
+            self._hand_over(executable)
+
+    def _hand_over(self, executable: Executable) -> None:
+        """What the target worker's checks would leave for the loader's, of LLVM's own artifact."""
+        if "archive" in self._checks:
+            self._check = "archive"
+            # TVM unpacks it into a folder of its name without the ending.
+            executable.export(self._export + "_archive.tar", {})
+            self.hand(self._export + "_archive.tar")
+        if "params" in self._checks and executable.has_parts:
+            self._check = "params"
+            self.hand(executable.export_parts(self._export, {}))

@@ -1,0 +1,107 @@
+"""What belongs to the process, and not to who runs a graph in it: cores, folders, handlers, limits, seeds."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import resource
+import signal
+from typing import Any
+
+import numpy as np
+
+#: More than a `struct sigaction` has. The handler is its first member; the C library does not write all of
+#: the others.
+_ACTION_BYTES = 256
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
+_LC_ALL = 6
+#: Words of a Mersenne Twister, which Python's and NumPy's random numbers come from; and how many times so
+#: many numbers may be drawn.
+_WORDS, _BLOCKS = 624, 64
+
+_libc = ctypes.CDLL(None)
+_libc.setlocale.restype = ctypes.c_char_p
+_libc.setlocale.argtypes = (ctypes.c_int, ctypes.c_char_p)
+
+
+def _locale() -> str:
+    return (_libc.setlocale(_LC_ALL, None) or b"").decode("utf-8", "replace")
+
+
+def _umask() -> int:
+    # It can't be read without being set.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _action(number: int) -> bytes:
+    buffer = ctypes.create_string_buffer(_ACTION_BYTES)
+    _libc.sigaction(number, None, buffer)
+    return buffer.raw[:_POINTER_BYTES]
+
+
+def _streams() -> dict[str, Any]:
+    found = {}
+    for number, name in enumerate(("input", "output", "error")):
+        try:
+            status = os.fstat(number)
+            found["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
+        except OSError:
+            continue
+    return found
+
+
+def _generators() -> dict[str, tuple[int, ...]]:
+    """Where the random numbers stand that all of a process share."""
+    of_numpy: Any = np.random.get_state()
+    return {
+        "the seed of Python's random numbers": random.getstate()[1][:_WORDS],
+        "the seed of NumPy's random numbers": tuple(map(int, of_numpy[1])),
+    }
+
+
+def _drawn(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    """Whether numbers have been drawn at most: whoever seeds has everybody draw the same ones."""
+    twister = random.Random()
+    twister.setstate((3, (*before, _WORDS), None))
+    for _ in range(_BLOCKS):
+        if twister.getstate()[1][:_WORDS] == now:
+            return True
+        twister.getrandbits(32 * _WORDS)
+    return False
+
+
+def state() -> dict[str, Any]:
+    """What is to stay as it is, by what it is called in messages."""
+    found: dict[str, Any] = {
+        "the cores that the thread may run on": sorted(os.sched_getaffinity(0)),
+        "how the thread is scheduled": [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)],
+        "the working directory": os.getcwd(),
+        "the mask for new files": oct(_umask()),
+        "C's locale": _locale(),
+        "the signals that are blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    }
+    found.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
+    limits = {getattr(resource, n): n for n in sorted(dir(resource), reverse=True) if n.startswith("RLIMIT_")}
+    for number, name in limits.items():
+        try:
+            found["the limit %s" % name] = list(resource.getrlimit(number))
+        except (OSError, ValueError):  # not this kernel's
+            continue
+    found.update(_streams())
+    found.update(_generators())
+    return found
+
+
+def changes(before: dict[str, Any]) -> list[str]:
+    """What is otherwise than it was, in words."""
+    now, told = state(), []
+    for what in {**before, **now}:
+        old, new = before.get(what), now.get(what)
+        # Where random numbers stand is all that are tuples.
+        if old != new and not (isinstance(old, tuple) and isinstance(new, tuple) and _drawn(old, new)):
+            readable = not isinstance(old or new, (bytes, tuple))
+            told.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
+    return told

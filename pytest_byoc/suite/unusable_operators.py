@@ -1,0 +1,54 @@
+"""Operators that can't be tested with the workers' TVM: one of them costs the others nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..core.graph import Graph
+from ..examination.workers import Workers
+from ..generation import beyond, data
+from ..generation.systematic import cases, default_case
+from ..operators import OPERATORS, measured
+
+
+def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]:
+    """Those of the operators that the IR has in general and that can't be tested here, with the reason."""
+    found = {}
+    for name in names:
+        if workers.ir in OPERATORS[name].irs():
+            try:
+                cases([name], workers.ir)
+                beyond.cases([name], workers.ir)
+            except Exception as e:  # of one record, whatever it is: the others are tested
+                found[name] = f"its cases could not be made: {_in_words(e)}"
+    # The TVM that the records were measured with has them all: it need not be asked.
+    if workers.versions.get("tvm") != measured.table().get(workers.ir, {}).get("tvm"):
+        left = [n for n in names if n not in found and workers.ir in OPERATORS[n].irs()]
+        found.update(_not_lowered(workers, left))
+    return found
+
+
+def _not_lowered(workers: Workers, names: Iterable[str]) -> dict[str, str]:
+    """The operators whose simplest case this TVM can't express."""
+    graphs = {n: default_case(n, OPERATORS[n].dtypes[0], workers.ir).graph for n in names}
+    found = {}
+    # An operator that ends the process is the last that is asked about: the next job begins behind it.
+    while graphs:
+        report = workers.ask_reference({"kind": "types", "graphs": [_entry(g) for g in graphs.values()]})
+        said = [value for _, value in report.facts("types")]
+        for name, types in zip(graphs, said):
+            if isinstance(types, str):
+                found[name] = f"this TVM does not express it: {types.strip().splitlines()[-1]}"
+        rest = list(graphs)[len(said) :]
+        if rest:
+            found[rest[0]] = f"this TVM does not express it: the process {report.ended}"
+        graphs = {name: graphs[name] for name in rest[1:]}
+    return found
+
+
+def _entry(graph: Graph) -> dict[str, object]:
+    return {"graph": graph.to_dict(), "constants": data.constants(graph)}
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,326 @@
+"""ONNX's own node tests, as found in this interpreter's `onnx` package, imported by TVM's frontend.
+
+Runs in the reference worker, in a forked child: a job imports many tests and says before each one
+which it is, so that the host knows the culprit when the child dies. What was imported is written to
+one file a test (a frame of `protocol`), from which the other jobs read it: they need no `onnx`.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import warnings
+from functools import partial
+from typing import Any, Callable, Iterator, List, Mapping, Sequence, Tuple
+
+import numpy as np
+
+from ..core.graph import Graph
+from ..core.protocol import encode
+from ..ir.interface import IR
+from ..runs.reporter import Reporter
+
+#: What the stage of a test's import is called, before its name.
+STAGE = "import "
+#: ONNX's names of the dtypes that NumPy and the protocol have too.
+_DTYPES = (
+    ["FLOAT", "FLOAT16", "DOUBLE", "BOOL"]
+    + ["INT%d" % n for n in (8, 16, 32, 64)]
+    + ["UINT%d" % n for n in (8, 16, 32, 64)]
+)
+
+#: One test: model, inputs and expected outputs in order.
+Case = Tuple[Any, List[np.ndarray], List[np.ndarray]]
+
+
+class NotImported(Exception):
+    """A test that can't be run; the message is the reason."""
+
+
+class GivenModule:
+    """An IR whose `lower` returns a module that was imported before. Stands in for the IR of a run."""
+
+    def __init__(self, ir: IR, text: str) -> None:
+        self._ir = ir
+        self._text = text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ir, name)
+
+    def lower(self, graph: Any, constants: Any, batched: Any = ()) -> tuple[Any, list[str]]:
+        import tvm
+
+        return tvm.ir.load_json(self._text), []
+
+
+def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
+    """Records the version of `onnx` here (None: there is none), a number that changes with TVM, and
+    for each record of `graphs` the IR operators that its graph is lowered to, if this TVM has it."""
+    try:
+        version = importlib.import_module("onnx").__version__
+    except ImportError:
+        version = None
+    reporter.send({"fact": "onnx", "executor": None, "value": version})
+    reporter.send({"fact": "stamp", "executor": None, "value": _stamp(ir)})
+    found = {}
+    for name, entry in job["graphs"].items():
+        try:
+            module, _ = ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
+            found[name] = operators(ir, module)
+        except Exception:
+            # A TVM of another version: no test that it imports needs the record.
+            continue
+    reporter.send({"fact": "records", "executor": None, "value": found})
+
+
+def _stamp(ir: IR) -> float:
+    """When this TVM's libraries or its ONNX frontend were last changed: its version may stay."""
+    import tvm
+
+    root = os.path.dirname(tvm.__file__)
+    patterns = ("*.so", "lib/*.so", ir.NAME + "/frontend/onnx*", ir.NAME + "/frontend/onnx/*.py")
+    paths = [p for pattern in patterns for p in glob.glob(os.path.join(root, pattern))]
+    return max([os.path.getmtime(p) for p in paths], default=0.0)
+
+
+def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
+    """Imports each `of`-th test from the `part`-th on, but those of `skip`; records of each what it is
+    made of, or why it can't be run.
+
+    First it records the number of the tests ("tests").
+
+    Tests made of the IR operators `operators` alone are written to `folder`.
+    """
+    known = set(job["operators"])
+    skip = set(job["skip"])
+    part = sorted(_tests().items())[job["part"] :: job["of"]]
+    reporter.send({"fact": "tests", "executor": None, "value": len(part)})
+    for name, load in part:
+        if name in skip:
+            continue
+        reporter.stage(STAGE + name)
+        value: dict[str, Any] = {"name": name}
+        try:
+            plain, expanded, _ = name.partition("_expanded")
+            if expanded:
+                raise NotImported("the same test as %s, its operator written out as a graph" % plain)
+            model, inputs, outputs = load()
+            value["onnx"] = sorted({n.op_type for n in model.graph.node})
+            module, named = _import(ir, model, inputs)
+            value["operators"] = operators(ir, module)
+            value["bound"] = len(inputs) - len(named)
+            if not value["operators"]:
+                raise NotImported("no operator is left of it after the import")
+            if known.issuperset(value["operators"]):
+                _write(os.path.join(job["folder"], name), module, named, outputs, model)
+        except Exception as e:
+            value["reason"] = _reason(e)
+        reporter.send({"fact": "test", "executor": None, "value": value})
+
+
+def _write(
+    path: str, module: Any, inputs: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray], model: Any
+) -> None:
+    import tvm
+
+    content = {
+        "module": str(tvm.ir.save_json(module)),
+        "inputs": dict(inputs),
+        "outputs": {o.name: a for o, a in zip(model.graph.output, outputs)},
+    }
+    with open(path, "wb") as f:
+        f.write(encode(content))
+
+
+def _reason(error: BaseException) -> str:
+    """One line: of TVM's errors the last, of others the first."""
+    if isinstance(error, NotImported):
+        return str(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    return "%s: %s" % (type(error).__name__, line[:200])
+
+
+# --- ONNX's test data --------------------------------------------------------------------------
+
+
+def _tests() -> dict[str, Callable[[], Case]]:
+    """By name, a function returning the test. `onnx` up to 1.18 or so brings the tests
+    as files; newer ones make them when asked."""
+    import onnx
+
+    root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "node")
+    if os.path.isdir(root):
+        return {n: partial(_from_files, os.path.join(root, n)) for n in os.listdir(root)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        cases = load_model_tests(kind="node")
+    return {c.name: partial(_from_case, c) for c in cases}
+
+
+def _from_files(folder: str) -> Case:
+    import onnx
+    from onnx import numpy_helper
+
+    def tensors(kind: str) -> Iterator[np.ndarray]:
+        paths = glob.glob(os.path.join(folder, "test_data_set_0", kind + "_*.pb"))
+        for path in sorted(paths, key=lambda p: int(p.rsplit("_", 1)[1][:-3])):
+            tensor = onnx.TensorProto()
+            try:
+                with open(path, "rb") as f:
+                    tensor.ParseFromString(f.read())
+                yield numpy_helper.to_array(tensor)
+            except Exception as e:
+                raise NotImported("its %s cannot be read: %s" % (kind, e)) from None
+
+    model = onnx.load(os.path.join(folder, "model.onnx"))
+    _check_types(model)
+    return model, list(tensors("input")), list(tensors("output"))
+
+
+def _from_case(case: Any) -> Case:
+    import onnx
+    from onnx import numpy_helper
+
+    def array(value: Any) -> np.ndarray:
+        is_proto = isinstance(value, onnx.TensorProto)
+        return np.asarray(numpy_helper.to_array(value) if is_proto else value)
+
+    _check_types(case.model)
+    inputs, outputs = case.data_sets[0]
+    return case.model, [array(a) for a in inputs], [array(a) for a in outputs]
+
+
+def _check_types(model: Any) -> None:
+    """Raises NotImported where the model takes or gives something NumPy has no type for."""
+    import onnx
+
+    for value in list(model.graph.input) + list(model.graph.output):
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise NotImported("%s is not a tensor" % value.name)
+        dtype = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        if dtype not in _DTYPES:
+            raise NotImported("it has a tensor of %s" % dtype.lower())
+
+
+# --- TVM's importer ----------------------------------------------------------------------------
+
+
+def _import(ir: IR, model: Any, inputs: Sequence[np.ndarray]) -> tuple[Any, dict[str, np.ndarray]]:
+    """The module, and the inputs it takes by the name of its parameters.
+
+    The importer wants to know some inputs (axes, a shape …) when it compiles, as it does in a model
+    that has them as initializers. If the test is not imported as it is, they are made initializers.
+    """
+    feeds = dict(zip([i.name for i in model.graph.input], inputs))
+    try:
+        return _import_with(ir, model, feeds)
+    except Exception as first:
+        bound = _parameters_bound(model, feeds)
+        if bound is None:
+            raise
+        try:
+            return _import_with(ir, *bound)
+        except Exception:
+            raise first from None
+
+
+def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
+    """Model and inputs with its int64 vectors and scalars, first input apart, as initializers."""
+    from onnx import numpy_helper
+
+    names = [n for n in list(feeds)[1:] if feeds[n].dtype == np.int64 and feeds[n].ndim <= 1]
+    if not names:
+        return None
+    changed = type(model)()
+    changed.CopyFrom(model)
+    kept = [i for i in changed.graph.input if i.name not in names]
+    del changed.graph.input[:]
+    changed.graph.input.extend(kept)
+    changed.graph.initializer.extend(numpy_helper.from_array(feeds[n], n) for n in names)
+    return changed, {n: a for n, a in feeds.items() if n not in names}
+
+
+def _import_with(ir: IR, model: Any, feeds: Mapping[str, np.ndarray]) -> tuple[Any, dict[str, np.ndarray]]:
+    shapes = {n: list(a.shape) for n, a in feeds.items()}
+    module = _relay(model, shapes) if ir.NAME == "relay" else _relax(model, shapes)
+    if ir.NAME == "relay" and _is_dynamic(ir, module):
+        module = _language(ir).transform.DynamicToStatic()(module)
+    if _is_dynamic(ir, module):
+        raise NotImported("shapes in the imported module depend on values")
+    parameters = list(module["main"].params)
+    if len(parameters) != len(feeds):
+        raise NotImported("%d parameters are left of %d inputs" % (len(parameters), len(feeds)))
+    names = [str(getattr(p, "name_hint", None) or p.name) for p in parameters]
+    if set(names) != set(feeds):  # renamed, in the same order
+        return module, dict(zip(names, feeds.values()))
+    return module, {n: feeds[n] for n in names}
+
+
+def _relay(model: Any, shapes: Mapping[str, list[int]]) -> Any:
+    from tvm import relay
+
+    module, _ = relay.frontend.from_onnx(model, shape=shapes, freeze_params=True)
+    return relay.transform.InferType()(module)
+
+
+def _relax(model: Any, shapes: Mapping[str, list[int]]) -> Any:
+    from tvm.relax.frontend.onnx import from_onnx
+
+    return from_onnx(model, shape_dict=dict(shapes), keep_params_in_input=False)
+
+
+def _is_dynamic(ir: IR, module: Any) -> bool:
+    """Whether the type of any value has a dimension that is not a number."""
+    found = []
+    language = _language(ir)
+
+    def visit(e: Any) -> None:
+        pending = [_type_of(e)] if isinstance(e, (language.Call, language.Var)) else []
+        while pending:
+            t = pending.pop()
+            pending += list(getattr(t, "fields", ()))
+            if hasattr(t, "dtype") and hasattr(t, "shape"):  # a tensor
+                # Relax: None, or a variable, for a shape that is not known.
+                known = ir.NAME == "relay" or hasattr(t.shape, "values")
+                found.append(not known or any(not hasattr(d, "value") for d in t.shape))
+
+    language.analysis.post_order_visit(module["main"], visit)
+    return any(found)
+
+
+def _type_of(e: Any) -> Any:
+    """The type of an expression of either IR; None for what has none, such as an operator."""
+    for attribute in ("checked_type", "struct_info", "ty"):
+        try:
+            return getattr(e, attribute)
+        except (AttributeError, ValueError, RuntimeError):
+            continue
+    return None
+
+
+def _language(ir: IR) -> Any:
+    return importlib.import_module("tvm." + ir.NAME)
+
+
+def operators(ir: IR, module: Any) -> list[str]:
+    """Names of the operators that a module calls, each once, sorted."""
+    import tvm
+
+    found = set()
+    language = _language(ir)
+
+    def visit(e: Any) -> None:
+        if isinstance(e, language.Call) and isinstance(e.op, tvm.ir.Op):
+            found.add(str(e.op.name))
+
+    for function in module.functions.values():
+        if isinstance(function, language.Function):
+            language.analysis.post_order_visit(function, visit)
+    return sorted(found)
+
+
+JOBS = {"onnx-describe": describe, "onnx-import": import_tests}

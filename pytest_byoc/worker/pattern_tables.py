@@ -1,0 +1,105 @@
+"""TVM's dataflow patterns as data: Relay's and Relax's alike, read by the names of their classes.
+
+A pattern is a list of nodes, each referring to earlier ones by number; the last is the root. A part
+used twice is one node. Forms:
+
+    {"is": "wildcard"}     {"is": "variable"}
+    {"is": "constant"}, of a given value with "dtype", "shape" and "data" (its elements, row-major)
+    {"is": "call", "ops": [names] or None, "args": [numbers] or None, "more": bool}
+    {"is": "tuple", "of": [numbers] or None}      {"is": "item", "of": [number], "index": int or None}
+    {"is": "or", "of": [two numbers]}             {"is": "and", "of": [two numbers]}
+    {"is": "with", "of": [number], "attrs": {…} or "dtype": name or "shape": [ints]}
+    {"is": "other", "class": name}: nothing here can make a graph for it
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+Node = Dict[str, Any]
+
+
+def describe(pattern: Any) -> list[Node]:
+    """The nodes of a pattern, the root last."""
+    nodes: list[Node] = []
+    met: list[Any] = []
+
+    def visit(p: Any) -> int:
+        for number, other in enumerate(met):
+            if other.same_as(p):
+                return number
+        node = _node(p, visit)
+        nodes.append(node)
+        met.append(p)
+        # Parts were added before it: their places in `met` and `nodes` agree.
+        return len(nodes) - 1
+
+    visit(pattern)
+    return nodes
+
+
+def _node(p: Any, visit: Any) -> Node:
+    kind = type(p).__name__
+    if kind == "CallPattern":
+        args = None if p.args is None else [visit(a) for a in p.args]
+        more = bool(_get(p, "varg_default_wildcard"))
+        return {"is": "call", "ops": _callees(p.op), "args": args, "more": more}
+    if kind in ("AltPattern", "OrPattern", "AndPattern"):
+        return {"is": "and" if kind == "AndPattern" else "or", "of": [visit(p.left), visit(p.right)]}
+    if kind in ("TuplePattern", "UnorderedTuplePattern"):
+        return {"is": "tuple", "of": None if p.fields is None else [visit(f) for f in p.fields]}
+    if kind == "TupleGetItemPattern":
+        index = int(p.index) if p.index is not None else -1
+        return {"is": "item", "of": [visit(p.tuple)], "index": None if index < 0 else index}
+    if kind == "AttrPattern":
+        # DictAttrs iterate over nothing.
+        names = list(p.attrs.keys())
+        found = {str(k): _plain(p.attrs[k]) for k in names}
+        return {"is": "with", "of": [visit(p.pattern)], "attrs": found}
+    if kind == "DataTypePattern":
+        return {"is": "with", "of": [visit(p.pattern)], "dtype": str(p.dtype)}
+    if kind == "ShapePattern":
+        return {"is": "with", "of": [visit(p.pattern)], "shape": [_plain(d) for d in p.shape]}
+    if kind in ("ConstantPattern", "WildcardPattern"):
+        return {"is": "constant" if kind == "ConstantPattern" else "wildcard"}
+    if kind in ("VarPattern", "DataflowVarPattern"):
+        return {"is": "variable"}
+    if kind == "ExprPattern" and type(p.expr).__name__ == "Constant":
+        value = p.expr.data.numpy()
+        given = {"dtype": str(value.dtype), "shape": list(value.shape), "data": value.ravel().tolist()}
+        return {"is": "constant", **given}
+    return {"is": "other", "class": kind}
+
+
+def _get(p: Any, name: str) -> Any:
+    try:
+        return getattr(p, name)
+    except AttributeError:
+        return None
+
+
+def _callees(op: Any) -> Any:
+    """Names of the operators a call may be of; None where the pattern leaves it open."""
+    kind = type(op).__name__
+    if kind == "ExprPattern":
+        name = _get(op.expr, "name")
+        if name is None:
+            return None
+        return [name[6:] if name.startswith("relax.") else name]
+    if kind in ("AltPattern", "OrPattern"):
+        left, right = _callees(op.left), _callees(op.right)
+        return None if left is None or right is None else left + right
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """An attribute's value as JSON data; its text where it is nothing simpler."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    inner = _get(value, "value")
+    if isinstance(inner, (bool, int, float, str)):
+        return inner
+    try:
+        return [_plain(v) for v in value]
+    except TypeError:
+        return str(value)

@@ -1,0 +1,152 @@
+"""The target that a declaration means, with everything filled in.
+
+Runs in the target worker: the host only passes a reference on and never imports what it names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from ..core.errors import Failure
+from ..core.importing import import_reference
+from ..core.irs import IRS
+from ..core.names import printable
+from ..core.precision import PrecisionError, declared
+from ..core.target import EXECUTORS, ODDITIES, Target
+from ..runs.preparing import Preparation
+from .procedure import ProcedureError, preparation, reasons
+
+
+class ResolvedTarget:
+    """A target with everything filled in; `partition` is the vendor's code."""
+
+    def __init__(
+        self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any], own: str = ""
+    ) -> None:
+        """name: the one shown in reports. own: the one that the target has for itself, if it has one: it is
+        what its patterns are registered under by default."""
+        patterns = own or name
+        self.name = name = printable(name)
+        self.partition = partition
+        #: Whether TVM knows it by its name, and whether the partition function is one that TVM comes with.
+        self.named_in_tvm = self.tvms_partition = False
+        known = {k for k in vars(Target) if not k.startswith("_")} - {"name", "partition"}
+        self.irs = _as_tuple(options.get("ir"))
+        self.libraries = _as_tuple(options.get("libraries"))
+        self.runtime_libraries = _as_tuple(options.get("runtime_libraries"))
+        self.export_options: dict[str, Any] = dict(options.get("export_options") or {})
+        self.patterns: str = options.get("patterns") or patterns
+        self.opt_level = int(options.get("opt_level", Target.opt_level))
+        self.executors = _as_tuple(options.get("executors"))
+        self.deterministic = bool(options.get("deterministic", Target.deterministic))
+        self.strict_views = bool(options.get("strict_views", Target.strict_views))
+        self.trivial_regions = _as_tuple(options.get("trivial_regions"))
+        self.pass_config: dict[str, Any] = dict(options.get("pass_config") or {})
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise Failure(
+                "target %s: unknown setting %s; known are %s"
+                % (name, ", ".join(unknown), ", ".join(sorted(known)))
+            )
+        try:
+            self.precision = declared(options)
+        except PrecisionError as e:
+            raise Failure("target %s: %s" % (name, e)) from None
+        try:
+            self.preparation = Preparation(preparation(options.get("prepare")))
+            self.without_checks = reasons(options.get("without_checks"))
+        except ProcedureError as e:
+            raise Failure("target %s: %s" % (name, e)) from None
+        odd = [o for o in self.trivial_regions if o not in ODDITIES]
+        if odd:
+            raise Failure(
+                "target %s: trivial_regions holds %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
+            )
+        strange = [e for e in self.executors if e not in EXECUTORS]
+        if strange:
+            raise Failure(
+                "target %s: executors holds %r; known are %s" % (name, strange[0], ", ".join(EXECUTORS))
+            )
+        bad = [ir for ir in self.irs if ir not in IRS]
+        if bad:
+            raise Failure("target %s: ir must be %s, found %r" % (name, " or ".join(IRS), bad[0]))
+        self.build = _build_function(name, options.get("build"))
+
+    def takes_executor(self, name: str) -> bool:
+        """Whether its regions can be built for an executor, as far as it says."""
+        return not self.executors or name in self.executors
+
+
+def _build_function(name: str, given: Any) -> Callable[[Any, str], Any] | None:
+    """The vendor's build function, imported where it is given by a reference. Raises Failure."""
+    if isinstance(given, str):
+        given = import_reference(given, "build of target %s" % name)
+    if given is not None and not callable(given):
+        raise Failure(
+            "target %s: build is a %s; expected a function of the partitioned module and the executor's name"
+            % (name, type(given).__name__)
+        )
+    return given
+
+
+def _as_tuple(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
+    """table: whether the name is that of a table in pyproject.toml, which comes before the target's own."""
+    if isinstance(found, type):
+        found = found()
+    options = {
+        k: getattr(found, k)
+        for k in vars(Target)
+        if not k.startswith("_") and k not in ("name", "partition") and hasattr(found, k)
+    }
+    options.update(overrides)
+    # A string has a method of that name too.
+    if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
+        own = getattr(found, "name", None) or name
+        if not isinstance(own, str):
+            raise Failure("target %s: its attribute name must be a string, found %r" % (name, own))
+        return ResolvedTarget(name if table else own, found.partition, options, own)
+    if callable(found):
+        return ResolvedTarget(name, found, options)
+    raise Failure(
+        "target %s is a %s; expected a partition function, or an object with a method partition(mod)"
+        % (name, type(found).__name__)
+    )
+
+
+def resolve(declaration: Mapping[str, Any], irs: list[Any]) -> ResolvedTarget:
+    """The target a declaration means. Runs in the worker.
+
+    declaration: {"name", "reference" (module:attribute, or None), "options" (of a table), "names"
+    (targets the host knows)}. irs: the IR modules to look in for a name TVM knows itself.
+    Raises Failure when there is no such target; it lists those there are.
+    """
+    name = declaration["name"]
+    options = declaration.get("options") or {}
+    if declaration.get("reference"):
+        found = import_reference(declaration["reference"])
+        return _from_object(name, found, options, bool(declaration.get("table")))
+    for ir in irs:
+        known_partition = ir.known_partition(name, bool(declaration.get("by_table")))
+        if known_partition is not None:
+            partition, own = known_partition
+            target = ResolvedTarget(name, partition, dict({"ir": ir.NAME}, **options))
+            target.named_in_tvm, target.tvms_partition = True, own
+            return target
+    if declaration.get("table"):
+        raise Failure(
+            "target %s: its table in pyproject.toml has no partition = \"module:function\", and TVM knows "
+            "no target of that name" % name
+        )
+    known = list(declaration.get("names", []))
+    for ir in irs:
+        known += ["%s (known to this TVM, %s: %s)" % (n, ir.NAME, w) for n, w in ir.known_targets().items()]
+    raise Failure(
+        "there is no target called %r. Known are:\n  %s\nor give module:attribute, or "
+        "path/to/file.py:attribute." % (name, "\n  ".join(known))
+    )

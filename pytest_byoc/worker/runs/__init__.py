@@ -1,7 +1,0 @@
-"""What a check's worker half is given: one graph on its way through the stages of a role."""
-
-from .loader import LoaderRun
-from .reference import ReferenceRun
-from .target import TargetRun
-
-__all__ = ["LoaderRun", "ReferenceRun", "TargetRun"]

@@ -1,0 +1,130 @@
+"""The layout of the package: what a folder imports, and what the wall stands for."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_byoc
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+pytestmark = pytest.mark.once
+ROOT = Path(pytest_byoc.__file__).parent
+#: The folders of the package, from top to bottom: each imports from those below it alone. The wall stands
+#: in front of `worker`: what is behind it runs on Python 3.8 and imports NumPy and TVM alone.
+LAYERS = (
+    "conformance", "__main__", "plugin", "drafting", "suite", "report", "gate", "record", "examination",
+    "storage", "config", "evidence", "generation", "oracle", "reference_kernels",
+    "worker", "checks", "runs", "ir", "operators", "examples", "core",
+)  # fmt: skip
+WALL = LAYERS[LAYERS.index("worker") :]
+
+
+def modules() -> dict[str, Path]:
+    """The modules of the package by their dotted names, without the package's own."""
+    found = {}
+    # Two of the folders are links in a checkout.
+    files = (Path(folder, name) for folder, _, names in os.walk(ROOT, followlinks=True) for name in names)
+    for path in sorted(path for path in files if path.suffix == ".py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return {name: path for name, path in found.items() if name}
+
+
+MODULES = modules()
+
+
+def imported(name: str) -> Iterator[str]:
+    """The package's modules that a module imports, within functions and for types alone too."""
+    path = MODULES[name]
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, *(node.module.split(".") if node.module else [])]
+            if not node.level and base[0] != "pytest_byoc":
+                continue
+            base = base if node.level else base[1:]
+            for alias in node.names:
+                full = ".".join([*base, alias.name])
+                if full in MODULES or ".".join(base) in MODULES:
+                    yield full if full in MODULES else ".".join(base)
+
+
+IMPORTS = {name: set(imported(name)) for name in MODULES}
+
+
+def test_every_folder_has_its_place() -> None:
+    assert {name.split(".")[0] for name in MODULES} == set(LAYERS)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_come_from_below(name: str) -> None:
+    own = LAYERS.index(name.split(".")[0])
+    above = [found for found in IMPORTS[name] if LAYERS.index(found.split(".")[0]) < own]
+    assert not above, f"{name} imports {', '.join(above)}, which stand above it"
+
+
+def ends_of(imports: dict[str, set[str]]) -> set[str]:
+    """The modules that import none of the others, or that none of the others imports."""
+    used = {other for found in imports.values() for other in found}
+    return {name for name, found in imports.items() if not found or name not in used}
+
+
+def test_no_import_closes_a_circle() -> None:
+    left = dict(IMPORTS)
+    while ends := ends_of(left):
+        left = {name: found - ends for name, found in left.items() if name not in ends}
+    assert not left, f"these import each other: {', '.join(sorted(left))}"
+
+
+def behind_the_wall() -> set[str]:
+    """The modules that a worker imports, from its program and its roles on."""
+    found, left = set(), {"worker.__main__", "worker.server", "worker.roles", "ir.relay", "ir.relax"}
+    while left:
+        found |= (new := left - found)
+        left = {other for name in new for other in IMPORTS[name]} - found
+    return found
+
+
+def test_workers_import_nothing_from_the_other_side() -> None:
+    assert {name.split(".")[0] for name in behind_the_wall()} <= set(WALL)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] in WALL])
+def test_what_workers_import_is_python_3_8(name: str) -> None:
+    tree = ast.parse(MODULES[name].read_text(), feature_version=(3, 8))
+    assert not list(subscripted(tree)), f"{name}: Python 3.8 evaluates these, and has no such generics"
+
+
+def subscripted(tree: ast.Module) -> Iterator[str]:
+    """Generics of builtins and of collections.abc outside of annotations, which are not evaluated."""
+    generic = {"dict", "frozenset", "list", "set", "tuple", "type"}
+    annotations: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "collections.abc":
+            generic.update(alias.asname or alias.name for alias in node.names)
+        for field in ("annotation", "returns"):
+            if isinstance(annotation := getattr(node, field, None), ast.AST):
+                annotations.update(ast.walk(annotation))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript) or node in annotations:
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id in generic:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_the_wall_is_one_pattern_per_folder() -> None:
+    """Ruff checks these files for Python 3.8."""
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())
+    patterns = project["tool"]["ruff"]["per-file-target-version"]
+    assert patterns == {"pytest_byoc/__init__.py": "py38"} | {f"pytest_byoc/{f}/**": "py38" for f in WALL}
