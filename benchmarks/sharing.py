@@ -121,7 +121,7 @@ class Sharing:
     def pytest_byoc_session(self, session: TargetSession) -> None:
         """Gives the session's examiner the workers that are kept."""
         examiner, own = session.examiner, session.examiner.workers.make_worker
-        session.shrink_above = self.shrink_above
+        session.failures.shrink_above = self.shrink_above
 
         def make(config: dict[str, Any]) -> Any:
             worker = own(config)

@@ -29,11 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.options import add_python, interpreter
 from benchmarks.sharing import cpu_of
+from pytest_byoc.config import plan
 from pytest_byoc.config.declarations import declare
 from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.settings import Settings
 from pytest_byoc.core.job_report import JobReport
-from pytest_byoc.examination import examiner
+from pytest_byoc.examination import gathering
 from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
@@ -143,7 +144,7 @@ def measure(
     """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
     suite = Suite(target)
     ir, claimed = target.ir, list(suite.offloaded.operators())
-    fragments = target.fragments()
+    fragments = target.patterns.fragments()
     examiner = target.examiner
     found = Measured(ir, operators)
     split.host.clear()
@@ -164,9 +165,9 @@ def measure(
             dtypes=suite.offloaded.operators()[focus],
         )
         start_inside = time.process_time()
-        target.ahead(graphs, many=True)
-        quick = target.settings.level.is_quick(many=True)
-        found.outcomes.update(examiner.examine(g, quick=quick).outcome for g in graphs)
+        target.ahead(graphs, {plan.NUMEROUS})
+        effort = plan.effort(target.settings.level, {plan.NUMEROUS})
+        found.outcomes.update(examiner.examine(g, effort).outcome for g in graphs)
         inside += time.process_time() - start_inside
         found.graphs += len(graphs)
     host, theirs = time.process_time() - began, sum(map(cpu_of, workers)) - before
@@ -210,7 +211,7 @@ def main() -> None:
     try:
         with (
             patch.object(evaluation, "evaluate", timed(split, "oracle", evaluation.evaluate)),
-            patch.object(examiner, "decide", timed(split, "compare", examiner.decide)),
+            patch.object(gathering, "judge", timed(split, "compare", gathering.judge)),
             patch.object(data, "inputs", timed(split, "data", data.inputs)),
             patch.object(data, "constants", timed(split, "data", data.constants)),
             patch.object(Worker, "submit", timed(split, "submit", Worker.submit)),

@@ -7,5 +7,5 @@ from pytest_byoc.suite.session import TargetSession
 
 
 def test_onnx(byoc_target: TargetSession, byoc_onnx: str) -> None:
-    verdict = byoc_target.check_onnx(byoc_onnx)
+    verdict = byoc_target.onnx.check(byoc_onnx)
     expect_pass(verdict)

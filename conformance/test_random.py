@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from pytest_byoc.config.plan import NUMEROUS
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, Verdict
 from pytest_byoc.generation.batch_sizes import at_batch, batch_size
@@ -31,7 +32,9 @@ def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
     return []
 
 
-def test_random(byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: str) -> None:
+def test_random(
+    byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: str, byoc_share_of_time: float
+) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
     claimed = byoc_suite.offloaded.operators()
@@ -42,8 +45,8 @@ def test_random(byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: st
 
     def first_failing(graphs: Sequence[Graph]) -> Verdict | None:
         for graph in graphs:
-            seen.append(byoc_target.examine(graph, case, many=True))
-            if seen[-1].failed and not byoc_target.excused(seen[-1], case):
+            seen.append(byoc_target.examine(graph, case, {NUMEROUS}))
+            if seen[-1].failed and not byoc_target.failures.excused(seen[-1], case):
                 return seen[-1]
         return None
 
@@ -56,7 +59,7 @@ def test_random(byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: st
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
             prefer=list(claimed),
-            fragments=byoc_target.fragments(),
+            fragments=byoc_target.patterns.fragments(),
         )
         number = options.max_examples
         if parts:
@@ -65,17 +68,17 @@ def test_random(byoc_target: TargetSession, byoc_suite: Suite, byoc_operator: st
         else:
             fit = byoc_suite.offloaded.fit(byoc_operator)
             graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator], fit=fit)
-        module = byoc_target.ahead(graphs, many=True)
+        module = byoc_target.ahead(graphs, {NUMEROUS})
         failing = first_failing(graphs)
         if failing is None and module is not None and byoc_target.holds_against(module, case):
             return module
         return failing
 
-    start, share = time.monotonic(), byoc_target.share_of_time()
+    start = time.monotonic()
     failing = search(0)
     for round_ in count(1):
         # The time that is there for exploring is used.
-        if failing is not None or options.explore is None or time.monotonic() - start >= share:
+        if failing is not None or options.explore is None or time.monotonic() - start >= byoc_share_of_time:
             break
         failing = search(round_)
     passed = [v.graph for v in seen if v.outcome == "pass"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from fixtures.faults import FAULTS, apply
+from pytest_byoc.config.effort import EVERY, Effort
+from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
-from pytest_byoc.examination.outcome import PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from pytest_byoc.examination.outcome import PASS, REFERENCE_WRONG, Verdict
 from pytest_byoc.generation import beyond, data, systematic
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluation
@@ -77,13 +78,10 @@ def test_llvm_is_asked_about_what_fails(
     seen: list[bool] = []
 
     class Canned(Examiner):
-        def _examine(
-            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
-            llvm: bool = True,
-        ) -> Verdict:
-            assert executor is None
-            seen.append(llvm)
-            return Verdict(graph, by_llvm if llvm else alone)
+        def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
+            assert effort.executors == EVERY
+            seen.append(effort.with_llvm)
+            return Verdict(graph, by_llvm if effort.with_llvm else alone)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.workers.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]

@@ -14,11 +14,12 @@ import numpy as np
 import onnx
 import pytest
 
+from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph, Node, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.evidence.evidence import Evidence
-from pytest_byoc.examination.outcome import WRONG_RESULT, Verdict
+from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.oracle.evaluation import evaluate

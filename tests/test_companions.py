@@ -14,6 +14,7 @@ from pytest_byoc.checks import CHECKS, reproducible, selection, size
 from pytest_byoc.checks.base import EVERY, FEW
 from pytest_byoc.checks.truncated import saved_at
 from pytest_byoc.config import plan
+from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.evidence import Evidence
@@ -21,10 +22,10 @@ from pytest_byoc.examination.client import Worker, WorkerError
 from pytest_byoc.examination.companions import Companions
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import PASS
+from pytest_byoc.examination.workers import Workers
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.variants import larger, twin
-from pytest_byoc.reference_kernels import FULL
 
 from .conftest import declaration, make_settings
 
@@ -72,12 +73,17 @@ def test_dear_checks_by_level() -> None:
     every = {c.id for c in CHECKS if c.made == EVERY}
     everything = {c.id for c in CHECKS}
     for level in ("smoke", "standard"):
-        assert set(plan.made(False, level)) == every
-    assert set(plan.made(True, "smoke")) == every
-    assert set(plan.made(True, "standard")) == everything
-    assert set(plan.made(True, "standard", alone=True)) == everything - few
-    assert set(plan.made(False, "full")) == everything - few
-    assert set(plan.made(True, "full", alone=True)) == everything | {plan.SPEED}
+        assert checks(level) == every
+    assert checks("smoke", plan.ALL_CHECKS) == every
+    assert checks("standard", plan.ALL_CHECKS) == everything
+    assert checks("standard", plan.ALL_CHECKS, alone=True) == everything - few
+    assert checks("full") == everything - few
+    assert checks("full", plan.ALL_CHECKS, alone=True) == everything | {plan.SPEED}
+    assert checks("smoke", plan.ALL_CHECKS, plan.SAVED, alone=True) == everything
+
+
+def checks(level: str, *kinds: str, alone: bool = False) -> set[str]:
+    return set(plan.effort(LEVELS[level], set(kinds), alone).checks)
 
 
 def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
@@ -147,19 +153,20 @@ def test_where_the_saved_data_stand_in_a_library(tmp_path: Path, symbol: str) ->
 
 
 class _Refused(Worker):
+    def start(self) -> None:
+        """It is not run."""
+
     def ready(self) -> dict[str, Any]:
         raise WorkerError("the device is taken\nby another process")
 
 
 def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
-    def refused() -> Worker:
-        return _Refused("", {"role": "target"}, 1.0)
-
-    companions = Companions(refused, None, refused, {"opt_level": 3}, FULL)
+    workers = Workers(make_settings(tmp_path), declaration("example_c", "relay"))
+    workers.make_worker = lambda config: _Refused("", {"role": "target"}, 1.0)
+    companions = Companions(workers)
     evidence = Evidence(sample(), [], {}, [], JobReport(), JobReport())
-    target = refused()
-    job = {"checks": ["reproducible"]}
-    companions.compile(target, target, job, evidence, tmp_path, 1.0)
+    job: Any = {"checks": ["reproducible"]}
+    companions.compile(job, evidence, 1.0)
     assert evidence.not_checked() == ("reproducible: there is no second worker: the device is taken",)
 
 
@@ -172,7 +179,7 @@ def test_the_example_passes_every_check(ir: str, tmp_path: Path) -> None:
     examiner.open()
     try:
         for graph in (sample(), sample(twice=True)):
-            verdict = examiner.examine(graph, plan.made(True, "full"))
+            verdict = examiner.examine(graph, plan.effort(LEVELS["full"], {plan.ALL_CHECKS}))
             assert verdict.outcome == PASS, [f.message for f in verdict.findings]
             assert set(verdict.speed) == {"target", "llvm"} and min(verdict.speed.values()) > 0
             assert (verdict.regions, verdict.smallest, verdict.merges) == (1, 1, True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,15 @@ import pytest
 
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.effort import ONE, Effort
 from pytest_byoc.config.levels import LEVELS
-from pytest_byoc.config.plan import AT_SMOKE, ONLY_AT_SMOKE, made, thorough
+from pytest_byoc.config.plan import ALL_CHECKS, AT_SMOKE, effort, thorough
 from pytest_byoc.config.settings import _seconds
+from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
-from pytest_byoc.examination.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, WRONG_RESULT, Verdict
+from pytest_byoc.examination.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.operators import OPERATORS
@@ -117,15 +118,34 @@ def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[st
 def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     assert set(AT_SMOKE) <= set(STRUCTURES)
     everything = {c.id for c in CHECKS}
-    of_all = set(made(False))
-    assert thorough("smoke") == AT_SMOKE and "alternating" in thorough("standard") and not thorough("full")
+    of_all = checks("smoke")
+    assert thorough("smoke") == tuple(AT_SMOKE)
+    assert "alternating" in thorough("standard") and not thorough("full")
     for name in (*AT_SMOKE, "alternating"):
-        expensive = {*ONLY_AT_SMOKE.get(name, everything)} if name in AT_SMOKE else set()
-        assert set(made(True, "smoke", case=f"thorough[{name}]")) == of_all | expensive
-        assert set(made(True, "smoke", case=name)) == of_all
-    assert any(name not in ONLY_AT_SMOKE for name in AT_SMOKE)
-    assert set(made(True, "standard", case="thorough[alternating]")) == everything
-    assert set(made(False, "standard", case="diamond")) < everything
+        expensive = {*(AT_SMOKE[name] or everything)} if name in AT_SMOKE else set()
+        assert checks("smoke", ALL_CHECKS, name) == of_all | expensive
+        assert checks("smoke", ALL_CHECKS) == checks("smoke", name) == of_all
+    assert any(not only for only in AT_SMOKE.values())
+    assert checks("standard", ALL_CHECKS, "alternating") == everything
+    assert checks("standard", "diamond") < everything
+
+
+def test_more_checks_are_made_on_cases_of_some_kinds() -> None:
+    more = {
+        "nn.relu[float32-large]": {"threads", "opt-levels"}, "nn.relu[float32-shape_1x1]": {"overrun"},
+        "nn.relu[float32-aligned]": {"overread"}, "nn.conv2d[float32-padding_asymmetric]": {"overread"},
+        "nn.relu[float32-shape_3x5]": set(),
+    }
+    found = {c.id: c for c in cases(["nn.relu", "nn.conv2d"], None) if c.id in more}
+    for name, ids in more.items():
+        if name in found:
+            assert checks("standard", *found[name].kinds) - checks("standard") == ids, name
+            assert checks("smoke", *found[name].kinds) == checks("smoke")
+    assert len(found) >= 4
+
+
+def checks(level: str, *kinds: str) -> set[str]:
+    return set(effort(LEVELS[level], set(kinds)).checks)
 
 
 @pytest.mark.once
@@ -187,17 +207,17 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
 @pytest.mark.parametrize(
     ("merged", "quickly", "in_full", "outcome", "examined"),
     [
-        (None, PASS, PASS, PASS, ["graph"]),
-        (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["graph"]),
-        (None, WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["graph", None]),
+        (None, PASS, PASS, PASS, ["one"]),
+        (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["one"]),
+        (None, WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["one", None]),
         # TVM's own fault, found out only now.
-        (None, WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["graph", None]),
+        (None, WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["one", None]),
         # What fails by chance has failed.
-        (None, CRASH, PASS, CRASH, ["graph", None]),
-        (PASS, CRASH, CRASH, PASS, ["graph merged"]),
-        (CRASH, CRASH, PASS, CRASH, ["graph merged", "graph", None]),
+        (None, CRASH, PASS, CRASH, ["one", None]),
+        (PASS, CRASH, CRASH, PASS, ["one merged"]),
+        (CRASH, CRASH, PASS, CRASH, ["one merged", "one", None]),
         # No user merges modules, nor compiles the sources of several regions as one.
-        (CRASH, PASS, PASS, PASS, ["graph merged", "graph"]),
+        (CRASH, PASS, PASS, PASS, ["one merged", "one"]),
     ],
 )
 def test_what_fails_quickly_is_examined_in_full(
@@ -210,19 +230,17 @@ def test_what_fails_quickly_is_examined_in_full(
     first = merged or ""
 
     class Canned(Examiner):
-        def _examine(
-            self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
-            llvm: bool = True,
-        ) -> Verdict:
-            assert llvm == (executor is None)
-            asked.append(f"{executor} merged" if merged else executor)
-            return Verdict(graph, first if merged else quickly if executor else in_full)
+        def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
+            one = effort.executors == ONE
+            assert effort.with_llvm == (not one)
+            asked.append(f"{ONE} merged" if effort.merged else ONE if one else None)
+            return Verdict(graph, first if effort.merged else quickly if one else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.workers.ir, examiner.workers.executors = "relay", ["graph"]
+    examiner.workers.ir, examiner.workers.executors = "relay", ["one"]
     examiner.claims = Claims(None)  # type: ignore[arg-type]
     try:
-        found = examiner.examine_anew(graph, ("offload",), quick=True, merged=merged is not None)
+        found = examiner.examine_anew(graph, Effort(("offload",), ONE, False, merged is not None))
         assert (found.outcome, asked) == (outcome, examined)
         asked.clear()
         assert examiner.examine(graph).outcome == in_full and asked == [None]

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.core.finding import Finding
+from pytest_byoc.config.effort import Effort
+from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
-from pytest_byoc.examination.outcome import CRASH, ERROR, WRONG_RESULT, Verdict
+from pytest_byoc.examination.outcome import CRASH, ERROR, Verdict
 from pytest_byoc.examination.signature import normalised, traits
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import cases, default_case
@@ -203,10 +204,10 @@ class Dying:
     def __init__(self, stage: str, printed: str, watched: str) -> None:
         self.stage, self.printed, self.watched = stage, printed, watched
 
-    def examine(self, graph: Graph, checks: tuple[str, ...]) -> Verdict:
+    def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         text = f"the process died in the stage {self.stage}: SIGSEGV."
         found = [Finding("process", CRASH, self.stage, "SIGSEGV", text, {"printed": self.printed})]
-        if "overrun" in checks:
+        if effort is not None and "overrun" in effort.checks:
             found.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.watched}))
         return Verdict(graph, CRASH, tuple(found), (True,), 1)
 
@@ -227,7 +228,7 @@ def test_a_crash_of_what_is_written_past_an_end_is_told_as_that(
     stage: str, printed: str, watched: str, told: bool
 ) -> None:
     examiner: Any = Dying(stage, printed, watched)
-    original = examiner.examine(of("nn.relu"), ())
+    original = examiner.examine(of("nn.relu"))
     shrunk, _ = Shrinking(examiner, IR, original, lambda verdict: None).run()
     assert shrunk.findings[0].message.startswith("something is written behind (or before)") == told
     assert "the process died in the stage" in shrunk.findings[0].message

@@ -11,6 +11,7 @@ from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.comparison import compare
 from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.evidence.judging import judge
 from pytest_byoc.examination.decision import decide
 from pytest_byoc.examination.outcome import OUTCOMES, Verdict
 from pytest_byoc.generation import data
@@ -19,6 +20,10 @@ from pytest_byoc.oracle import evaluation
 from pytest_byoc.reference_kernels import exact
 
 END = {"stage": "run", "hung": False, "signal": None, "status": 0, "printed": "", "peak_kib": 0}
+
+
+def decided(evidence: Evidence) -> Verdict:
+    return decide(evidence, judge(evidence))
 
 
 def a_graph() -> Graph:
@@ -73,7 +78,7 @@ def verdict(
     loader = JobReport()
     if reloaded is not None:
         loader = report([("reloaded", "graph", [wrong + np.float32(reloaded)])])
-    return decide(Evidence(graph, inputs, {}, expected, seen, reference, loader))
+    return decided(Evidence(graph, inputs, {}, expected, seen, reference, loader))
 
 
 def an_exception(stage: str) -> dict[str, Any]:
@@ -150,7 +155,7 @@ def test_mostly_ambiguous_is_inconclusive() -> None:
     nodes = [f"{n.op} -> float32[4]" for n in graph.nodes]
     regions = {"regions": [{"symbol": "r", "calls": nodes, "inputs": 1, "outputs": 1}], "nodes": nodes}
     seen = report([("regions", None, regions), *outputs])
-    assert decide(Evidence(graph, inputs, {}, expected, seen, report([]))).outcome == "inconclusive"
+    assert decided(Evidence(graph, inputs, {}, expected, seen, report([]))).outcome == "inconclusive"
 
 
 def test_compare_knows_nan_and_infinity() -> None:
@@ -207,4 +212,4 @@ def test_llvms_artifact_has_to_fail_the_same_check(turn: str, outcome: str) -> N
     assert isinstance(evidence, Evidence)
     evidence.loader = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
     evidence.deployed = JobReport([{**an_exception("load"), "check": turn}, {"done": True}], END)
-    assert decide(evidence).outcome == outcome
+    assert decided(evidence).outcome == outcome

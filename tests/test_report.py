@@ -19,11 +19,11 @@ import pytest
 from pytest_byoc.__main__ import main
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.core import files
-from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.evidence import Evidence, type_bytes
-from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, WRONG_RESULT, Verdict
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, Verdict
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.record.failure import MOST_NODES, details, shown
 from pytest_byoc.record.process_output import printed_lines

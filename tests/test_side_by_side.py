@@ -12,11 +12,11 @@ import pytest
 
 from fixtures.faults import FAULTS, apply
 from pytest_byoc.config import plan
+from pytest_byoc.config.effort import ONE
 from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.union import only, positions, split, union
 from pytest_byoc.evidence.evidence import Evidence
-from pytest_byoc.examination import batching
 from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, ConformanceFailure
@@ -25,11 +25,19 @@ from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.oracle.evaluation import evaluate
 from pytest_byoc.record.likely_causes import likely_causes
+from pytest_byoc.record.target_record import TargetRecord
+from pytest_byoc.suite import batching
+from pytest_byoc.suite.batching import Examinations
+from pytest_byoc.suite.known_failures import KnownFailures
 from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
 IMAGE = (1, 3, 4, 4)
+
+#: The effort of level full for a graph of no kind, and that of level smoke.
+IN_FULL = plan.every_graph()
+QUICK = replace(IN_FULL, executors=ONE, with_llvm=False)
 
 
 def test_a_union_computes_what_its_graphs_compute() -> None:
@@ -135,18 +143,22 @@ def session(folder: Path, ir: str, target: str) -> Iterator[Examiner]:
     examiner.close()
 
 
+def examinations(examiner: Examiner) -> Examinations:
+    record = TargetRecord("example_c", examiner.workers.ir, {})
+    return Examinations(examiner, KnownFailures(examiner, record, most=20))
+
+
 def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir: str) -> None:
     """Each as if it were alone; what the target takes nothing of is left out, and is known to be that."""
     graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
-    checks = plan.made(chosen=False)
     assert opened.merges
-    assert batching.examine(opened, graphs, checks, quick=True) is None
+    assert examinations(opened).together(graphs, QUICK) is None
     for graph in graphs:
         claim = opened.claims.known(graph)
         assert claim == Claims(opened.workers.target).of(graph)
         taken = graph.nodes[0].op != "floor"
-        assert opened.knows(graph, checks, quick=True) == taken
-        verdict = opened.examine(graph, checks, quick=True)
+        assert opened.knows(graph, QUICK) == taken
+        verdict = opened.examine(graph, QUICK)
         assert verdict.outcome == (PASS if taken else NOT_OFFLOADED)
         assert verdict.offloaded == (taken,) and verdict.regions == taken
 
@@ -165,9 +177,8 @@ def test_whose_a_call_is_need_not_be_told(opened: Examiner) -> None:
     ]
     claims = opened.claims.survey(graphs)
     assert [c and c.offloaded for c in claims] == [(False, True), (True,), (True, True)]
-    checks = plan.made(chosen=False)
-    assert batching.examine(opened, graphs, checks) is None
-    assert all(opened.knows(graph, checks) for graph in graphs)
+    assert examinations(opened).together(graphs, IN_FULL) is None
+    assert all(opened.knows(graph, IN_FULL) for graph in graphs)
 
 
 def test_what_is_taken_beside_others_only_is_examined_alone(
@@ -175,11 +186,10 @@ def test_what_is_taken_beside_others_only_is_examined_alone(
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "few")
     graphs = [c.graph for op in ("nn.relu", "nn.softmax") for c in smallest_two(op, ir)[:1]]
-    checks = plan.made(chosen=False)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         assert all(c and all(c.offloaded) for c in examiner.claims.survey(graphs))
-        assert batching.examine(examiner, graphs, checks) is None
-        assert [examiner.knows(graph, checks) for graph in graphs] == [True, False]
+        assert examinations(examiner).together(graphs, IN_FULL) is None
+        assert [examiner.knows(graph, IN_FULL) for graph in graphs] == [True, False]
 
 
 def smallest_two(op: str, ir: str) -> list[systematic.Case]:
@@ -196,7 +206,7 @@ def test_merged_modules_hold_what_each_held(
     graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
-        verdict = examiner.examine_anew(union(graphs), plan.made(chosen=False), quick=True, merged=True)
+        verdict = examiner.examine_anew(union(graphs), replace(QUICK, merged=True))
     assert len(alone) > 2
     assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
     merged = ir == "relay" and not attribute

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_byoc.core.finding import Finding
-from pytest_byoc.examination import stages
+from pytest_byoc.examination.claims import Claim
 from pytest_byoc.examination.outcome import Verdict
+from pytest_byoc.examination.stages import Stages
 from pytest_byoc.generation.systematic import default_case
 
 from .conftest import PYTHON, RELU_AND_SIGN
 
 GRAPH = default_case("nn.relu", "float32").graph
+CLAIM = Claim((0,), 1, frozenset())
 
 #: example_c's partition function, for a codegen that nobody has; `wrong` takes sign for nn.relu.
 _RELAY = """\
@@ -189,9 +192,12 @@ def test_stages_that_are_not_known_are_refused(pytester: pytest.Pytester) -> Non
 def test_what_cannot_be_built_or_run_here_is_told_from_what_fails(seen: str, given_up: bool) -> None:
     """A graph that ends the process says nothing of the others, of which each may say that there is no
     runtime."""
-    verdicts = iter(
-        Verdict(GRAPH, outcome, (Finding("process", outcome, "run", "TVMError", "no runtime"),))
-        for outcome in seen.split()
-    )
-    told = stages._cannot_be_run(lambda graph: next(verdicts), [GRAPH] * len(seen.split()))
+    outcomes = seen.split()
+    workers: Any = SimpleNamespace(partition_only="", named_in_tvm=True, ir="relay")
+    offloaded: Any = SimpleNamespace(survey=lambda graphs: [CLAIM] * len(outcomes) + [None] * len(graphs))
+    decided = Stages(workers, offloaded, None)
+    for _, outcome in zip(decided.to_be_tried(), outcomes):
+        finding = Finding("process", outcome, "run", "TVMError", "no runtime")
+        decided.learn(Verdict(GRAPH, outcome, (finding,)))
+    told = workers.partition_only
     assert bool(told) is given_up and ("no runtime" in told) is given_up

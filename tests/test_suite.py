@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from fixtures.faults import FAULTS, Fault, Patch, apply
+from pytest_byoc.config.effort import Effort
 from pytest_byoc.core.finding import Finding
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.examination import examiner
 from pytest_byoc.examination.description import Description
 from pytest_byoc.examination.outcome import ConformanceFailure, Verdict
+from pytest_byoc.gate.excuses import Excuses
 from pytest_byoc.generation import systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.record.likely_causes import likely_causes
-from pytest_byoc.record.target_record import Excused
+from pytest_byoc.record.target_record import Excused, TargetRecord
 from pytest_byoc.report import terminal
 from pytest_byoc.suite import cases
 from pytest_byoc.suite.cases import Suite
@@ -152,9 +153,9 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
-    def anew(graph: Graph, checks: tuple[str, ...], quick: bool, **more: object) -> examiner.Verdict:
+    def anew(graph: Graph, effort: Effort) -> Verdict:
         examined.append(graph)
-        return examiner.Verdict(graph, "pass")
+        return Verdict(graph, "pass")
 
     examiner = session.examiner
     monkeypatch.setattr(examiner, "examine_anew", anew)
@@ -244,7 +245,7 @@ def unsaved(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> TargetSe
     """The session, in Relay, without workers: it says what failed and saves no bundle."""
     session.examiner.workers.ir = session.record.ir = "relay"
     monkeypatch.setattr(session.examiner, "describe", lambda *_: Description())
-    monkeypatch.setattr(session, "_write_bundle", lambda *_: "")
+    monkeypatch.setattr(session.failures, "_write_bundle", lambda *_: "")
     return session
 
 
@@ -272,13 +273,14 @@ def test_what_is_waived_hides_nothing_else(
 ) -> None:
     """Each failing check of a graph that has a cause of its own is a failure of its own."""
 
-    def excuse(verdict: Verdict, case: str) -> Excused | None:
-        check = verdict.findings[0].check
-        return Excused("waived", case, check, verdict.outcome, "") if check in waived else None
+    class Waived(Excuses):
+        def find(self, record: TargetRecord, verdict: Verdict, case: str) -> Excused | None:
+            check = verdict.findings[0].check
+            return Excused("waived", case, check, verdict.outcome, "") if check in waived else None
 
-    unsaved.excuse, unsaved.shrink_above = excuse, 1
+    unsaved.failures.excuses, unsaved.failures.shrink_above = Waived(None, None, False), 1
     verdict = failing(*checks)
-    assert unsaved.excused(verdict, "case") == (not held)
+    assert unsaved.failures.excused(verdict, "case") == (not held)
     assert {e.check for e in unsaved.record.excused.values()} == set(waived)
     if held:
         with pytest.raises(ConformanceFailure) as raised:
@@ -317,7 +319,7 @@ def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
     session = TargetSession(settings, declaration(f"{path}:target", ir))
     session.open()
     try:
-        name = next(n for n in session.patterns() if "dense" in n)
+        name = next(n for n in session.patterns.names() if "dense" in n)
         suite = Suite(session)
         with pytest.raises(ConformanceFailure, match="KeyError") as failure:
             suite.check_pattern(name)

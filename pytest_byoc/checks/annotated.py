@@ -65,4 +65,5 @@ CHECK = Check(
     made=FEW,
     owns=True,
     partition_stage=True,
+    repartitions=True,
 )

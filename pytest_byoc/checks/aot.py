@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check
+from .base import FEW, Check, Variant
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             yield from evidence.same_bits("aot", "load", "differs", first, arrays, what)
 
 
+def variant(evidence: Evidence) -> Variant:
+    return Variant({"executor": EXECUTOR}, evidence.expected)
+
+
 CHECK = Check(
     id="aot",
     rule="Built by the AOT executor (packed interface, TVM's C++ runtime, linked parameters), two sets of "
@@ -85,4 +89,6 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    variant=variant,
+    facts=("aot",),
 )

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check
+from .base import FEW, LARGER, Check, Variant, of_other
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def variant(evidence: Evidence) -> Variant | None:
+    return of_other(evidence.larger)
+
+
 CHECK = Check(
     id="batches",
     rule="Compiled in one process for its batch, a larger one, its own again; run in one process large, "
@@ -78,4 +82,8 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    repartitions=True,
+    needs=(LARGER,),
+    variant=variant,
+    facts=("batch_large",),
 )

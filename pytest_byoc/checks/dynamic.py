@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check
+from .base import FEW, LARGER, Check, Variant
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -53,6 +53,18 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def variant(evidence: Evidence) -> Variant | None:
+    if evidence.larger is None:
+        return None
+    both = (evidence, evidence.larger)
+    changes = {
+        "inputs": [e.inputs[0] for e in both],
+        "batched": evidence.graph.differing(evidence.larger.graph),
+        "executor": EXECUTOR,
+    }
+    return Variant(changes, [e.expected[0] for e in both])
+
+
 CHECK = Check(
     id="dynamic",
     rule="The same graph with its batch left open (`Any` in Relay, a variable in Relax), under the VM: what "
@@ -65,4 +77,8 @@ CHECK = Check(
     made=FEW,
     owns=True,
     partition_stage=True,
+    repartitions=True,
+    needs=(LARGER,),
+    variant=variant,
+    facts=("dynamic",),
 )

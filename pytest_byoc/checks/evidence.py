@@ -34,6 +34,14 @@ class Evidence(Protocol):
     def graph(self) -> Graph: ...
 
     @property
+    def inputs(self) -> Sequence[Mapping[str, np.ndarray]]:
+        """The sets of inputs, each with its arrays by name."""
+
+    @property
+    def constants(self) -> Mapping[str, np.ndarray]:
+        """The arrays of the graph's constants by name."""
+
+    @property
     def target(self) -> JobReport:
         """The report of the target worker: the facts that the checks' `observe` has recorded."""
 

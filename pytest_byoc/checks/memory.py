@@ -241,4 +241,5 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     tvm_too=True,
+    by_machine=True,
 )

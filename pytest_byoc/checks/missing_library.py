@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import CHOSEN, Check, of_death
+from .base import BARE, CHOSEN, Check, of_death
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -47,5 +47,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
-    own_loader=True,
+    needs=(BARE,),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check
+from .base import FEW, Check, Variant
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def variant(evidence: Evidence) -> Variant:
+    return Variant({"executor": EXECUTOR}, evidence.expected)
+
+
 CHECK = Check(
     id="non-op-nodes",
     rule="The graph in both branches of an `if`, each of inputs of its own (Relay, under the VM), or with "
@@ -65,4 +69,7 @@ CHECK = Check(
     made=FEW,
     owns=True,
     partition_stage=True,
+    repartitions=True,
+    variant=variant,
+    facts=("non_op_nodes",),
 )

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import CHOSEN, Check, of_death, of_raised
+from .base import CHOSEN, WATCHED, Check, of_death, of_raised
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -94,5 +94,6 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     records=False,
-    own_loader=True,
+    needs=(WATCHED,),
+    by_machine=True,
 )

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check, of_death
+from .base import AGAIN, FEW, Check, of_death
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -84,4 +84,7 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    repartitions=True,
+    needs=(AGAIN,),
+    by_machine=True,
 )

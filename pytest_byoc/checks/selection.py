@@ -31,12 +31,11 @@ def loaded_of_llvm(checks: Iterable[str]) -> list[str]:
     return [check for check in checks if check not in left_out]
 
 
-#: Those that partition a graph once more, or another one: what fails there is no cause of anything.
-ANEW = frozenset(
-    ("annotated", "unbound", "non-op-nodes", "batches", "dynamic", "together", "reproducible")
-)
+#: Ids of the checks that partition a graph once more, or another one: their failure causes no other one.
+REPARTITIONING = frozenset(c.id for c in CHECKS if c.repartitions)
+#: Ids of the checks that own what happens in their turn.
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
-#: Those of them that the loader makes.
+#: Ids of those of them that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: Position of a check among the others, for findings: causes come first.
 RANK = {c.id: position for position, c in enumerate(CHECKS)}

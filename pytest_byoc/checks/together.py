@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check, of_death, of_raised
+from .base import FEW, TWIN, Check, Variant, of_death, of_other, of_raised
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -84,6 +84,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def variant(evidence: Evidence) -> Variant | None:
+    return of_other(evidence.twin)
+
+
 CHECK = Check(
     id="together",
     rule="The artifact and that of the same graph with other constants (without any: for another batch), "
@@ -96,4 +100,8 @@ CHECK = Check(
     judge=judge,
     made=FEW,
     owns=True,
+    repartitions=True,
+    needs=(TWIN,),
+    variant=variant,
+    facts=("together_other", "together_behind", "together_superseded"),
 )

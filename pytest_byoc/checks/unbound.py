@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import FEW, Check
+from .base import FEW, Check, Variant
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def variant(evidence: Evidence) -> Variant:
+    inputs = {**evidence.inputs[0], **evidence.constants}
+    graph = evidence.graph.unbound().to_dict()
+    return Variant({"graph": graph, "inputs": [inputs], "constants": {}}, evidence.expected[:1])
+
+
 CHECK = Check(
     id="unbound",
     rule="The same graph with its constants as inputs of `main`: what the target takes of it builds, runs "
@@ -51,4 +57,7 @@ CHECK = Check(
     made=FEW,
     owns=True,
     partition_stage=True,
+    repartitions=True,
+    variant=variant,
+    facts=("unbound",),
 )

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+#: The outcome of a finding on a wrong value, shape or dtype.
+WRONG_RESULT = "wrong-result"
+#: The outcome of a finding that is held against the oracle: target and LLVM agree on what it excludes.
+SUSPICION = "oracle-suspect"
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..config.effort import ONE, Effort
 from ..core.graph import Graph, TensorType
 from ..core.precision import SUMMED
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence
 from ..examination.examiner import Examiner
-from ..generation import data
+from ..examination.subject import Subject
 from ..generation.builder import Builder
 from ..generation.systematic import default_case
 from ..operators.record import TypeRuleError
@@ -116,17 +117,15 @@ def _elements(shape: list[int], axis: int, value: float | None) -> Any:
     return found.ravel().tolist()
 
 
+#: What is needed to see a graph's outputs.
+_EFFORT = Effort(("offload", "numerics"), ONE, with_llvm=False)
+
+
 def _run(examiner: Examiner, graph: Graph | None) -> Evidence | None:
-    """What the target makes of a graph under its first executor; None where it takes it not, or fails."""
+    """The evidence on a graph for one executor; None where the target does not offload it, or fails."""
     if graph is None:
         return None
-    sources = {"inputs": data.input_sets(graph), "constants": data.constants(graph)}
-    job = {**sources, "checks": ["offload", "numerics"]}
-
-    def expected(evidence: Evidence) -> list[list[Bounded]]:
-        return _expected(evidence, Precision())
-
-    evidence = examiner.gather(graph, job, expected, examiner.workers.executors[0], False)
+    evidence, _ = examiner.gather(Subject.of(graph, _EFFORT), _EFFORT)
     return evidence if all(evidence.offloaded()) and _outputs(evidence) else None
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..config import plan
 from ..config.declarations import SettingsError, TargetDeclaration, declare
 from ..config.levels import LEVELS
 from ..config.settings import MEMORY, NODES, TIMEOUT, Settings, select_operators
@@ -267,7 +268,7 @@ class Draft:
         """The keys that show when a few graphs are run: executors, precision, deterministic."""
         names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
         graphs = self._simple(*names)[:_RUN]
-        verdicts = {n: self._examiner.examine(g) for n, g in zip(names, graphs)}
+        verdicts = {n: self._examiner.examine(g, plan.every_graph()) for n, g in zip(names, graphs)}
         partition_only = self._examiner.workers.partition_only
         if partition_only:
             self._unsettled.append(f"executors and precision: nothing is run ({_one_line(partition_only)})")

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ..checks import CHECKS
-from ..core.finding import Finding
+from ..core.finding import SUSPICION, Finding
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..reference_kernels import Bounded
@@ -56,7 +56,6 @@ class Evidence:
     confirmation: JobReport = field(default_factory=JobReport)
     #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
-    suspicions: list[str] = field(default_factory=list)
     #: The graph for a larger batch, and with other constants (see `companions`).
     larger: Evidence | None = None
     twin: Evidence | None = None
@@ -84,6 +83,11 @@ class Evidence:
     def nothing_offloaded(self) -> bool:
         """`JobReport.nothing_offloaded` of the target's."""
         return self.target.nothing_offloaded
+
+    @property
+    def troubled(self) -> bool:
+        """Whether vendor code raised or died, in either worker that runs it."""
+        return any(r.died is not None or any(r.raised()) for r in (self.target, self.loader))
 
     @property
     def merges(self) -> bool:
@@ -205,7 +209,8 @@ class Evidence:
     def compare(
         self, check: str, kind: str, which: int, arrays: Sequence[np.ndarray], how: str
     ) -> Iterator[Finding]:
-        """Findings on one run's outputs: a wrong number of outputs, type, or value."""
+        """Findings on one run's outputs: a wrong number of outputs, type, or value; and, of the outcome
+        SUSPICION, elements on which target and LLVM agree outside of the bound."""
         expected = self.expected[which]
         if len(arrays) != len(expected):
             yield Finding(
@@ -237,10 +242,11 @@ class Evidence:
                 llvm_outside = compare(reference[i], bounded).outside
                 both = outside & llvm_outside & agree(actual, reference[i], bounded)
                 if both.any():
-                    self.suspicions.append(
+                    yield Finding(
+                        check, SUSPICION, "compare", SUSPICION,
                         f"output {i} (%{name}): target and LLVM agree on {_element(actual, both)}, where "
                         f"the oracle expects {_element(bounded.value, both)} "
-                        f"within {_element(bounded.error, both)}"
+                        f"within {_element(bounded.error, both)}",
                     )
                     outside &= ~both
             for other in self.all_reference_outputs(which)[1:]:

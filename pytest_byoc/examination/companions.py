@@ -1,105 +1,111 @@
-"""What some checks need beside the examination of a graph: other graphs, and other workers."""
+"""What some checks need beside the examination of a graph (`Check.needs`): other graphs, and other
+workers."""
 
 from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..checks import CHECKS, dynamic, non_op_nodes, overrun
+from ..checks import CHECKS, overrun
+from ..checks.base import AGAIN, BARE, LARGER, TWIN, WATCHED
 from ..config import plan
+from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
 from ..core.job_report import JobReport
+from ..core.jobs import Job, OtherGraph, changed
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence
+from ..evidence.judging import Judgement
 from ..generation import data, variants
 from ..oracle import evaluation
-from ..reference_kernels import Precision
 from .client import Worker, WorkerError
-from .outcome import WRONG_RESULT
+from .workers import Workers
 
-#: Checks made for compiling a graph once more, elsewhere.
+#: Checks that are made where a graph is compiled once more, elsewhere.
 _ANEW = ("offload", "numerics", "reproducible")
-#: Of checks whose graph or build is not the one that the reference is made of: what they record.
-_FACTS = {
-    "aot": ("aot",), "unbound": ("unbound",), "non-op-nodes": ("non_op_nodes",), "batches": ("batch_large",),
-    "dynamic": ("dynamic",), "together": ("together_other", "together_behind", "together_superseded"),
-}
-#: Checks that need the graph for a larger batch.
-_LARGER = frozenset(("batches", "dynamic"))
 _SHARED = "TVM's own build is outside the bound there too"
+#: The check that each of the companions' workers is for.
+_CHECK_OF = {need: check.id for check in CHECKS for need in check.needs}
 
 
 class Companions:
-    """For one target. `anew` starts another worker of the target's, `bare` a loader that is given none of its
-    libraries (None: it has none), `watched` one whose malloc looks at the ends of what it hands out; they are
-    started when they are first needed. built: how the target is, for jobs of the reference."""
+    """The companions of one target's workers. Each is started when it is first needed."""
 
-    def __init__(
-        self, anew: Callable[[], Worker], bare: Callable[[], Worker] | None, watched: Callable[[], Worker],
-        built: Mapping[str, Any], precision: Precision,
-    ) -> None:
-        self._start = {"anew": anew, "bare": bare, "watched": watched}
-        self._workers: dict[str, Worker] = {}
-        self._built = built
-        self._precision = precision
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._started: dict[str, Worker | None] = {}
+        self._start: dict[str, Callable[[], Worker | None]] = {
+            AGAIN: workers.another_target, BARE: workers.bare_loader, WATCHED: workers.watched_loader,
+        }
 
-    def _worker(self, name: str, check: str, evidence: Evidence) -> Worker | None:
-        """The worker, started if need be; None, the check being recorded as not made, where it can't be had:
-        a device, say, that one process has to itself."""
-        start = self._start[name]
-        if name not in self._workers and start is not None:
-            worker = start()
+    def _worker(self, need: str, evidence: Evidence) -> Worker | None:
+        """The worker, started if need be. None where there is no such worker, and, the check being recorded
+        as not made, where it can't be had: a device, say, may serve one process alone."""
+        if need not in self._started:
+            worker = self._start[need]()
             try:
-                worker.ready()
+                if worker is not None:
+                    worker.ready()
             except WorkerError as e:
-                evidence.target.withdraw((), check, "there is no second worker: %s" % str(e).splitlines()[0])
+                reason = f"there is no second worker: {str(e).splitlines()[0]}"
+                evidence.target.withdraw((), _CHECK_OF[need], reason)
                 return None
-            self._workers[name] = worker
-        return self._workers.get(name)
+            self._started[need] = worker
+        return self._started[need]
 
-    # --- before and after the target is at work ---------------------------------------------------
+    # --- other graphs ---------------------------------------------------------------------------
 
-    def prepare(self, job: dict[str, Any], graph: Graph) -> Evidence | None:
-        """Adds to a job what some checks need: the graph with other constants, and for a larger batch; the
-        latter's evidence."""
-        twin = variants.twin(graph) if "together" in job["checks"] else None
-        if twin is not None and twin.inputs == graph.inputs:
-            job["twin"] = _described(twin)
-        larger = variants.larger(graph) if _LARGER.intersection(job["checks"]) else None
-        if larger is None:
+    def others(
+        self, graph: Graph, checks: Sequence[str]
+    ) -> tuple[OtherGraph | None, OtherGraph | None]:
+        """The graph with other constants and the graph for a larger batch, where the checks need them and
+        there are such graphs."""
+        twin = variants.twin(graph) if _need(TWIN, checks) else None
+        # A graph without constants has a twin of another batch, which `compile` is for alone.
+        same = twin is not None and twin.inputs == graph.inputs
+        larger = variants.larger(graph) if _need(LARGER, checks) else None
+        return _described(twin) if twin and same else None, _described(larger) if larger else None
+
+    def larger(self, job: Job) -> Evidence | None:
+        """The evidence on the graph for a larger batch, of which nothing is known yet."""
+        if "larger" not in job:
             return None
-        job["larger"] = given = _described(larger)
-        return Evidence(larger, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
+        given = job["larger"]
+        graph = Graph.from_dict(given["graph"])
+        return Evidence(graph, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
 
-    def compile(
-        self,
-        target: Worker,
-        reference: Worker,
-        job: Mapping[str, Any],
-        evidence: Evidence,
-        folder: Path,
-        limit: float,
-    ) -> None:
-        """Has the graph compiled once more by another worker, for `reproducible`, and its twin, for
-        `together`. One after the other: a device may serve one process at a time."""
-        if "reproducible" in job["checks"]:
-            worker = self._worker("anew", "reproducible", evidence)
+    def expect(self, companion: Evidence, evidence: Evidence) -> None:
+        """Calculates the outputs of a companion's graph and their bounds. The target offloads the same nodes
+        of both graphs."""
+        values = {**companion.constants, **companion.inputs[0]}
+        offloaded = evidence.may_be_offloaded()
+        companion.expected = [
+            evaluation.evaluate(companion.graph, values, self._workers.precision, offloaded)
+        ]
+
+    # --- before and after the loader is at work ---------------------------------------------------
+
+    def compile(self, job: Job, evidence: Evidence, limit: float) -> None:
+        """Has the graph compiled once more by another worker, and its twin by the target worker. One after
+        the other: a device may serve one process at a time."""
+        if _need(AGAIN, job["checks"]):
+            worker = self._worker(AGAIN, evidence)
             if worker is not None:
-                evidence.again = _compiled(worker, job, folder / "anew", limit, checks=_ANEW)
-        twin = variants.twin(evidence.graph) if "together" in job["checks"] else None
+                evidence.again = _compiled(worker, job, "anew", limit, checks=_ANEW)
+        twin = variants.twin(evidence.graph) if _need(TWIN, job["checks"]) else None
         if twin is None:
             return
         given = job.get("twin") or _described(twin)
         inputs, constants = given["inputs"], given["constants"]
         asked = {**given, "inputs": [inputs]}
-        report = _compiled(target, job, folder / "twin", limit, checks=("offload", "roundtrip"), **asked)
+        target = self._workers.target
+        report = _compiled(target, job, "twin", limit, checks=("offload", "roundtrip"), **asked)
         if report.died or any(report.raised()):
-            reference.submit({**job, **asked, **self._built, "executor": job["executors"][0]})
-            said = reference.collect()
+            usual = {**self._workers.built, "executor": job["executors"][0]}
+            said = self._workers.ask_reference(changed(job, **asked, **usual))
             if said.died or any(said.raised()):
                 evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
                 return
@@ -110,7 +116,7 @@ class Companions:
         self.expect(evidence.twin, evidence)
 
     def hand_twin(self, evidence: Evidence, behind: Mapping[str, Any]) -> dict[str, Any]:
-        """What the loader's half of `together` needs, by executor. behind: artifacts that its other half has
+        """By executor, what the loader's half of `together` needs. behind: artifacts that its other half has
         left."""
         twin = evidence.twin
         if twin is None:
@@ -119,38 +125,35 @@ class Companions:
         return {e: {"path": p, "inputs": inputs, "behind": behind.get(e)} for e, p in found.items()}
 
     def load_without_libraries(
-        self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
+        self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
-        """Has the artifacts loaded where the target's libraries are missing, for `missing-library`."""
-        evidence.bare = self._apart("bare", "missing-library", job, artifacts, evidence, limit)
+        """Has the artifacts loaded where the target's libraries are missing."""
+        evidence.bare = self._apart(BARE, job, artifacts, evidence, limit)
 
     def bare_loader(self, evidence: Evidence) -> Worker | None:
-        """A loader that is given none of the target's libraries, for what is not the target's; None where the
-        usual one has none either, or where there can be no other."""
-        return self._worker("bare", "missing-library", evidence)
+        """A loader that has none of the target's libraries; None where the usual one has none either, or
+        where there can be no other."""
+        return self._worker(BARE, evidence)
 
-    def watch(
-        self, job: Mapping[str, Any], artifacts: Mapping[str, str], evidence: Evidence, limit: float
-    ) -> None:
-        """Has the artifacts run where malloc watches, for `overrun`, if TVM itself runs nothing of
-        them. Where they kill the loader too, that counts only if malloc says why."""
+    def watch(self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
+        """Has the artifacts run where malloc checks each piece of memory, if TVM itself runs nothing of them.
+        Where they kill the loader too, the report counts only if malloc says why."""
         if evidence.host_runs_some:
             return
-        report = self._apart("watched", "overrun", job, artifacts, evidence, limit)
+        report = self._apart(WATCHED, job, artifacts, evidence, limit)
         printed = str((report.end or {}).get("printed", ""))
         if evidence.loader.died is None or overrun.told_by_malloc(printed):
             evidence.watched = report
 
-    def supersede(
-        self, loader: Worker, artifacts: Mapping[str, str], evidence: Evidence, limit: float
-    ) -> None:
-        """Writes the twin's artifacts where the graph's own were, and has them loaded, for `together`: nobody
-        needs the graph's any more."""
+    def supersede(self, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
+        """Writes the twin's artifacts where the graph's own were, and has them loaded: nothing needs the
+        graph's any more."""
         twin = evidence.twin
         if twin is None or evidence.loader.died or any(evidence.loader.raised()):
             return
         for executor, path in twin.target.facts("artifact"):
             shutil.copyfile(path, artifacts[executor])
+        loader = self._workers.loader
         loader.submit({"inputs": twin.inputs, "checks": ["roundtrip"], "artifacts": artifacts}, limit)
         twin.loader = loader.collect()
         evidence.loader.messages += [
@@ -159,29 +162,29 @@ class Companions:
         ]
 
     def _apart(
-        self, name: str, check: str, job: Mapping[str, Any], artifacts: Mapping[str, str],
-        evidence: Evidence, limit: float,
+        self, need: str, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> JobReport:
-        """A worker's report on one check of artifacts; an empty one where the check is not to be made."""
-        worker = self._worker(name, check, evidence) if check in job["checks"] else None
+        """The report of a loader of its own on the check that needs it; an empty one where that is not
+        made."""
+        check = _CHECK_OF[need]
+        worker = self._worker(need, evidence) if check in job["checks"] else None
         if worker is None:
             return JobReport()
         worker.submit({"inputs": job["inputs"], "checks": [check], "artifacts": artifacts}, limit)
         return worker.collect()
 
-    def time(
-        self, reference: Worker, loader: Worker, job: Mapping[str, Any], evidence: Evidence, path: Path
-    ) -> None:
-        """Measures how long a run of the target's artifact takes, and of LLVM's of the same opt_level."""
+    def time(self, job: Job, evidence: Evidence) -> None:
+        """Measures the seconds of a run of the target's artifact, and of LLVM's of the same opt_level."""
         executor = job["executors"][0]
         target = dict(evidence.target.facts("artifact")).get(executor)
         if plan.SPEED not in job["checks"] or target is None or evidence.loader.died:
             return
-        asked = {**self._built, "executor": executor, "export": str(path)}
-        reference.submit({**job, **asked, "inputs": job["inputs"][:1], "checks": []})
-        reference.collect()
+        path = Path(job["folder"], "timed.so")
+        asked = {**self._workers.built, "executor": executor, "export": str(path)}
+        self._workers.ask_reference(changed(job, **asked, inputs=job["inputs"][:1], checks=[]))
         if path.exists():
             artifacts = {"target": target, "llvm": str(path)}
+            loader = self._workers.loader
             loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
             for _, seconds in loader.collect().facts("seconds"):
                 evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
@@ -189,67 +192,45 @@ class Companions:
             reason = "LLVM's artifact is not built" if not path.exists() else "the measurement ended early"
             evidence.loader.withdraw((), plan.SPEED, reason)
 
-    def settle(self, reference: Worker, job: Mapping[str, Any], evidence: Evidence) -> None:
-        """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too."""
-        unbound = evidence.graph.unbound()
-        given = {**evidence.inputs[0], **evidence.constants}
-        variants: dict[str, tuple[dict[str, Any], Evidence | None]] = {
-            "aot": ({"executor": "aot"}, evidence),
-            "unbound": ({"graph": unbound.to_dict(), "inputs": [given], "constants": {}}, evidence),
-            "non-op-nodes": ({"executor": non_op_nodes.EXECUTOR}, evidence),
-            "batches": _asked(evidence.larger),
-            "dynamic": _asked_open(evidence),
-            "together": _asked(evidence.twin),
-        }
+    # --- whose fault it is ------------------------------------------------------------------------
+
+    def settle(self, job: Job, evidence: Evidence, judgement: Judgement) -> bool:
+        """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too. Returns
+        whether anything was withdrawn."""
+        wrong = {f.check for f in judgement.findings if f.outcome == WRONG_RESULT}
+        withdrawn = False
         for check in CHECKS:
-            changes, judged = variants.get(check.id, ({}, None))
-            if judged is None or not any(f.outcome == WRONG_RESULT for f in check.judge(evidence)):
+            variant = check.variant(evidence) if check.variant and check.id in wrong else None
+            if variant is None:
                 continue
-            usual = {**self._built, "executor": job["executors"][0]}
-            reference.submit({**job, **usual, **changes})
-            for _, value in reference.collect().facts("outputs"):
-                wanted = judged.expected[value["set"]]
+            usual = {**self._workers.built, "executor": job["executors"][0]}
+            said = self._workers.ask_reference(changed(job, **{**usual, **variant.changes}))
+            for _, value in said.facts("outputs"):
+                wanted = variant.expected[value["set"]]
                 if any(
                     a.shape != b.shape or compare(a, b).outside.any() for a, b in zip(value["arrays"], wanted)
                 ):
+                    withdrawn = True
                     for report in (evidence.target, evidence.loader):
-                        report.withdraw(_FACTS[check.id], check.id, _SHARED)
-
-    def expect(self, companion: Evidence, evidence: Evidence) -> None:
-        """Values and bounds of a companion's outputs. Of both the target takes the same."""
-        values = {**companion.constants, **companion.inputs[0]}
-        taken = evidence.may_be_offloaded()
-        companion.expected = [evaluation.evaluate(companion.graph, values, self._precision, taken)]
+                        report.withdraw(check.facts, check.id, _SHARED)
+        return withdrawn
 
 
-def _described(graph: Graph) -> dict[str, Any]:
-    """A graph, its constants and a set of inputs, for a job."""
+def _need(need: str, checks: Iterable[str]) -> bool:
+    """Whether one of the checks needs it."""
+    return any(need in check.needs for check in CHECKS if check.id in checks)
+
+
+def _described(graph: Graph) -> OtherGraph:
     return {"graph": graph.to_dict(), "inputs": data.inputs(graph, 0), "constants": data.constants(graph)}
 
 
-def _asked(companion: Evidence | None) -> tuple[dict[str, Any], Evidence | None]:
-    """A job for another graph, and what that is judged by."""
-    if companion is None:
-        return {}, None
-    graph, constants = companion.graph.to_dict(), companion.constants
-    return {"graph": graph, "inputs": companion.inputs, "constants": constants}, companion
-
-
-def _asked_open(evidence: Evidence) -> tuple[dict[str, Any], Evidence | None]:
-    """A job for the graph with its batch left open, and what that is judged by."""
-    if evidence.larger is None:
-        return {}, None
-    both = [evidence, evidence.larger]
-    inputs, expected = [e.inputs[0] for e in both], [e.expected[0] for e in both]
-    asked = {"inputs": inputs, "batched": evidence.graph.differing(evidence.larger.graph)}
-    return {**asked, "executor": dynamic.EXECUTOR}, replace(evidence, inputs=inputs, expected=expected)
-
-
 def _compiled(
-    worker: Worker, job: Mapping[str, Any], folder: Path, limit: float, checks: Sequence[str], **more: Any
+    worker: Worker, job: Job, folder: str, limit: float, checks: Sequence[str], **more: Any
 ) -> JobReport:
     """The worker's report on a job like another one, in a folder of its own and with fewer checks."""
-    folder.mkdir()
-    asked = {k: v for k, v in job.items() if k not in ("larger", "twin")}
-    worker.submit({**asked, "folder": str(folder), "checks": list(checks), **more}, limit)
+    path = Path(job["folder"], folder)
+    path.mkdir()
+    asked = {k: v for k, v in job.items() if k not in (LARGER, TWIN)}
+    worker.submit({**asked, "folder": str(path), "checks": list(checks), **more}, limit)
     return worker.collect()

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..checks import CHECKS, selection
-from ..core.finding import Finding
+from ..core.finding import WRONG_RESULT, Finding
 from ..core.job_report import JobReport
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence, array_type
+from ..evidence.judging import Judgement
 from .outcome import (
     CRASH,
     ERROR,
@@ -19,7 +20,6 @@ from .outcome import (
     ORACLE_SUSPECT,
     PASS,
     REFERENCE_WRONG,
-    WRONG_RESULT,
     Verdict,
 )
 from .signature import exception_text, signature
@@ -30,17 +30,11 @@ _HOW = {c.id: c.how for c in CHECKS}
 JUDGED_SHARE = 0.5
 
 
-def decide(evidence: Evidence) -> Verdict:
-    """The truth table of `outcome`, applied to what was seen."""
-    findings: list[Finding] = []
-    # Checks may have judged before, what has been withdrawn since.
-    evidence.suspicions.clear()
-    findings += _process_findings(evidence)
-    for check in CHECKS:
-        if check.id not in evidence.without_checks:
-            findings += check.judge(evidence)
-    # Of several runs each may be wrong alike.
-    findings = sorted({(f.identity, f.message): f for f in findings}.values(), key=_rank)
+def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
+    """The truth table of `outcome`, applied to the evidence and to what the checks find in it."""
+    found = [*_process_findings(evidence), *judgement.findings]
+    # Several runs may show the same error.
+    findings = sorted({(f.identity, f.message): f for f in found}.values(), key=_rank)
     offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
@@ -57,8 +51,8 @@ def decide(evidence: Evidence) -> Verdict:
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)
-    if evidence.suspicions:
-        return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *evidence.suspicions))
+    if judgement.suspicions:
+        return replace(verdict, outcome=ORACLE_SUSPECT, notes=(*notes, *judgement.suspicions))
     if reference_fault:
         return replace(verdict, outcome=REFERENCE_WRONG)
     if not any(offloaded):
@@ -98,7 +92,7 @@ def _rank(finding: Finding) -> tuple[int, int]:
     """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
     the build; a crash, not what it left undone; what the later checks find, after all of these."""
     own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
-    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.ANEW
+    partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.REPARTITIONING
     if partitioning or (finding.outcome in (CRASH, HANG) and not own):
         return 0, own
     return (2, own) if own else (1, 0)

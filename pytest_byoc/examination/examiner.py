@@ -1,73 +1,70 @@
-"""Puts one graph through the workers and the checks, and comes to a verdict."""
+"""Examines one graph with the workers of a target: what it does, and the verdict on it."""
 
 from __future__ import annotations
 
-import zlib
-from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..checks import each_input
 from ..config import plan
 from ..config.declarations import TargetDeclaration
-from ..config.levels import MANY
+from ..config.effort import Effort
+from ..config.levels import NUMEROUS
 from ..config.settings import Settings
 from ..core.graph import Graph
 from ..evidence.evidence import Evidence
+from ..evidence.judging import Judgement
 from ..generation import beyond, data
 from ..generation.systematic import default_case
-from ..oracle import evaluation
-from ..reference_kernels import FULL, Bounded
+from ..reference_kernels import FULL
 from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
 from .claims import Claims
 from .client import WorkerError
-from .decision import causes, decide
+from .decision import decide
 from .description import Description
 from .gathering import Gatherer
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .recent import Recent
 from .signature import exception_text
 from .stages import Stages
+from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
 
 #: Operators whose graphs every partition function is given first.
 _SIMPLEST = ("nn.relu", "add")
-#: Verdicts that are given again without a look.
+#: The number of verdicts that are kept, to be given again.
 KEPT = 2000
 
 
 def suspicious(verdict: Verdict) -> bool:
-    """Whether what was seen quickly is to be seen in full."""
+    """Whether a graph that was examined with less effort is to be examined in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
 
 
 class Examiner:
-    """Examines graphs by the workers of one target in one IR. `open` before, `close` after use."""
+    """Examines graphs with the workers of one target in one IR. `open` before, `close` after use.
+
+    peers: other processes that examine the same target."""
 
     claims: Claims
     _stages: Stages
 
     def __init__(
-        self, settings: Settings, declaration: TargetDeclaration, activity: Activity | None = None
+        self,
+        settings: Settings,
+        declaration: TargetDeclaration,
+        activity: Activity | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.settings = settings
         self.activity = activity or Activity()
+        self.peers = peers or Peers()
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
         self._gatherer = Gatherer(self.workers, self._limit)
-        self.gather = self._gatherer.gather
-        #: Other processes that examine the same target.
-        self.peers = Peers()
-        #: See `side_by_side.parts`.
-        self.changed_alone: set[str] = set()
-        #: The number of failed modules that held a graph, by the graph's digest; modules in which a graph was
-        #: known to fail do not count.
-        self.failed_beside = Counter[bytes]()
-        self._verdicts = Recent[tuple[bytes, tuple[str, ...], bool], Verdict](KEPT)
+        self._verdicts = Recent[tuple[bytes, Effort], Verdict](KEPT)
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError when one can't be had, or for a partition function that
@@ -93,12 +90,12 @@ class Examiner:
                     f"{by_table}"
                 )
         self._stages = Stages(self.workers, self.claims, self.settings.stages)
-        self._stages.try_out(lambda graph: self._examine(graph, plan.made(chosen=False)))
+        for graph in self._stages.to_be_tried():
+            self._stages.learn(self._verdict(graph, plan.every_graph()))
 
     def _refusal(self) -> str:
-        """What partitioning raises for each of the simplest graphs, in words; "" where it succeeds for one.
-
-        Raises WorkerError where it returns no IRModule at all."""
+        """The exception that partitioning raises for each of the simplest graphs, in words; "" where it
+        succeeds for one of them. Raises WorkerError where it returns no IRModule at all."""
         graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
         raised = [message["raised"] for message in self.claims.report(graphs).raised()]
         for found in raised:
@@ -112,90 +109,96 @@ class Examiner:
         self.workers.close()
         self._gatherer.close()
 
-    def examine(
-        self, graph: Graph, checks: Sequence[str] | None = None, quick: bool = False,
-        is_known: Callable[[Verdict], bool] = lambda verdict: False,
-    ) -> Verdict:
-        """The verdict on a graph; the same graph is examined once with the same checks.
+    # --- verdicts that are known ----------------------------------------------------------------
 
-        checks: ids of those to make; those that are made on every graph, if none are given. quick: whether
-        one executor will do where nothing fails, without LLVM's build. is_known: whether a failing verdict
-        tells nothing new: it is not looked at again in full then."""
-        checks = tuple(checks or plan.made(chosen=False))
-        key = graph.digest, checks, quick
-        if key not in self._verdicts:
+    def recall(self, graph: Graph, effort: Effort) -> Verdict | None:
+        """The verdict on a graph that was examined with this effort, or of which partitioning is known to
+        leave nothing to be judged; None for any other graph."""
+        found = self._verdicts.get((graph.digest, effort.apart()))
+        if found is None:
             claim = self.claims.known(graph)
             if claim is not None and not claim.to_be_judged:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
-            verdict = self.examine_anew(graph, checks, quick, is_known=is_known)
-            self.learn(graph, checks, verdict, quick)
-            return verdict
-        return self._verdicts[key]
+        return found
 
-    def knows(self, graph: Graph, checks: Sequence[str], quick: bool = False) -> bool:
-        """Whether the graph has been examined in this way."""
-        return (graph.digest, tuple(checks), quick) in self._verdicts
+    def knows(self, graph: Graph, effort: Effort) -> bool:
+        """Whether the graph has been examined with this effort."""
+        return (graph.digest, effort.apart()) in self._verdicts
 
-    def learn(self, graph: Graph, checks: Sequence[str], verdict: Verdict, quick: bool = False) -> None:
+    def learn(self, graph: Graph, effort: Effort, verdict: Verdict) -> None:
         """Keeps a verdict, to be given again."""
-        # What was seen of a failure is needed again; the rest would only fill the memory.
+        # The evidence of a failure is needed again; the rest would only fill the memory.
         kept = verdict if verdict.failed else replace(verdict, evidence=None)
-        self._verdicts[graph.digest, tuple(checks), quick] = kept
+        self._verdicts[graph.digest, effort.apart()] = kept
+
+    # --- examining ------------------------------------------------------------------------------
 
     @property
     def exact(self) -> bool:
-        """Whether bounds don't hang on which other nodes are offloaded: no lower precision is declared."""
+        """Whether bounds don't depend on which other nodes are offloaded: no lower precision is declared."""
         return self.workers.precision == FULL
 
     @property
     def merges(self) -> bool:
-        """Whether graphs of a union may be partitioned apart. At smoke nothing else would see several of
-        them in one module, nor compile their sources apart."""
-        return self.settings.level.quick == MANY and self.claims.several
+        """Whether the graphs of a union may be partitioned one by one. At smoke no other test would have
+        several of them in one module, nor compile their sources apart."""
+        return self.settings.level.one_executor == NUMEROUS and self.claims.several
 
-    def examine_anew(
-        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False,
-        is_known: Callable[[Verdict], bool] = lambda verdict: False,
-    ) -> Verdict:
-        """The verdict on a graph, with all its evidence, whether or not it is known.
+    def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
+        """The verdict on a graph, in full where less effort shows something suspicious. A graph is examined
+        once with the same effort: by default, in full with the checks of every graph."""
+        effort = effort or plan.every_graph()
+        verdict = self.recall(graph, effort)
+        if verdict is None:
+            verdict = self.examine_anew(graph, effort)
+            self.learn(graph, effort, verdict)
+        return verdict
 
-        quick, merged: as in `first_look`. What fails there is examined in full; what passes then has failed
-        all the same, unless as merged only. is_known: as in `examine`."""
-        verdict = self.first_look(graph, checks, quick, merged)
-        if verdict.failed and all(map(is_known, causes(verdict))):
-            return verdict
-        return self.look_again(graph, verdict, checks, quick, merged) if suspicious(verdict) else verdict
+    def examine_anew(self, graph: Graph, effort: Effort) -> Verdict:
+        """The verdict on a graph, with all its evidence, whether or not it is known."""
+        return self.look_again(self.first_look(graph, effort), effort)
 
-    def first_look(
-        self, graph: Graph, checks: Sequence[str], quick: bool = False, merged: bool = False
-    ) -> Verdict:
-        """What is seen of a graph at first: a verdict unless it is suspicious.
+    def first_look(self, graph: Graph, effort: Effort) -> Verdict:
+        """The verdict on a graph with no more than this effort: it holds unless it is suspicious.
 
-        quick: under one executor, the same one for a graph each time, and without the reference. Under all of
-        them but without the reference is examined what TVM's own build is known not to do. merged: the
-        graph is a union whose graphs are partitioned apart; the verdict is on what is left of it without
-        those of which the target takes nothing."""
-        if not quick and not beyond.is_beyond(graph, self.workers.ir):
-            return self._examine(graph, checks)
-        return self._examine(graph, checks, self._one_executor(graph) if quick else None, merged, llvm=False)
+        Of a union whose graphs are partitioned one by one, it is on the graphs of which something is
+        offloaded."""
+        return self._verdict(graph, self._effort(graph, effort))
 
-    def look_again(
-        self, graph: Graph, seen: Verdict, checks: Sequence[str], quick: bool, merged: bool
-    ) -> Verdict:
-        """The verdict on a graph of which `first_look` has seen something suspicious."""
-        if not quick and not beyond.is_beyond(graph, self.workers.ir):
+    def look_again(self, seen: Verdict, effort: Effort) -> Verdict:
+        """The verdict on a graph of which `first_look` has given one. Where that is suspicious, the graph is
+        examined in full. What passes then has failed all the same, unless it failed as merged alone."""
+        effort = self._effort(seen.graph, effort)
+        if not suspicious(seen) or effort == effort.in_full():
             return seen
-        if merged:
-            seen = self._examine(seen.graph, checks, self._one_executor(graph), llvm=False)
+        if effort.merged:
+            seen = self._verdict(seen.graph, effort.apart())
             if not suspicious(seen):
                 return seen
-        in_full = self._examine(seen.graph, checks)
+        in_full = self._verdict(seen.graph, effort.in_full())
         return seen if in_full.outcome == PASS else in_full
 
-    def describe(self, verdict: Verdict, module: str | None = None) -> Description:
-        """What the target makes of a failing graph, as text, as far as it gets without hanging again.
+    def _effort(self, graph: Graph, effort: Effort) -> Effort:
+        """The effort, without LLVM for what TVM's own build is known not to do."""
+        return replace(effort, with_llvm=False) if beyond.is_beyond(graph, self.workers.ir) else effort
 
-        module: TVM's JSON of what was lowered, where that is not the graph."""
+    def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
+        self._stages.decide(graph)
+        evidence, judgement = self.gather(Subject.of(graph, effort), effort)
+        verdict = decide(evidence, judgement)
+        if suspicious(verdict) and (lacking := evidence.lacking_room()):
+            raise no_room(lacking)
+        return verdict
+
+    def gather(self, subject: Subject, effort: Effort) -> tuple[Evidence, Judgement]:
+        """The evidence on a subject, and what the checks find in it."""
+        return self._gatherer.gather(subject, effort)
+
+    def describe(self, verdict: Verdict, module: str | None = None) -> Description:
+        """Describes as text what the target makes of a failing graph, as far as it gets without hanging
+        again.
+
+        module: TVM's JSON of the module, where it is not the graph that was lowered."""
         finding = verdict.findings[0]
         stages = ["partition"] if self.workers.partition_only else ["partition", "build"]
         if finding.outcome == HANG and finding.stage in stages:
@@ -206,33 +209,3 @@ class Examiner:
         except WorkerError as e:
             return Description(missing=str(e))
         return description.read(report, self.workers.ir)
-
-    def _one_executor(self, graph: Graph) -> str:
-        """Each in turn; the first where a result is empty: Relay's VM calls nothing that has no others."""
-        if any(not t.size for node in graph.nodes for t in node.types):
-            return self.workers.executors[0]
-        return self.workers.executors[zlib.crc32(graph.digest) % len(self.workers.executors)]
-
-    def _examine(
-        self, graph: Graph, checks: Sequence[str], executor: str | None = None, merged: bool = False,
-        llvm: bool = True,
-    ) -> Verdict:
-        """The verdict on a graph, by evidence that is gathered now.
-
-        executor: the only one; None: all of them. merged: as in `examine_anew`; what the target makes of
-        its regions may be compiled as one source. llvm: whether the reference is asked."""
-        self._stages.decide(graph)
-        inputs = data.input_sets(graph, between=each_input.CHECK.id in checks)
-        constants = data.constants(graph)
-        job = {"inputs": inputs, "constants": constants, "checks": list(checks), "merged": merged}
-
-        def expected(evidence: Evidence) -> list[list[Bounded]]:
-            taken = evidence.may_be_offloaded()
-            values = [{**evidence.constants, **i} for i in evidence.inputs]
-            return [evaluation.evaluate(evidence.graph, v, self.workers.precision, taken) for v in values]
-
-        evidence = self.gather(graph, job, expected, executor, llvm)
-        verdict = decide(evidence)
-        if suspicious(verdict) and (lacking := evidence.lacking_room()):
-            raise no_room(lacking)
-        return verdict

@@ -1,20 +1,24 @@
-"""Puts one graph through the workers, and gathers what they say of it."""
+"""Puts one graph through the workers, gathers what they report, and finds out whose fault a failure is."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, selection
-from ..config import plan
+from ..config.effort import ONE, Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
+from ..core.jobs import Job, changed, narrowed
 from ..core.union import only
 from ..evidence.evidence import Evidence
-from ..reference_kernels import Bounded
+from ..evidence.judging import Judgement, judge
+from ..oracle import evaluation
 from ..storage.scratch import Scratch
+from .companions import Companions
+from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
 
@@ -22,19 +26,18 @@ from .workers import Workers
 REFERENCE_OPT_LEVEL = 1
 
 _TVM_TOO = "where TVM's own LLVM build fails it in the same way, it is not held against the target"
-
-#: Makes of what is known by then, which nodes are offloaded among it, the outputs of each run.
-Expected = Callable[[Evidence], list[list[Bounded]]]
+_USUAL: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
 
 
 class Gatherer:
-    """limit: of a stage of the target's. `close` after use."""
+    """Gathers evidence with the workers of one target. `close` after use. limit: of a stage of the target."""
 
     def __init__(self, workers: Workers, limit: TimeLimit) -> None:
         self._workers = workers
         self._limit = limit
+        self._companions = Companions(workers)
         self._scratch: Scratch | None = None
-        #: How many jobs there were.
+        #: The number of jobs so far.
         self.count = 0
         self._left: frozenset[str] | None = None
 
@@ -43,73 +46,65 @@ class Gatherer:
             self._scratch.remove()
         self._scratch = None
 
-    def gather(
-        self,
-        graph: Graph,
-        job: dict[str, Any],
-        expected: Expected,
-        executor: str | None = None,
-        llvm: bool = True,
-    ) -> Evidence:
-        """What target, reference and loader make of a job; `expected` is called while they work, with
-        what is known by then: which nodes are offloaded.
+    def gather(self, subject: Subject, effort: Effort) -> tuple[Evidence, Judgement]:
+        """The evidence on a subject, and what the checks find in it.
 
-        job: "inputs" (sets of them), "constants", "checks" (ids; by default those made on every graph)
-        and, where it is not the graph that is lowered, "module" (TVM's JSON). executor: the only one; None:
-        all of them. llvm: whether the reference is asked."""
-        workers = self._workers
+        Target and reference work at the same time, and the host calculates the bounds meanwhile. Where
+        nothing is found and nothing raises, the evidence is judged once."""
         folder = self._new_folder()
-        job = {
-            "checks": list(plan.made(chosen=False)), **job,
-            "kind": "examine", "graph": graph.to_dict(), "folder": str(folder),
-            "executors": workers.executors if executor is None else [executor],
-            "quick": executor is not None, "partition_only": bool(workers.partition_only),
-        }
-        if workers.partition_only:
-            job["checks"] = list(selection.partition_stage(job["checks"]))
-        job["checks"] = [check for check in job["checks"] if check not in workers.without_checks]
-        evidence = self._compile(graph, job, expected, llvm)
+        evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
-            self._load(evidence, job, artifacts, folder)
+            self._load(evidence, job, artifacts)
         if evidence.target.left_running or evidence.loader.left_running:
-            evidence.left_by_tvm = self._left_by_tvm(evidence, job, folder)
-        if not evidence.nothing_offloaded:
-            workers.companions.settle(workers.reference, job, evidence)
-        if llvm:
-            self._confirm(evidence, job)
-        loader_fails = llvm and (evidence.loader.died or any(evidence.loader.raised()))
-        found = _found_too(evidence)
-        if loader_fails or found:
-            evidence.deployed = self._deploy_reference(evidence, job, folder)
-            for check in found - _found_too(evidence):
-                evidence.loader.withdraw((), check, _TVM_TOO)
+            evidence.left_by_tvm = self._left_by_tvm(job)
+        judgement = judge(evidence)
+        if judgement.findings or evidence.troubled:
+            judgement = self._attribute(evidence, job, judgement, effort.with_llvm)
         shutil.rmtree(folder, ignore_errors=True)
-        return evidence
+        return evidence, judgement
 
     def _new_folder(self) -> Path:
         self._scratch = self._scratch or Scratch()
         self.count += 1
         return self._scratch.new_folder(str(self.count))
 
-    def _compile(
-        self, graph: Graph, job: dict[str, Any], expected: Expected, llvm: bool
-    ) -> Evidence:
-        """What target and reference make of it. Where the target takes only some graphs of a union, the
-        evidence, and `job` from then on, is of those."""
+    def _job(self, subject: Subject, effort: Effort, folder: Path) -> Job:
         workers = self._workers
-        larger = workers.companions.prepare(job, graph)
+        checks = effort.checks
+        if workers.partition_only:
+            checks = selection.partition_stage(checks)
+        checks = tuple(check for check in checks if check not in workers.without_checks)
+        one = effort.executors == ONE
+        job: Job = {
+            "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
+            "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),
+            "executors": [workers.executor_for(subject.graph)] if one else list(workers.executors),
+            "quick": one, "merged": effort.merged, "partition_only": bool(workers.partition_only),
+        }
+        if subject.module is not None:
+            job["module"] = subject.module
+        twin, larger = self._companions.others(subject.graph, checks)
+        if twin is not None:
+            job["twin"] = twin
+        if larger is not None:
+            job["larger"] = larger
+        return job
+
+    def _compile(self, subject: Subject, job: Job, llvm: bool) -> tuple[Evidence, Job]:
+        """The evidence of target and reference. Where the target offloads only some graphs of a union, it is
+        about those, and so is the job that is returned."""
+        workers, graph = self._workers, subject.graph
         workers.target.submit(job, self._limit.seconds)
         report = workers.target.wait_for("regions")
         for _, kept in report.facts("kept"):
             graph = only(graph, kept["positions"])
-            job["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
-            job["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
-            job["graph"] = graph.to_dict()
+            job = narrowed(job, graph)
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
-            deterministic=workers.deterministic, larger=larger, partition_only=bool(workers.partition_only),
-            without_checks=workers.without_checks, strict_views=workers.strict_views,
+            deterministic=workers.deterministic, larger=self._companions.larger(job),
+            partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
+            strict_views=workers.strict_views,
         )
         if evidence.target.nothing_to_judge:
             # The reference would be built for nothing.
@@ -117,28 +112,38 @@ class Gatherer:
         else:
             if llvm:
                 usual = {"executor": workers.executors[0], "opt_level": REFERENCE_OPT_LEVEL}
-                workers.reference.submit({**job, **usual})
+                workers.reference.submit(changed(job, **usual))
             try:
-                evidence.expected = expected(evidence)
-                if larger is not None:
-                    workers.companions.expect(larger, evidence)
+                self._expect(evidence, subject)
             finally:
                 workers.target.collect()
                 if llvm:
                     evidence.reference = workers.reference.collect()
         self._limit.learn(evidence.target)
-        return evidence
+        return evidence, job
 
-    def _load(
-        self, evidence: Evidence, job: dict[str, Any], artifacts: dict[str, str], folder: Path
-    ) -> None:
-        """What the loader makes of what was exported, and what the companions make of it before and after."""
-        workers, companions = self._workers, self._workers.companions
+    def _expect(self, evidence: Evidence, subject: Subject) -> None:
+        """Calculates the outputs and their bounds, which depend on the nodes that are offloaded."""
+        if subject.expected is not None:
+            evidence.expected = [list(outputs) for outputs in subject.expected]
+            return
+        offloaded = evidence.may_be_offloaded()
+        for inputs in evidence.inputs:
+            values = {**evidence.constants, **inputs}
+            evidence.expected.append(
+                evaluation.evaluate(evidence.graph, values, self._workers.precision, offloaded)
+            )
+        if evidence.larger is not None:
+            self._companions.expect(evidence.larger, evidence)
+
+    def _load(self, evidence: Evidence, job: Job, artifacts: dict[str, str]) -> None:
+        """Has the loader load and run the artifacts, and the companions before and after it."""
+        workers, companions, limit = self._workers, self._companions, self._limit.seconds
         handed = evidence.target.handed()
         if evidence.target.died is None:
-            companions.compile(workers.target, workers.reference, job, evidence, folder, self._limit.seconds)
+            companions.compile(job, evidence, limit)
             handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
-            companions.load_without_libraries(job, artifacts, evidence, self._limit.seconds)
+            companions.load_without_libraries(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
         workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit.seconds)
@@ -146,12 +151,12 @@ class Gatherer:
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
         companions.watch(job, artifacts, evidence, self._limit.seconds)
-        companions.time(workers.reference, workers.loader, job, evidence, folder / "timed.so")
-        companions.supersede(workers.loader, artifacts, evidence, self._limit.seconds)
+        companions.time(job, evidence)
+        companions.supersede(artifacts, evidence, self._limit.seconds)
 
     def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:
-        """What the target makes of a graph, as text (worker/describing.py). stages: how far to go.
-        module: TVM's JSON of what is lowered, where that is not the graph."""
+        """The target worker's report on a graph as text (`worker/describing.py`). stages: how far to go.
+        module: TVM's JSON of the module, where it is not the graph that is lowered."""
         job = {
             "kind": "describe", "graph": graph.to_dict(), "constants": constants, "stages": list(stages),
             "executors": self._workers.executors, **({} if module is None else {"module": module}),
@@ -161,66 +166,87 @@ class Gatherer:
 
     # --- whose fault it is ---------------------------------------------------------------------
 
-    def _confirm(self, evidence: Evidence, job: dict[str, Any]) -> None:
-        """What fails under another executor than the reference's is tried there with LLVM, and where TVM runs
-        operators itself also as the target is built, at its opt_level and with its pass-config: some of TVM's
-        own passes compute something else there."""
+    def _attribute(self, evidence: Evidence, job: Job, judgement: Judgement, llvm: bool) -> Judgement:
+        """Asks TVM's own build where something was found, withdraws what it does too, and judges what is
+        left.
+
+        Each step judges by what the one before has added to the evidence."""
+        if not evidence.nothing_offloaded and self._companions.settle(job, evidence, judgement):
+            judgement = judge(evidence)
+        if llvm and self._confirm(evidence, job, judgement):
+            judgement = judge(evidence)
+        loader_fails = llvm and (evidence.loader.died or any(evidence.loader.raised()))
+        found = _found_too(judgement)
+        if not (loader_fails or found):
+            return judgement
+        evidence.deployed = self._deploy_reference(evidence, job, judgement)
+        left = _found_too(judge(evidence))
+        for check in found - left:
+            evidence.loader.withdraw((), check, _TVM_TOO)
+        return judge(evidence)
+
+    def _confirm(self, evidence: Evidence, job: Job, judgement: Judgement) -> bool:
+        """Has LLVM build the graph for another executor than the reference's where it fails under that one,
+        and, where TVM runs operators itself, with the target's opt_level and pass-config: some of TVM's own
+        passes compute something else there. Returns whether that was done."""
         workers = self._workers
         failed = {m.get("executor") for m in evidence.target.raised()}
         if evidence.target.died:
             failed = set(workers.executors)
-        usual: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
-        asked = [(e, usual) for e in workers.executors[1:] if e in failed][:1]
-        if evidence.host_runs_some and workers.built != usual:
-            if not failed and any(any(c.judge(evidence)) for c in CHECKS if c.id == "numerics"):
+        asked = [(e, _USUAL) for e in workers.executors[1:] if e in failed][:1]
+        if evidence.host_runs_some and workers.built != _USUAL:
+            if not failed and "numerics" in judgement.failing():
                 failed = set(workers.executors)
             asked += [(e, workers.built) for e in workers.executors if e in failed][:1]
         for executor, built in asked:
-            said = workers.ask_reference({**job, **built, "executor": executor})
+            said = workers.ask_reference(changed(job, **built, executor=executor))
             evidence.confirmation = said
             if said.died or any(said.raised()):
                 break
+        return bool(asked)
 
-    def _left_by_tvm(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> frozenset[str]:
+    def _left_by_tvm(self, job: Job) -> frozenset[str]:
         """Names of the programs that are left running where LLVM builds and exports the graph: they are the
         compiler's."""
         if self._left is None:
-            asked = {"graph": evidence.graph.to_dict(), "executor": self._workers.executors[0]}
-            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(folder / "left.so"), "checks": []}
-            said = self._workers.ask_reference({**job, **asked, **export})
+            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(Path(job["folder"], "left.so"))}
+            executor = self._workers.executors[0]
+            said = self._workers.ask_reference(changed(job, **export, executor=executor, checks=[]))
             self._left = frozenset(p["name"] for p in said.left_running)
         return self._left
 
-    def _deploy_reference(self, evidence: Evidence, job: dict[str, Any], folder: Path) -> JobReport:
-        """What a loader makes of LLVM's own artifact, under the executors the target's fails under: parts
-        of TVM are not in its runtime library. It has none of the target's, which may do anything to it."""
+    def _deploy_reference(self, evidence: Evidence, job: Job, judgement: Judgement) -> JobReport:
+        """Has a loader load LLVM's own artifact, for the executors under which the target's fails: parts of
+        TVM are not in its runtime library. The loader has none of the target's libraries, which may do
+        anything."""
         workers = self._workers
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
         if not failed and not evidence.loader.died:
-            findings = (f for check in CHECKS if check.tvm_too for f in check.judge(evidence))
+            findings = (f for f in judgement.findings if f.check in _TVM_TOO_CHECKS)
             failed = [e for f in findings if (e := f.details.get("executor")) in workers.executors]
         artifacts: dict[str, str] = {}
         # The same inputs are views.
         handed: dict[str, Any] = {"views": evidence.target.handed().get("views", {})}
         for executor in dict.fromkeys(failed or workers.executors[:1]):
-            path = folder / f"reference_{executor}.so"
-            said = workers.ask_reference(
-                {**job, "executor": executor, "opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
-            )
+            path = Path(job["folder"], f"reference_{executor}.so")
+            export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
+            said = workers.ask_reference(changed(job, executor=executor, **export))
             if path.exists():
                 artifacts[executor] = str(path)
                 for check, by_executor in said.handed().items():
                     handed.setdefault(check, {}).update(by_executor)
         if not artifacts:
             return JobReport()
-        loader = workers.companions.bare_loader(evidence) or workers.loader
+        loader = self._companions.bare_loader(evidence) or workers.loader
         checks = selection.loaded_of_llvm(job["checks"])
         asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
         loader.submit({**asked, "of_llvm": True}, self._limit.seconds)
         return loader.collect()
 
 
-def _found_too(evidence: Evidence) -> set[str]:
-    """Ids of the checks that find something that may be TVM's own doing."""
-    made = (c for c in CHECKS if c.tvm_too and c.id not in evidence.without_checks)
-    return {check.id for check in made if any(check.judge(evidence))}
+_TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)
+
+
+def _found_too(judgement: Judgement) -> set[str]:
+    """Ids of the checks that find something which may be TVM's own doing."""
+    return judgement.failing() & _TVM_TOO_CHECKS

@@ -19,19 +19,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.finding import Finding
+from ..core.finding import SUSPICION, WRONG_RESULT, Finding
 from ..core.graph import Graph
 from .signature import NUMBERS, Signature, signature
 
 PASS = "pass"
-WRONG_RESULT = "wrong-result"
 CRASH = "crash"
 HANG = "hang"
 ERROR = "error"
 NOT_OFFLOADED = "not-offloaded"
 INCONCLUSIVE = "inconclusive"
 REFERENCE_WRONG = "reference-wrong"
-ORACLE_SUSPECT = "oracle-suspect"
+ORACLE_SUSPECT = SUSPICION
 
 #: Every outcome an example can end in, in the order of the summary.
 OUTCOMES = (

@@ -6,7 +6,7 @@ functions do is checked all the same: LLVM builds the regions in the target's pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 
 from ..core.graph import Graph
 from ..generation.systematic import default_case
@@ -33,14 +33,15 @@ class Stages:
         self._workers = workers
         self._claims = claims
         self._decided = given is not None
+        #: Whether a graph that was tried could be run, and why another one could not.
+        self._runs, self._refused = False, ""
         if given == "partition":
             workers.partition_only = "--byoc-stages=partition asks for it"
 
-    def try_out(self, examine: Callable[[Graph], Verdict]) -> None:
-        """Decides by the simplest graphs, if something of them is offloaded. Those of a target that TVM knows
-        by name are built and run: its codegen may be there, and its runtime not.
-
-        examine: gives the verdict on a graph, all stages being run."""
+    def to_be_tried(self) -> Iterator[Graph]:
+        """Decides by the partitioning of the simplest graphs. Yields graphs to be built and run, whose
+        verdicts `learn` is to be given, where the target is one that TVM knows by name: its codegen may be
+        there, and its runtime not. None once one of them can be run."""
         if self._decided:
             return
         graphs = [default_case(name, "float32").graph for name in _COMMON]
@@ -50,9 +51,23 @@ class Stages:
         if self._workers.partition_only or not self._workers.named_in_tvm:
             return
         offloaded = [g for g, claim in zip(graphs, claims) if claim is not None and claim.regions]
-        reason = _cannot_be_run(examine, offloaded[:_TRIED])
-        if reason:
-            self._workers.partition_only = reason
+        for graph in offloaded[:_TRIED]:
+            if not self._runs:
+                yield graph
+        if self._refused and not self._runs:
+            self._workers.partition_only = self._refused
+
+    def learn(self, verdict: Verdict) -> None:
+        """Takes note of the verdict on a graph that was built and run. All may die of it: that is a failure
+        of its own."""
+        finding = verdict.findings[0] if verdict.findings else None
+        if verdict.outcome in (CRASH, HANG):
+            return
+        if verdict.outcome != ERROR or finding is None or finding.stage not in LEFT_OUT:
+            self._runs = True
+            return
+        reason = f"TVM knows it by name, and its regions can't be built or run here: {finding.message}"
+        self._refused = self._refused or reason
 
     def decide(self, graph: Graph) -> None:
         """Decides by a graph, unless that was done, or nothing of the graph is offloaded."""
@@ -75,18 +90,3 @@ def in_words(reason: str) -> str:
         f"partition stage only: the stages {', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} were not run "
         f"({reason}); LLVM built the regions in the target's place"
     )
-
-
-def _cannot_be_run(examine: Callable[[Graph], Verdict], graphs: Sequence[Graph]) -> str:
-    """Why nothing of the graphs can be built or run, in words; "" where one of them can, or where all die of
-    it: that is a failure of its own."""
-    said = ""
-    for graph in graphs:
-        verdict = examine(graph)
-        finding = verdict.findings[0] if verdict.findings else None
-        if verdict.outcome in (CRASH, HANG):
-            continue
-        if verdict.outcome != ERROR or finding is None or finding.stage not in LEFT_OUT:
-            return ""
-        said = said or f"TVM knows it by name, and its regions can't be built or run here: {finding.message}"
-    return said

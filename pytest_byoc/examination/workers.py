@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..checks import overrun
 from ..config.declarations import TargetDeclaration
 from ..config.settings import Settings
+from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..operators import OPERATORS
 from ..reference_kernels import FULL, Precision
 from .activity import Activity
 from .client import Worker
-from .companions import Companions
 from .native_handler import compiled
 
 #: Environment of a process whose malloc aborts where the ends of a piece have been written over.
@@ -45,7 +46,6 @@ class Workers:
     target: Worker
     reference: Worker
     loader: Worker
-    companions: Companions
 
     def __init__(
         self, settings: Settings, declaration: TargetDeclaration, activity: Activity | None = None
@@ -77,6 +77,10 @@ class Workers:
             waiting=(activity or Activity()).tick,
         )
         self._target_config: dict[str, Any] = {}
+        #: The configurations of loaders, without and with what the target declares of them.
+        self._common: dict[str, Any] = {}
+        self._with_libraries: dict[str, Any] = {}
+        self._libraries: list[str] = []
         #: All there ever were: a session that is refused leaves none behind.
         self._started: list[Worker] = []
 
@@ -115,16 +119,30 @@ class Workers:
                 with_libraries = {**common, "late": True}
                 self.loader = self._loader(with_libraries, libraries)
                 self.not_checked.append(_THREADS)
-        self.companions = Companions(
-            lambda: self._worker({**target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}}),
-            (lambda: self._loader({**common, "bare": True}, [])) if libraries else None,
-            lambda: self._loader(with_libraries, libraries, **_WATCHING),
-            self.built, self.precision,
-        )
+        self._common, self._with_libraries, self._libraries = common, with_libraries, libraries
         said = self.loader.ready()
         self.host_lacks = frozenset(n for n, op in OPERATORS.items() if set(said["absent"]) & set(op.calls))
         if not said["runtime_only"]:
             self.not_checked.append(_ONE_LIBRARY)
+
+    def another_target(self) -> Worker:
+        """One more target worker, started, in which Python's strings have other hashes."""
+        return self._worker({**self._target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}})
+
+    def bare_loader(self) -> Worker | None:
+        """A loader that has none of the target's libraries, started; None where there are none."""
+        return self._loader({**self._common, "bare": True}, []) if self._libraries else None
+
+    def watched_loader(self) -> Worker:
+        """A loader whose malloc checks the ends of each piece of memory, started."""
+        return self._loader(self._with_libraries, self._libraries, **_WATCHING)
+
+    def executor_for(self, graph: Graph) -> str:
+        """The executor of a graph that is built for one: each in turn, by the graph's digest. Where a result
+        is empty it is the first: Relay's VM calls no function whose results are all empty."""
+        if any(not t.size for node in graph.nodes for t in node.types):
+            return self.executors[0]
+        return self.executors[zlib.crc32(graph.digest) % len(self.executors)]
 
     def partition_by_table(self, reason: str) -> None:
         """Starts the target's worker anew, to partition by the patterns registered under its name and not by
@@ -164,7 +182,7 @@ class Workers:
         for worker in self._started:
             worker.stop()
 
-    def ask_reference(self, job: dict[str, Any]) -> JobReport:
+    def ask_reference(self, job: Mapping[str, Any]) -> JobReport:
         """The reference worker's report on a job of any kind."""
         self.reference.submit(job)
         return self.reference.collect()

@@ -49,6 +49,11 @@ _EDGES = (
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
     f"-{UNSET}", "-equal_extents", "-five_axes",
 )
+#: Kinds of cases on which more checks are made (`config/plan.py`), by the ends of their labels.
+_KINDS = {
+    _LARGE: "large tensors", "x1": "one element", "-aligned": "aligned",
+    "-padding_symmetric": "padded", "-padding_asymmetric": "padded",
+}
 #: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
 MANY, PAIRED = 2, 8
 
@@ -68,6 +73,7 @@ class Case:
     early: bool = False
     simplest: bool = False
     without_llvm: bool = False
+    kinds: frozenset[str] = frozenset()
 
     @property
     def turn(self) -> str:
@@ -130,7 +136,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
         smoke = early or graph in few or label in single or label.endswith(_EDGES) or _SQUARED in label
-        yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0)
+        kinds = frozenset(kind for ending, kind in _KINDS.items() if label.endswith(ending))
+        yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0, kinds=kinds)
 
 
 def windows(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:

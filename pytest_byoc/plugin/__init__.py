@@ -2,6 +2,7 @@
 
 from .entry import (
     byoc_check,
+    byoc_share_of_time,
     byoc_suite,
     byoc_target,
     pytest_addhooks,
@@ -13,6 +14,7 @@ from .entry import (
 
 __all__ = [
     "byoc_check",
+    "byoc_share_of_time",
     "byoc_suite",
     "byoc_target",
     "pytest_addhooks",

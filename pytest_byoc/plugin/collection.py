@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ..config.levels import Level
-from ..config.plan import structures, thorough
+from ..config.plan import ALL_CHECKS, structures, thorough
 from ..config.settings import Settings
 from ..gate.planned import PARAMETERS, Selection, case_of
 from ..generation import beyond
@@ -140,9 +140,9 @@ class Collection:
         own = {
             "byoc_case": lambda t: [*cases(t.operators, t.ir), *beyond.cases(t.operators, t.ir)],
             "byoc_operator": lambda t: list(t.operators),
-            "byoc_pattern": lambda t: t.patterns(),
+            "byoc_pattern": lambda t: t.patterns.names(),
             "byoc_entry": self._entries_for,
-            "byoc_onnx": lambda t: t.onnx_candidates(),
+            "byoc_onnx": lambda t: t.onnx.candidates(),
         }
         several = len(self.sessions) > 1
         for name, values in own.items():
@@ -196,12 +196,12 @@ class Collection:
             return -1
         case, onnx = (_params(item).get(name) for name in ("byoc_case", "byoc_onnx"))
         session = self.sessions[self.position_of(item)]
-        if onnx is not None and onnx in session.onnx_failed():
+        if onnx is not None and onnx in session.onnx.failed():
             return 0
         if not isinstance(case, Case):
             # Of an empty list of cases pytest makes a test that is skipped.
             return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
-        expensive = case.simplest and not session.is_plain(case.graph, case.id, chosen=True)
+        expensive = case.simplest and not session.is_plain(case.graph, {*case.kinds, ALL_CHECKS})
         return _PHASES.index(_SIMPLEST if expensive else case.turn)
 
     def kind_of(self, item: pytest.Item) -> str:

@@ -141,6 +141,13 @@ def byoc_suite(request: pytest.FixtureRequest, byoc_target: TargetSession) -> Su
     return suite
 
 
+@pytest.fixture
+def byoc_share_of_time(request: pytest.FixtureRequest) -> float:
+    """Seconds that a test of random graphs may take beyond the number of graphs that it has at least."""
+    active = _active(request)
+    return float(active.share_of_time()) if active is not None else 0.0
+
+
 @pytest.fixture(scope="session")
 def byoc_check(byoc_target: TargetSession) -> Any:
     """A function that takes a graph and checks it on the target. It raises ConformanceFailure where the

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import time
@@ -34,6 +33,7 @@ from ..storage import corpus, scratch
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
 from ..suite.cases import Suite
+from ..suite.observer import Observer
 from ..suite.session import TargetSession
 from . import deselection
 from .collection import Collection, cases_of, costs, is_ours, is_random
@@ -41,6 +41,20 @@ from .opening_targets import open_all
 
 #: Attribute of a test's report that holds what was recorded in it.
 _RECORDED = "byoc_recorded"
+
+
+class _Observer(Observer):
+    """Tells the plugin what happens in the session of the target of that number."""
+
+    def __init__(self, plugin: ActivePlugin, number: int) -> None:
+        self._plugin = plugin
+        self._number = number
+
+    def examined(self, verdict: Verdict) -> None:
+        self._plugin.examined(self._number, verdict)
+
+    def excused(self, excuse: Excused) -> None:
+        self._plugin.excused(excuse)
 
 
 class ActivePlugin:
@@ -59,10 +73,14 @@ class ActivePlugin:
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self._activity = Activity(lambda: self._progress.tick())
-        self.sessions = [TargetSession(self.settings, d, self._activity) for d in self.settings.targets]
+        workerinput = getattr(config, "workerinput", {})
+        self.sessions: list[TargetSession] = []
+        for number, declaration in enumerate(self.settings.targets):
+            observer, peers = _Observer(self, number), Peers.of(workerinput, number)
+            target = TargetSession(self.settings, declaration, self._activity, observer, peers)
+            target.failures.excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
+            self.sessions.append(target)
         self.suites = [Suite(target) for target in self.sessions]
-        for number, target in enumerate(self.sessions):
-            target.examiner.peers = Peers.of(getattr(config, "workerinput", {}), number)
         self._collection = Collection(self.settings, self.sessions, self.corpus)
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []
@@ -141,7 +159,6 @@ class ActivePlugin:
 
     def _open(self) -> None:
         """Starts the workers of all targets."""
-        excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         refused = open_all(
             self.sessions, self.baseline, lambda t: self._config.hook.pytest_byoc_session(session=t)
         )
@@ -149,17 +166,15 @@ class ActivePlugin:
             self._close()
             self._refuse(refused)
             return
-        for target in self.sessions:
-            if target.unusable:
-                continue
-            target.listener = functools.partial(self._examined, target)
-            target.excuse = functools.partial(excuses.find, target.record)
-            target.on_excuse = self._excused.append
-            target.share_of_time = self._share_of_time
 
-    def _examined(self, target: TargetSession, verdict: Verdict) -> None:
+    def examined(self, number: int, verdict: Verdict) -> None:
+        """Takes note of a verdict on the target of that number."""
         self._verdicts.append(verdict)
-        self._config.hook.pytest_byoc_verdict(session=target, verdict=verdict)
+        self._config.hook.pytest_byoc_verdict(session=self.sessions[number], verdict=verdict)
+
+    def excused(self, excuse: Excused) -> None:
+        """Takes note of a failure of the running test that is excused."""
+        self._excused.append(excuse)
 
     def _refuse(self, message: str) -> None:
         """Ends a session whose options or targets can't be used, with exit code 4."""
@@ -198,8 +213,9 @@ class ActivePlugin:
             if not (self._controller or self.settings.replay or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
-                if self._left_out and target.why_enough():
-                    target.record.not_checked.append(f"the tests that did not begin: {target.why_enough()}")
+                why = target.known.why_enough() if self._left_out else ""
+                if why:
+                    target.record.not_checked.append(f"the tests that did not begin: {why}")
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
@@ -341,11 +357,11 @@ class ActivePlugin:
         """No test begins of a target of which so many causes are known as are looked for; where that holds of
         all targets, and there are no tests of the user's own, the session ends."""
         target = self.sessions[self._collection.position_of(item)]
-        said = target.why_enough()
+        said = target.known.why_enough()
         if not said:
             return
         alone = not hasattr(self._config, "workeroutput") and all(map(is_ours, item.session.items))
-        if alone and all(t.why_enough() for t in self.sessions):
+        if alone and all(t.known.why_enough() for t in self.sessions):
             item.session.shouldfail = f"{target.record.target}: {said} (--byoc-max-causes)"
             self._left_out[said] += len(item.session.items) - item.session.items.index(item)
         else:
@@ -355,7 +371,7 @@ class ActivePlugin:
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         self._random_done += is_random(item)
 
-    def _share_of_time(self) -> float:
+    def share_of_time(self) -> float:
         """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
         every other one that this process is still to run."""
         budget = self.settings.time_budget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..checks import CHECKS, selection
 from ..config import plan
-from ..config.levels import MANY, Level
+from ..config.levels import NUMEROUS, Level
 
 #: Left out in sessions that build and run artifacts.
 _BUILDS = "executors but one for each graph, LLVM's build of what passes"
@@ -14,14 +14,14 @@ def left_to_levels(level: Level, partition_only: bool) -> list[str]:
     """Sentences for the list of what was not checked. partition_only: whether the partition stage alone is
     checked, which has fewer checks and builds nothing of the target's."""
     notes = []
-    if level.quick == MANY and not partition_only:
+    if level.one_executor == NUMEROUS and not partition_only:
         notes.append(
             "of random graphs, and of structures that are judged by their numbers alone, executors but one "
             "for each, and LLVM's build of what passes: left to level full"
         )
     if not level.onnx:
         builds = "" if partition_only else f", {_BUILDS}"
-        made = set(plan.made(chosen=True, level=level.name))
+        made = set(plan.effort(level, {plan.ALL_CHECKS}).checks)
         checks = [c for c in CHECKS if c.partition_stage or not partition_only]
         made |= set(selection.partition_stage()) if partition_only else set()
         left = ", ".join(c.id for c in checks if c.id not in made)

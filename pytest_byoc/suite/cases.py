@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..config import plan
 from ..config.levels import LEVELS
+from ..config.plan import ALL_CHECKS, NUMEROUS, PLAIN
 from ..core.graph import Graph
-from ..examination import batching
-from ..examination.batching import Group
 from ..examination.outcome import Verdict
 from ..generation.builder import Builder
 from ..generation.neighbours import followed, forms
 from ..generation.patterns import kind, near_misses, spread, twice
 from ..generation.structures import NUMERIC, STRUCTURES, Vocabulary
 from ..generation.systematic import Case
+from . import batching
+from .batching import Group
 from .offloaded import Offloaded
 
 if TYPE_CHECKING:
@@ -51,27 +52,28 @@ class Suite:
         """`TargetSession.check` of a systematic case. No more is found out before than it needs: what fails
         at once is told at once."""
         case = self.offloaded.of_target(case)
-        chosen = self._chosen(case)
-        if not self._session.is_plain(case.graph, case.id, chosen):
-            return self._session.check(case.graph, case.id, chosen=chosen)
+        kinds = self._kinds(case)
+        if not self._session.is_plain(case.graph, kinds):
+            return self._session.check(case.graph, case.id, kinds)
         kind = f"{case.turn} of {self._alike_operators(case)[0]}"
         if case.without_llvm:
             kind += " without LLVM"
-        return self._check(f"cases: {kind}", case.id, case.graph, False, partial(self._alike_cases, case))
+        return self._check(f"cases: {kind}", case.id, case.graph, kinds, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
         """`TargetSession.check` of a structure. Raises structures.Unavailable."""
         graph = self._structure(name)
-        return self._check("structures", name, graph, self._at_once(name), self._alike_structures, many=True)
+        kinds = {NUMEROUS, ALL_CHECKS} if self._at_once(name) else {NUMEROUS}
+        return self._check("structures", name, graph, kinds, self._alike_structures)
 
     def check_thoroughly(self, name: str) -> Verdict | None:
         """`TargetSession.check` of a structure with all checks; None where it fails without them already.
         Raises structures.Unavailable."""
         session, graph = self._session, self._structure(name)
-        quick = session.settings.level.is_quick(many=True)
-        if self._runs(name) and session.examiner.examine(graph, session.checks(False), quick).failed:
+        plain = plan.effort(session.settings.level, {NUMEROUS})
+        if self._runs(name) and session.examiner.examine(graph, plain).failed:
             return None
-        return session.check(graph, plan.thorough_case(name), chosen=True)
+        return session.check(graph, plan.thorough_case(name), {ALL_CHECKS, name})
 
     def _structure(self, name: str) -> Graph:
         if self._vocabulary is None:
@@ -88,20 +90,20 @@ class Suite:
 
     def check_followed(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator with others behind it; None where none fits."""
-        return self._check_among_others("followed", operator, partial(self._of_claimed, followed), many=True)
+        return self._check_among_others("followed", operator, partial(self._of_claimed, followed), {NUMEROUS})
 
     def check_forms(self, operator: str) -> Verdict | None:
         """`TargetSession.check` of the operator in several forms on one value; None where it has one."""
-        return self._check_among_others("forms", operator, partial(self._of_claimed, forms), many=True)
+        return self._check_among_others("forms", operator, partial(self._of_claimed, forms), {NUMEROUS})
 
     def _check_among_others(
-        self, kind: str, operator: str, make: _Make, many: bool = False
+        self, kind: str, operator: str, make: _Make, kinds: Set[str] = PLAIN
     ) -> Verdict | None:
         graph = make(operator)
         if graph is None:
             return None
         alike = partial(self._alike_among_others, kind, make)
-        return self._check(kind, f"{kind}[{operator}]", graph, False, alike, many)
+        return self._check(kind, f"{kind}[{operator}]", graph, kinds, alike)
 
     def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
         claimed = self.offloaded.operators()
@@ -110,7 +112,7 @@ class Suite:
 
     def check_pattern(self, name: str) -> str:
         """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""
-        found = self._session.found(name)
+        found = self._session.patterns.found(name)
         if found.failed is not None:
             raise found.failed
         # Graphs that another pattern takes in its place are the target's all the same.
@@ -119,27 +121,27 @@ class Suite:
         if found.raising is not None:
             self._session.check(found.raising, f"{name}[raising]")
         few = self._session.settings.level.ways is not None
-        names = self._session.patterns()
+        names = self._session.patterns.names()
         at = names.index(name) // _PATTERNS * _PATTERNS
         together = names[at : at + _PATTERNS] if few else [name]
-        for case, graph, chosen in self._of_pattern(name):
-            self._check(f"patterns from {together[0]} on", case, graph, chosen,
-                        partial(self._alike_patterns, together))
+        for case, graph, kinds in self._of_pattern(name):
+            alike = partial(self._alike_patterns, together)
+            self._check(f"patterns from {together[0]} on", case, graph, kinds, alike)
         if found.fragments:
             return ""
         return f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}"
 
-    def _of_pattern(self, name: str) -> list[tuple[str, Graph, bool]]:
-        """Case, graph, and whether it is chosen, of each graph of a pattern that the level has: its ways, the
-        smallest of them twice, and graphs one step off."""
-        level, fragments = self._session.settings.level, self._session.found(name).fragments
+    def _of_pattern(self, name: str) -> list[tuple[str, Graph, Set[str]]]:
+        """Case, graph and kinds of each graph of a pattern that the level has: its ways, the smallest of them
+        twice, and its near misses."""
+        level, fragments = self._session.settings.level, self._session.patterns.found(name).fragments
         limit = level.near_misses
         operators = {o for f in fragments for o in f.graph.operators}
         if level.all_cases and not all(map(self.offloaded.first_case, sorted(operators))):
             # Of an operator that is taken in patterns alone there are no systematic cases.
             limit = max(limit, LEVELS["full"].near_misses)
-        near = [
-            (kind(label), (f"{name}[{fragment.way}-{label}]", graph, False))
+        near: list[tuple[str, tuple[str, Graph, Set[str]]]] = [
+            (kind(label), (f"{name}[{fragment.way}-{label}]", graph, PLAIN))
             for fragment in fragments
             for label, graph in near_misses(fragment.graph, self._session.ir)
         ]
@@ -148,33 +150,38 @@ class Suite:
         longest = max(fragments, key=lambda f: len(f.graph.nodes), default=None)
         if longest is not None and longest not in few:
             few = [*few, longest]
-        ways = [(f"{name}[{f.way}]", f.graph, number == 0) for number, f in enumerate(few)]
+        first, others = few[:1], few[1:]
+        ways: list[tuple[str, Graph, Set[str]]] = [
+            *((f"{name}[{f.way}]", f.graph, {ALL_CHECKS}) for f in first),
+            *((f"{name}[{f.way}]", f.graph, PLAIN) for f in others),
+        ]
         if fragments:
             smallest = min((f.graph for f in fragments), key=lambda graph: len(graph.nodes))
-            ways.append((f"{name}[twice]", twice(smallest), False))
+            ways.append((f"{name}[twice]", twice(smallest), PLAIN))
         return ways + spread(near, limit)
 
     def _check(
-        self, kind: str, case: str, graph: Graph, chosen: bool, alike: Callable[[], Mapping[str, Group]],
-        many: bool = False,
+        self, kind: str, case: str, graph: Graph, kinds: Set[str], alike: Callable[[], Mapping[str, Group]]
     ) -> Verdict:
-        """`alike`: of all cases of the kind the groups they are examined in: always the same ones of those
-        that are selected, so that verdicts don't hang on the order of tests, nor on who runs them. many: as
-        in `TargetSession.examine`."""
+        """Checks the graph of a case, after the group that it is in.
+
+        alike: the groups of all cases of the kind that are selected: they are always the same, so that
+        verdicts depend neither on the order of tests nor on the process that runs them. kinds: of the
+        graph."""
         session = self._session
         if kind not in self._groups:
             together = self.selected is not None and session.settings.level.side_by_side
             self._groups[kind] = dict(alike()) if together else {}
         group = self._groups[kind].get(case)
         if group is not None:
-            session.ahead(group.graphs, many)
-        verdict = session.check(graph, case, chosen=chosen, many=many)
+            session.ahead(group.graphs, kinds)
+        verdict = session.check(graph, case, kinds)
         if group is not None and group.first == case:
             session.answer_for(group.graphs, case)
         return verdict
 
-    def _chosen(self, case: Case) -> bool:
-        return self.offloaded.is_first(case)
+    def _kinds(self, case: Case) -> Set[str]:
+        return {*case.kinds, ALL_CHECKS} if self.offloaded.is_first(case) else case.kinds
 
     def _alike_operators(self, case: Case) -> Sequence[str]:
         """The operators whose cases are examined with this one: a few if it is early, or its own alone."""
@@ -195,7 +202,7 @@ class Suite:
         # All of them are asked about at once, and then each by itself; an operator's others, too.
         asked = some if like.early else (c for c in found if self._runs(c.id))
         self._session.examiner.claims.survey(c.graph for c in asked)
-        plain = (c for c in some if self._session.is_plain(c.graph, c.id, self._chosen(c)))
+        plain = (c for c in some if self._session.is_plain(c.graph, self._kinds(c)))
         return self._grouped({c.id: c.graph for c in plain})
 
     def _alike_structures(self) -> dict[str, Group]:
@@ -223,7 +230,7 @@ class Suite:
         each = [self._of_pattern(name) for name in names if self._runs(f"{name}[")]
         found = [g for graphs in each for g in graphs[: level.ways]]
         found += [g for graphs in each for g in graphs if g not in found]
-        return self._grouped({case: graph for case, graph, chosen in found if plain(graph, case, chosen)})
+        return self._grouped({case: graph for case, graph, kinds in found if plain(graph, kinds)})
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
         return batching.of_cases(graphs, self._session.examiner.claims, self._session.ir)

@@ -160,7 +160,7 @@ class Offloaded:
         """Graphs of one operator as the target takes them, and of each pattern that holds others the smallest
         graph."""
         known = {operator for graph in alone for operator in graph.operators}
-        patterns = [g for g in self._session.fragments() if not known.issuperset(g.operators)]
+        patterns = [g for g in self._session.patterns.fragments() if not known.issuperset(g.operators)]
         return [*self.adapted(*alone), *patterns]
 
     def drawn(self) -> list[str]:
@@ -176,7 +176,7 @@ class Offloaded:
 
     def parts_with(self, operator: str) -> list[Graph]:
         """Graphs of the target's patterns that hold an operator."""
-        return [g for g in self._session.fragments() if operator in g.operators]
+        return [g for g in self._session.patterns.fragments() if operator in g.operators]
 
     def in_region(self, operator: str) -> Graph | None:
         """A graph in which the target takes the operator in one region with others: the largest found, of

@@ -22,10 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from ..config import plan
 from ..core import files
+from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph, Node, Source, TensorType
 from ..core.job_report import JobReport
 from ..core.protocol import Decoder
+from ..evidence import judging
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence
 from ..examination.activity import Activity
@@ -33,8 +36,9 @@ from ..examination.client import Worker
 from ..examination.decision import decide
 from ..examination.description import Description
 from ..examination.examiner import Examiner
-from ..examination.outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from ..examination.outcome import INCONCLUSIVE, ORACLE_SUSPECT, REFERENCE_WRONG, Verdict
 from ..examination.signature import NUMBERS
+from ..examination.subject import Subject
 from ..examination.workers import Workers
 from ..generation import data
 from ..generation.systematic import default_case
@@ -239,9 +243,9 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
     content = _content(found, name)
     graph = interface(found.tests[name], content["inputs"], content["outputs"])
     # The same inputs twice: ONNX has one set. Under `rerun` the second run must be right as well.
-    job = {"module": content["module"], "inputs": [content["inputs"]] * 2, "constants": {}}
     expected = [tolerated(array) for array in content["outputs"].values()]
-    evidence = examiner.gather(graph, job, lambda evidence: [expected, expected])
+    subject = Subject(graph, [content["inputs"]] * 2, {}, content["module"], [expected, expected])
+    evidence, _ = examiner.gather(subject, plan.every_graph())
     verdict = judge(OnnxEvidence(**vars(evidence)))
     return excused(verdict) if examiner.workers.precision != FULL else verdict
 
@@ -287,7 +291,7 @@ def judge(evidence: OnnxEvidence) -> Verdict:
     """The truth table of `outcome`, except that a result is not held against the target where LLVM's
     is wrong as well: TVM's importer, or its build, does not do what ONNX says."""
     fault = _retyped(evidence)
-    verdict = decide(evidence)
+    verdict = decide(evidence, judging.judge(evidence))
     if fault:
         verdict = replace(verdict, notes=(*verdict.notes, f"{fault}; the target is held to LLVM's output"))
     wrong_only = all(f.outcome == WRONG_RESULT for f in verdict.findings)

@@ -8,19 +8,22 @@ case each graph is examined by itself, and the module decides nothing about it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..core.finding import Finding
+from ..config.effort import ONE, Effort
+from ..core.finding import WRONG_RESULT, Finding
 from ..core.graph import Graph
 from ..core.union import positions, union
 from ..evidence.comparison import share_judged
 from ..evidence.evidence import Evidence
 from ..evidence.fragmentation import smallest
-from .claims import Claim, Claims
-from .decision import JUDGED_SHARE, causes
-from .examiner import Examiner, suspicious
-from .outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, WRONG_RESULT, Verdict
+from ..examination.claims import Claim, Claims
+from ..examination.decision import JUDGED_SHARE, causes
+from ..examination.examiner import Examiner, suspicious
+from ..examination.outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, Verdict
+from .known_failures import KnownFailures
 
 #: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
 #: (Relay infers the types of a whole module again for each of its regions.)
@@ -74,64 +77,95 @@ def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, 
     return found
 
 
-def examine(
-    examiner: Examiner, graphs: Sequence[Graph], checks: Sequence[str], quick: bool = False,
-    is_known: Callable[[Verdict], bool] = lambda verdict: False,
-) -> Verdict | None:
-    """Examines graphs in one module; of those that have passed there the examiner knows the
-    verdicts then, and of those that show in their own outputs what is known already. Returns the
-    module's verdict where that fails though no graph in it does: it is a counterexample of its own.
+class Examinations:
+    """The examinations of one target, each graph once, alone or with others in one module.
 
-    quick: as in `Examiner.examine`. is_known: whether nothing new is told by a failing verdict."""
-    unknown = [g for g in graphs if not examiner.knows(g, checks, quick)]
-    merged = quick and examiner.merges
-    # Merging says what is taken of each graph: there is no need to ask before.
-    claims = map(examiner.claims.known, unknown) if merged else examiner.claims.survey(unknown)
-    judged = [g for g, c in zip(unknown, claims) if (merged if c is None else c.to_be_judged)]
-    tried = [g for g in judged if examiner.failed_beside[g.digest] < ATTEMPTS]
-    if len(tried) < 2 or not examiner.exact:
-        return None
-    whole = union(tried)
-    verdict = examiner.first_look(whole, checks, quick, merged)
-    evidence = verdict.evidence
-    if isinstance(evidence, Evidence):
-        examiner.claims.learn(tried, evidence.target)
-    if verdict.failed:
-        taken = [tried[i] for i in positions(verdict.graph)]
-        known = list(_known_parts(verdict, taken, examiner.claims.survey(taken), is_known))
-        for found in known:
-            examiner.learn(found.graph, checks, found, quick)
-        if known:
-            # They explain it; the others are examined when their turns come.
+    examiner: of the target. known: the failures that the session knows. What tells nothing new is not
+    examined again in full."""
+
+    def __init__(self, examiner: Examiner, known: KnownFailures) -> None:
+        self._examiner = examiner
+        self._known = known
+        #: See `parts`.
+        self.changed_alone: set[str] = set()
+        #: The number of failed modules that held a graph, by the graph's digest; modules in which a graph was
+        #: known to fail do not count.
+        self._failed_beside = Counter[bytes]()
+
+    def examine(self, graph: Graph, effort: Effort) -> Verdict:
+        """The verdict on a graph."""
+        verdict = self._examiner.recall(graph, effort)
+        if verdict is None:
+            verdict = self._examiner.first_look(graph, effort)
+            if not (verdict.failed and self._is_known(verdict)):
+                verdict = self._examiner.look_again(verdict, effort)
+            self._examiner.learn(graph, effort, verdict)
+        return verdict
+
+    def _is_known(self, verdict: Verdict) -> bool:
+        return all(map(self._known.tells_nothing_new, causes(verdict)))
+
+    def together(self, graphs: Sequence[Graph], effort: Effort) -> Verdict | None:
+        """Examines graphs in one module. The examiner then knows the verdicts on those that have passed
+        there, and on those whose own outputs show a failure that is known. Returns the module's verdict
+        where it fails though no graph in it does: it is a counterexample of its own."""
+        examiner = self._examiner
+        unknown = [g for g in graphs if not examiner.knows(g, effort)]
+        effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
+        # Merging tells what is offloaded of each graph: it need not be surveyed before.
+        surveyed = map(examiner.claims.known, unknown) if effort.merged else examiner.claims.survey(unknown)
+        judged = [g for g, c in zip(unknown, surveyed) if (effort.merged if c is None else c.to_be_judged)]
+        tried = [g for g in judged if self._failed_beside[g.digest] < ATTEMPTS]
+        if len(tried) < 2 or not examiner.exact:
             return None
-    if suspicious(verdict):
-        examiner.failed_beside.update(g.digest for g in tried)
-        # Up to the first that explains it: if that fails it is told at once, and the others' turns come.
-        verdicts = (examiner.examine(g, checks, quick, is_known) for g in tried)
-        if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
+        verdict = examiner.first_look(union(tried), effort)
+        if isinstance(verdict.evidence, Evidence):
+            examiner.claims.learn(tried, verdict.evidence.target)
+        if verdict.failed and self._learn_known_parts(verdict, tried, effort):
+            # They explain it; the others are examined when their tests run.
             return None
-        verdict = examiner.look_again(whole, verdict, checks, quick, merged)
-    if verdict.outcome in (PASS, NOT_OFFLOADED):
-        taken = [tried[i] for i in positions(verdict.graph)]
-        claimed = examiner.claims.survey(taken)
-        for graph, part in zip(taken, parts(verdict, taken, claimed, examiner.changed_alone)):
+        if suspicious(verdict):
+            self._failed_beside.update(g.digest for g in tried)
+            # Up to the first that explains it: that failure is reported at once, and the others' tests
+            # follow.
+            verdicts = (self.examine(g, effort.apart()) for g in tried)
+            if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
+                return None
+            verdict = examiner.look_again(verdict, effort)
+        if verdict.outcome in (PASS, NOT_OFFLOADED):
+            self._learn_parts(verdict, tried, effort)
+            return None
+        return verdict if verdict.failed else None
+
+    def _learn_known_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> bool:
+        """Keeps the verdicts on graphs of a failed module whose own outputs show a failure that is known.
+        Returns whether there are any."""
+        graphs = [tried[i] for i in positions(verdict.graph)]
+        failing = failing_parts(verdict, graphs, self._examiner.claims.survey(graphs))
+        known = [part for part in failing if self._is_known(part)]
+        for part in known:
+            self._examiner.learn(part.graph, effort, part)
+        return bool(known)
+
+    def _learn_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> None:
+        """Keeps the verdicts on the graphs of a module that has passed."""
+        graphs = [tried[i] for i in positions(verdict.graph)]
+        alone = self._examiner.claims.survey(graphs)
+        for graph, part in zip(graphs, parts(verdict, graphs, alone, self.changed_alone)):
             if part is not None:
-                examiner.learn(graph, checks, part, quick)
-        return None
-    return verdict if verdict.failed else None
+                self._examiner.learn(graph, effort, part)
 
 
-def _known_parts(
-    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None],
-    is_known: Callable[[Verdict], bool],
+def failing_parts(
+    verdict: Verdict, graphs: Sequence[Graph], claims: Sequence[Claim | None]
 ) -> Iterator[Verdict]:
-    """Of a module that fails by nothing but what its outputs are, the verdicts on those graphs in
-    it whose own outputs are wrong in a way that is known."""
+    """Yields the verdicts on the graphs of a module whose own outputs are wrong, where the module fails by
+    nothing but its outputs."""
     found = [f for f in verdict.findings if f.outcome == WRONG_RESULT]
     if len(found) < len(verdict.findings) or not all("output" in f.details for f in found):
         return
     first = 0
-    for graph, claim in zip(taken, claims):
+    for graph, claim in zip(graphs, claims):
         outputs = range(first, first + len(graph.outputs))
         first = outputs.stop
         own = tuple(
@@ -140,13 +174,11 @@ def _known_parts(
         )
         if claim is None or not own:
             continue
-        part = Verdict(
+        yield Verdict(
             graph, WRONG_RESULT, own, claim.offloaded, claim.regions, (), None, claim.placement,
             claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
             verdict.merges,
         )
-        if all(is_known(cause) for cause in causes(part)):
-            yield part
 
 
 def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:

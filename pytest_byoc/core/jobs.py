@@ -1,0 +1,65 @@
+"""The job of examining one graph, as the host sends it to its workers. It is made once and not changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Mapping, TypedDict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .graph import Graph
+
+    Arrays = Dict[str, np.ndarray]
+
+
+class OtherGraph(TypedDict):
+    """Another graph, with one set of inputs."""
+
+    graph: dict[str, Any]
+    inputs: Arrays
+    constants: Arrays
+
+
+class _Required(TypedDict):
+    kind: str
+    #: `Graph.to_dict`.
+    graph: dict[str, Any]
+    #: The sets of inputs.
+    inputs: list[Arrays]
+    constants: Arrays
+    #: Ids of the checks that are made.
+    checks: list[str]
+    #: Names of the executors that the graph is built for.
+    executors: list[str]
+    #: Whether TVM's own part of the graph may be compiled without optimisation.
+    quick: bool
+    #: Whether the graph is a union whose graphs are partitioned one by one.
+    merged: bool
+    #: Whether LLVM builds the regions in the target's place.
+    partition_only: bool
+    #: The folder for artifacts, and for what else a process leaves for others.
+    folder: str
+
+
+class Job(_Required, total=False):
+    """What the target worker and the reference worker are told of one graph."""
+
+    #: TVM's JSON of the module, where it is not the graph that is lowered.
+    module: str
+    #: The graph for a larger batch, and with other constants, for the checks that need them.
+    larger: OtherGraph
+    twin: OtherGraph
+
+
+def narrowed(job: Job, graph: Graph) -> Job:
+    """The job of a union for a part of its graphs, which have some of its inputs and constants."""
+    found = job.copy()
+    found["graph"] = graph.to_dict()
+    found["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
+    found["constants"] = {s.name: job["constants"][s.name] for s in graph.constants}
+    return found
+
+
+def changed(job: Job, **changes: Any) -> Mapping[str, Any]:
+    """The job with other entries, for another worker or another purpose."""
+    return {**job, **changes}

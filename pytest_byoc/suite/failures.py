@@ -1,0 +1,241 @@
+"""Failing verdicts: which are excused, and how the others are shrunk, saved and listed."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ..config.declarations import TargetDeclaration
+from ..config.settings import MEMORY, TIMEOUT, Settings
+from ..core.names import folder_name
+from ..examination.decision import causes
+from ..examination.description import Description
+from ..examination.examiner import Examiner
+from ..examination.outcome import ConformanceFailure, Verdict
+from ..gate.excuses import Excuses
+from ..record.target_record import Excused, Failure, TargetRecord, failure_id
+from ..report import bundle as failure_bundle
+from ..report import trial
+from ..report.text import FailureText
+from ..report.trial import Trial
+from ..storage import corpus
+from .known_failures import KnownFailures
+from .observer import Observer
+from .shrinking import Shrinking
+
+#: What stands between the failures of one graph.
+AND_ANOTHER = "The graph has another failure, of a cause of its own:"
+
+
+class Failures:
+    """The failures of one target's session.
+
+    known: the failures that the session knows. excuses: what waivers and the baseline say of a failure."""
+
+    def __init__(
+        self, settings: Settings, declaration: TargetDeclaration, examiner: Examiner, record: TargetRecord,
+        known: KnownFailures, observer: Observer,
+    ) -> None:
+        self._settings = settings
+        self._declaration = declaration
+        self._examiner = examiner
+        self._record = record
+        self._known = known
+        self._observer = observer
+        self.excuses = Excuses(None, None, update=False)
+        #: Failing graphs of that many operators or fewer are not shrunk.
+        self.shrink_above = 0
+        self._excused: set[tuple[str, str, bytes]] = set()
+
+    @property
+    def _ir(self) -> str:
+        return self._examiner.workers.ir
+
+    def excused(self, verdict: Verdict, case: str, origin: str = "") -> bool:
+        """Whether all that a failing verdict holds against the target is waived or known from the baseline;
+        what is, is recorded.
+
+        origin: another case by which it may be."""
+        found = [(cause, self._excuse_of(cause, case, origin)) for cause in causes(verdict)]
+        for cause, excuse in found:
+            if excuse is None:
+                continue
+            key = (case, cause.findings[0].check, verdict.graph.digest)
+            if key not in self._excused:
+                self._excused.add(key)
+                self._record.excuse(excuse, verdict.graph)
+            self._observer.excused(excuse)
+        return all(excuse is not None for _, excuse in found)
+
+    def _excuse_of(self, verdict: Verdict, case: str, origin: str = "") -> Excused | None:
+        """What excuses the first finding of a verdict."""
+        excuse = self.excuses.find(self._record, verdict, case)
+        if excuse is None and origin:
+            excuse = self.excuses.find(self._record, verdict, origin)
+            excuse = replace(excuse, case=case) if excuse is not None else None
+        return excuse
+
+    def not_excused(self, verdict: Verdict, case: str, origin: str = "") -> Verdict:
+        """The verdict by the first of its causes that is not excused."""
+        found = (c for c in causes(verdict) if self._excuse_of(c, case, origin) is None)
+        return next(found, verdict)
+
+    def fail(
+        self,
+        verdict: Verdict,
+        case: str,
+        shrink: bool = True,
+        entry: corpus.Entry | None = None,
+        found_in: str = "",
+        beside: bool = False,
+    ) -> None:
+        """Shrinks, saves and lists a failing verdict, by each of its causes, and raises ConformanceFailure.
+
+        entry: the graph of the corpus it is about. found_in: the case that it was found in at first.
+        beside: whether it is on a module of graphs that each pass."""
+        origin = found_in if entry is not None and entry.automatic else ""
+        open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
+        told = []
+        for number, cause in enumerate(open_):
+            if len(open_) > 1:
+                # What other checks found is told as a failure of its own.
+                own = tuple(f for f in cause.findings if f.check == cause.findings[0].check)
+                cause = replace(cause, findings=own)
+            # The file of the graph is the first one's.
+            saved = [entry.path] if entry is not None and entry.automatic and not number else []
+            told.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
+        text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in told)
+        raise ConformanceFailure(text, told[0][0])
+
+    def _list(
+        self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
+        beside: bool,
+    ) -> tuple[Verdict, str]:
+        """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
+        what is told of it. saved: files that its bundle takes the place of. beside: whether it is a module of
+        graphs that each pass."""
+        original = verdict
+        enough = bool(self._known.why_enough())
+        shrinking = Shrinking(self._examiner, self._ir, original, self._known.recognise)
+        # A graph of an earlier session keeps its own bundle.
+        known = None if from_corpus else shrinking.known()
+        verdict = shrinking.original
+        finished: bool | None = None
+        if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not enough:
+            # Shrinking takes time, and may be what a session dies of.
+            first = failure_id(verdict.signature, verdict.graph.operators) + corpus.UNSHRUNK
+            # Where that can't be written the bundle can't either, which is told.
+            with suppress(OSError):
+                check = verdict.findings[0].check
+                saved.append(corpus.save(self.folder(first), verdict.graph, found_in or case, check))
+            verdict, finished = shrinking.run()
+            known = self._known.recognise(verdict)
+        failure, new = self._record.fail(verdict, case, original.graph, known)
+        self._known.note(tells_something=new)
+        where = f"{case}, at first in {found_in}" if found_in else case
+        if new:
+            folder = self.folder(failure.id)
+            failure.besides, failure.each_needed = _besides(original, verdict), finished
+            failure.graph, failure.bundle = str(folder / "graph.json"), self.bundle(folder)
+            failure.command = self.command(f"--byoc-replay={shlex.quote(failure.graph)}")
+            failure.case = self._examiner.peers.first(("failure", failure.id), case)
+        if new and failure.case == case:
+            described = self._examiner.describe(verdict)
+            failure.texts = described.as_dicts()
+            text = self._text().new(verdict, original, failure, where, described)
+            more = self._write_bundle(failure, folder, verdict, text, found_in or case, described)
+            if not failure.graph:
+                text = self._text().new(verdict, original, failure, where, described)
+            text += more
+            self._known.tell(failure)
+        else:
+            folder = Path(failure.graph).parent
+            text = self._text().again(verdict, where, failure)
+        if beside:
+            text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
+        for path in saved if failure.graph else ():
+            if path.parent != folder:
+                corpus.remove(path)
+        return verdict, text
+
+    def _write_bundle(
+        self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str,
+        described: Description,
+    ) -> str:
+        """Saves a failure; what is to be added to its text. Where it can't be saved the text has to be made
+        again: it says then nothing of where it is saved."""
+        finding = verdict.findings[0]
+
+        def attempt(script: Path) -> str:
+            if finding.check not in failure_bundle.REPRODUCED:
+                return ""  # The script says so itself.
+            tried = Trial(self._declaration.python, self._settings.timeout, self._settings.memory_bytes)
+            try:
+                failure.tried = trial.note(tried.run(script), finding, failure.command)
+            except OSError as e:  # no fault of the bundle's
+                failure.tried = f"reproduce.py could not be tried: {e}"
+            return failure.tried
+
+        try:
+            failure_bundle.write(
+                folder, verdict, text,
+                declaration={
+                    **self._declaration.for_worker(), **_declared(self._declaration),
+                    "partition_only": self._examiner.workers.partition_only,
+                    "by_table": self._examiner.workers.by_table,
+                },
+                ir=self._ir,
+                executors=self._examiner.workers.executors,
+                opt_level=self._examiner.workers.built["opt_level"],
+                timeout=self._settings.timeout,
+                versions=self._examiner.workers.versions,
+                command=failure.command,
+                found_in=found_in,
+                description=described,
+                attempt_script=attempt,
+            )
+        except OSError as e:
+            return self.unsaved(failure, e)
+        return f"\n{failure.tried}" if failure.tried else ""
+
+    def _text(self) -> FailureText:
+        return FailureText(self._record.target, self._ir, self._declaration.python)
+
+    def unsaved(self, failure: Failure, error: OSError) -> str:
+        """What is told of a failure whose bundle can't be written: it is listed all the same."""
+        failure.graph = failure.bundle = ""
+        failure.command = self.command("-k", shlex.quote(failure.case))
+        return f"\nIt could NOT be saved ({error}). To repeat it: {failure.command}"
+
+    def folder(self, name: str) -> Path:
+        """Where the bundle of a failure goes, by its id."""
+        return self._settings.failures / f"{folder_name(self._record.target, self._ir)}-{name}"
+
+    def bundle(self, folder: Path) -> str:
+        """The folder as seen from report.json."""
+        return folder.relative_to(self._settings.failures.parent).as_posix()
+
+    def command(self, *extra: str) -> str:
+        """The pytest command for this target, with further options."""
+        d = self._declaration
+        parts = ["pytest", f"--byoc-target={shlex.quote(d.given)}", f"--byoc-ir={self._ir}"]
+        if d.python_given:
+            parts.append(f"--byoc-python={shlex.quote(d.python_given)}")
+        # Whether it fails may depend on them.
+        if self._settings.timeout != TIMEOUT:
+            parts.append(f"--byoc-timeout={self._settings.timeout:g}")
+        if self._settings.memory_bytes != MEMORY << 20:
+            parts.append(f"--byoc-memory={self._settings.memory_bytes >> 20}")
+        return " ".join([*parts, *extra])
+
+
+def _besides(original: Verdict, verdict: Verdict) -> list[str]:
+    """Checks that the graph fails as well, and the shrunk one does not show."""
+    shown = {finding.check for finding in verdict.findings}
+    return list(dict.fromkeys(f.check for f in original.findings if f.check not in shown))
+
+
+def _declared(d: TargetDeclaration) -> dict[str, object]:
+    return {"ir": d.ir, "python": d.python, "libraries": d.libraries, "sys_path": d.sys_path}

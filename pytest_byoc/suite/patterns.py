@@ -1,0 +1,86 @@
+"""The patterns that TVM holds for a target, and graphs that the target offloads for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core.graph import Graph
+from ..examination.examiner import Examiner
+from ..generation.patterns import Found, Pattern, made_of, not_among, search
+from ..record.target_record import TargetRecord
+
+#: What becomes of patterns that no graph is offloaded for, in words.
+_FATES = {"shadowed": "never matched in its table", "never": "never matched"}
+
+
+class Patterns:
+    """The patterns of one target.
+
+    operators: those that are tested. left_out: names of the patterns that have other operators, once `names`
+    was called."""
+
+    def __init__(self, examiner: Examiner, record: TargetRecord, operators: Sequence[str]) -> None:
+        self._examiner = examiner
+        self._record = record
+        self._operators = operators
+        self._ir = examiner.workers.ir
+        self._patterns: dict[str, Pattern] | None = None
+        self._found: dict[str, Found] = {}
+        self.left_out: list[str] = []
+
+    def names(self) -> list[str]:
+        """Names of the patterns TVM has registered for the target, made of the operators asked for."""
+        if self._patterns is None:
+            found = self._examiner.claims.patterns()
+            unknown = self._examiner.claims.without_table
+            if unknown:
+                self._record.not_checked.append(
+                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name, "
+                    "or under what these names begin with; name their table by the target's key or attribute "
+                    "patterns"
+                )
+            chosen = set(self._operators)
+            self._patterns = {p.label: p for p in found if made_of(p, chosen, self._ir)}
+            others = {
+                p.label: not_among(p, chosen, self._ir) for p in found if p.label not in self._patterns
+            }
+            if others:
+                named = ", ".join(f"{label} ({', '.join(ops)})" for label, ops in others.items())
+                self._record.not_checked.append(f"patterns of operators that are not tested: {named}")
+            self.left_out = list(others)
+        return list(self._patterns)
+
+    def found(self, name: str) -> Found:
+        """Graphs that the target takes for one of its patterns, or why there are none."""
+        self.names()
+        assert self._patterns is not None
+        if name not in self._found:
+            claims = self._examiner.claims
+            try:
+                found = search(self._patterns[name], self._ir, claims.composites, claims.alone)
+            except Exception as e:
+                # Its own test raises it; others that ask for its graphs go on without.
+                reason = f"the search for its graphs raised {type(e).__name__}: {e}"
+                found = Found(name, reason=reason, failed=e)
+            if found.fragments:
+                # Of alternatives those that are asked for.
+                asked = [f for f in found.fragments if self._asked_for(f.graph)]
+                found = replace(found, fragments=asked or found.fragments)
+            self._found[name] = found
+            self._record.patterns[name] = "" if found.fragments else str(found.reason)
+            if not found.fragments:
+                self._record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
+        return self._found[name]
+
+    def fragments(self) -> list[Graph]:
+        """A graph for each pattern, of as few operators as were found."""
+        names = self.names()
+        for name in self._examiner.peers.beginning_elsewhere(names):
+            self.found(name)
+        found = (self.found(name).fragments for name in names)
+        smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
+        return [g for g in smallest if self._asked_for(g)]
+
+    def _asked_for(self, graph: Graph) -> bool:
+        return set(graph.operators) <= set(self._operators)
