@@ -40,8 +40,8 @@ def _places(offset: Bounded, axis: int, attrs: Attrs) -> tuple[np.ndarray, np.nd
 def _sampled(x: Bounded, offset: Bounded, attrs: Attrs) -> tuple[Bounded, np.ndarray]:
     """Samples the image for each result's taps; returns the samples and which are surely outside.
 
-    Both have the shape [N, C, kh, kw, OH, OW]. A sample is 0 outside of [0, H) x [0, W). Inside it is
-    bilinear between neighbouring pixels, with 0 after the last pixel, as in TVM's
+    Both have the shape [N, C, kh, kw, OH, OW]. A sample is 0 outside of [0, H) x [0, W). Inside it
+    is bilinear between neighbouring pixels, with 0 after the last pixel, as in TVM's
     topi.nn.deformable_conv2d_nchw (other implementations interpolate before the first pixel too).
     It is ambiguous where rounding decides between which pixels it lies.
     """

@@ -123,8 +123,8 @@ def multiplied(
 ) -> Bounded:
     """Returns products of n factors in `dtype`, multiplied in any order.
 
-    reduce: multiplies the factors of each product. some: returns whether any factor of a product has
-    its flag set. n: the number of factors, for all products or for each.
+    reduce: multiplies the factors of each product. some: returns for each product whether any of
+    its factors has its flag set. n: the number of factors, for all products or for each.
 
     With e the factors' errors, the bound is gamma(n) * prod(|x| + e) for the roundings, plus
     prod(|x| + e) - prod(|x|) for the propagated errors. A partial product that underflows is

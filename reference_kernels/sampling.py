@@ -19,7 +19,7 @@ _ALPHA = -0.75
 def _folded(c: np.ndarray, n: int, corners: bool) -> np.ndarray:
     """Reflects coordinates c into an image of n pixels, as often as necessary.
 
-    With `corners` the mirrors are at the centres of the outermost pixels, else at their outer edges.
+    With `corners` the mirrors are at the centres of the outermost pixels, else at the outer edges.
     """
     low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
     away = np.abs(c - low) % (2 * span)

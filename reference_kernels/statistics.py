@@ -174,7 +174,7 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _along(attrs: Attrs, accumulate: Any, first: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Builds the scan of an array by a ufunc's `accumulate`; an exclusive scan starts with `first`."""
+    """Builds the scan of an array by a ufunc's `accumulate`; exclusive scans start with `first`."""
     axis = attrs["axis"]
 
     def scan(v: np.ndarray) -> np.ndarray:
