@@ -1,4 +1,4 @@
-"""Relay's `newshape`: its type rule and its special values."""
+"""Type rule and parameters of reshape, with the special values of Relay's `newshape`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .record import Attrs, Classes, TypeRuleError
 
 
 def reshaped(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
-    """The shape that Relay's `newshape` asks for. Raises TypeRuleError.
+    """Returns the shape that Relay's `newshape` describes; raises TypeRuleError if it does not fit.
 
-    0 copies a dimension, -1 is inferred, -2 copies all that are left, -3 joins the next two, -4
-    splits the next one into the two that follow, one of which may be -1.
+    0 copies a dimension, -1 is inferred, -2 copies all remaining dimensions, -3 joins the next two,
+    -4 splits the next one into the two values that follow, one of which may be -1.
     """
     left, asked = list(shape), list(newshape)
     out: list[int] = []
