@@ -186,7 +186,7 @@ def _resize(dims: int, shapes: Any, relax: Lowering | None = None) -> Operator:
 
 
 def _scale(name: str, axis: int) -> Parameter:
-    """Returns a parameter of scales that give a whole new size: TVM derives the scale from sizes."""
+    """Returns a parameter of scales that give whole new sizes: TVM derives scales from sizes."""
 
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         n = _sizes(x, chosen["layout"])[axis]
