@@ -143,8 +143,8 @@ def apply(
     if precision.flush_subnormals:
         inputs = [flushed(x) for x in inputs]
     with computing(precision):
-        found = KERNELS[op](inputs, attrs)
-    results = found if isinstance(found, tuple) else (found,)
+        outputs = KERNELS[op](inputs, attrs)
+    results = outputs if isinstance(outputs, tuple) else (outputs,)
     if op in precision.function_ulps:
         results = tuple(less_accurate(y, precision.function_ulps[op]) for y in results)
     if op in precision.function_errors:

@@ -124,7 +124,7 @@ def rounded(
 
     error = propagated + ulps * u * (|value| + propagated) + smallest normal number. The last term
     covers underflow, gradual or abrupt; when `ulps` is 0, both terms are left out. An element whose
-    interval crosses the dtype's largest number is ambiguous. An element whose interval lies beyond
+    interval crosses the dtype's largest number is ambiguous. An element whose interval lies above
     it is infinite, with error 0. Ambiguous elements have an infinite error.
     """
     value = np.asarray(value, np.float64)
@@ -152,8 +152,8 @@ def rounded(
 
 def _copied(given: np.ndarray | float | bool, shape: tuple[int, ...], dtype: type) -> np.ndarray:
     """Returns a fresh, writable array of that shape and dtype."""
-    found: np.ndarray = np.array(given, dtype)
-    return found if found.shape == shape else np.broadcast_to(found, shape).copy()
+    array: np.ndarray = np.array(given, dtype)
+    return array if array.shape == shape else np.broadcast_to(array, shape).copy()
 
 
 def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:

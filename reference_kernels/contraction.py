@@ -13,14 +13,14 @@ from .matrix import contracted
 
 def _open(f: Callable[..., np.ndarray], inputs: Sequence[Bounded]) -> np.ndarray:
     """Returns the results that include infinity times an inexact element, which may be zero."""
-    found = np.zeros((), bool)
+    flags = np.zeros((), bool)
     for i, inexact in enumerate(inputs):
         for j, infinite in enumerate(inputs):
             if i != j:
                 parts: list[np.ndarray] = [np.ones(o.shape) for o in inputs]
                 parts[i], parts[j] = (inexact.error > 0) * 1.0, np.isinf(infinite.value) * 1.0
-                found = np.logical_or(found, f(*parts) > 0)
-    return found
+                flags = np.logical_or(flags, f(*parts) > 0)
+    return flags
 
 
 def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:

@@ -102,10 +102,10 @@ def correlated(
         out = view.shape[2 : 2 + len(kernel)]
         # [N, groups, *out, taps] times [groups, taps, O / groups]
         view = view.reshape(n, groups, inner, *out, *kernel).transpose(axes)
-        found = view.reshape(n, groups, math.prod(out), taps) @ (
+        sums = view.reshape(n, groups, math.prod(out), taps) @ (
             q.reshape(groups, outer // groups, taps).swapaxes(1, 2)
         )
-        return found.swapaxes(2, 3).reshape(n, outer, *out)
+        return sums.swapaxes(2, 3).reshape(n, outer, *out)
 
     y = contracted(contraction, x, w, terms, dtype)
     return unless_skipped(y, lambda v: contraction(np.zeros(x.shape), v, 1.0), w)

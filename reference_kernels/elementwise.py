@@ -9,7 +9,9 @@ import numpy as np
 
 from .bounded import UNIT_ROUNDOFF, Bounded, integer, rounded, unwrapped
 
+#: The attributes of a node, by name.
 Attrs = Mapping[str, Any]
+#: Computes a node from its operands and attributes: one result, or a tuple for several outputs.
 Kernel = Callable[[Sequence[Bounded], Attrs], "Bounded | tuple[Bounded, ...]"]
 
 

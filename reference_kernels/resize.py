@@ -92,8 +92,8 @@ def nearest(c: np.ndarray, rounding: str) -> tuple[np.ndarray, np.ndarray]:
         "round_prefer_floor": lambda v: np.ceil(v - 0.5),
         "round_prefer_ceil": lambda v: np.floor(v + 0.5),
     }
-    found = steps[rounding](c)
-    return found, found
+    pixel = steps[rounding](c)
+    return pixel, pixel
 
 
 def keys(t: np.ndarray, alpha: float) -> np.ndarray:
@@ -138,6 +138,13 @@ def weights(
     alpha: float = -0.5,
     exclude: bool = False,
 ) -> Weights:
+    """Returns the weights of n pixels for the coordinates `where` along one axis.
+
+    method: "nearest_neighbor", "linear" or "cubic". rounding: TVM's rounding_method, for the first.
+    dtype: that of the tensor; weights are rounded to it or to float32, whichever is less precise.
+    alpha: the coefficient of the cubic kernel. exclude: whether cubic weights outside of the image
+    become 0 and the others are divided by their sum (TVM's cubic_exclude).
+    """
     c, e = where.c, where.e
     u = max(_U, UNIT_ROUNDOFF.get(dtype, 0.0))
     m = len(c)
@@ -177,16 +184,16 @@ def weights(
         inner = (lambda d: ((alpha + 2) * d + alpha + 3) * d * d + 1)(np.stack([t, 1 - t]))
         # Horner's scheme for the two outer weights adds numbers of magnitude up to 6 |alpha|.
         size = np.stack([np.full(m, 6 * a), inner[0], inner[1], np.full(m, 6 * a)], -1)
-        made = keys(t, alpha)
-        size = np.where(made != 0, size, 0.0) * 5 * u
+        cubic = keys(t, alpha)
+        size = np.where(cubic != 0, size, 0.0) * 5 * u
         if exclude:
             inside = (at >= 0) & (at < n)
-            total = np.sum(np.where(inside, made, 0.0), -1, keepdims=True)
+            total = np.sum(np.where(inside, cubic, 0.0), -1, keepdims=True)
             total = np.where(total == 0, 1.0, total)
             size = np.where(inside, size, 0.0)
             off = np.sum(size, -1, keepdims=True)
-            size = size + np.abs(_excluded(made, at, n)) * (off + 4 * u)
-            size = np.where(inside & (made != 0), size / np.abs(total), 0.0)
+            size = size + np.abs(_excluded(cubic, at, n)) * (off + 4 * u)
+            size = np.where(inside & (cubic != 0), size / np.abs(total), 0.0)
         error = moved + _spread(size, at, n)
     # An implementation may move an outside coordinate to the edge; it then also multiplies the next
     # pixel inside.
@@ -205,10 +212,10 @@ def _along(matrices: Sequence[np.ndarray], v: np.ndarray, axes: Sequence[int]) -
 
 def _on_axes(rows: Sequence[np.ndarray], axes: Sequence[int], shape: Sequence[int]) -> np.ndarray:
     """Returns for each element of `shape` whether the flag of its position on any axis is set."""
-    found = np.zeros(shape, bool)
+    flags = np.zeros(shape, bool)
     for row, axis in zip(rows, axes):
-        found |= row.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return found
+        flags |= row.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return flags
 
 
 def interpolated(x: Bounded, ws: Sequence[Weights], axes: tuple[int, ...], method: str) -> Bounded:

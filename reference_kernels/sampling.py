@@ -66,14 +66,14 @@ def _taps(grid: Bounded, axis: int, n: int, attrs: Attrs) -> _Taps:
         unsure = np.floor(low) != np.floor(high)
         t = c - base
         if method == "bilinear":
-            at, weight, slope, made = np.stack([base, base + 1]), np.stack([1 - t, t]), 1.0, 2.0
+            at, weight, slope, ulps = np.stack([base, base + 1]), np.stack([1 - t, t]), 1.0, 2.0
         else:
             at = base + np.arange(-1, 3).reshape(4, *(1,) * c.ndim)
-            weight, slope, made = np.moveaxis(keys(t, _ALPHA), -1, 0), 2.0, 25.0
+            weight, slope, ulps = np.moveaxis(keys(t, _ALPHA), -1, 0), 2.0, 25.0
             if padding == "reflection":
                 at = _folded(at, n, corners)
             at = at if padding == "zeros" else np.clip(at, 0, n - 1)
-        error = slope * np.where(unsure, 0.0, e) + np.where(weight != 0, made * u, 0.0)
+        error = slope * np.where(unsure, 0.0, e) + np.where(weight != 0, ulps * u, 0.0)
     inside = (at >= 0) & (at < n)
     return _Taps(np.clip(at, 0, n - 1).astype(int), inside, weight, error, unsure | grid.ambiguous[:, axis])
 

@@ -78,13 +78,13 @@ def argsort(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def topk(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
     rows, k = _rows(inputs[0], attrs["axis"]), attrs["k"]
-    found = []
+    results = []
     if attrs["ret_type"] != "indices":
-        found.append(_ordered(rows, attrs["is_ascend"]))
+        results.append(_ordered(rows, attrs["is_ascend"]))
     if attrs["ret_type"] != "values":
-        found.append(_order(rows, attrs["is_ascend"], attrs["dtype"]))
+        results.append(_order(rows, attrs["is_ascend"], attrs["dtype"]))
     some = slice(k) if k > 0 else slice(None)
-    return tuple(_back(y.map(lambda v: v[..., some]), attrs["axis"]) for y in found)
+    return tuple(_back(y.map(lambda v: v[..., some]), attrs["axis"]) for y in results)
 
 
 def _position(sequence: Bounded, x: Bounded, right: bool, dtype: str) -> Bounded:
@@ -92,7 +92,7 @@ def _position(sequence: Bounded, x: Bounded, right: bool, dtype: str) -> Bounded
     below = np.less_equal if right else np.less
 
     def count(edges: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """`edges` holds one sequence for each row of v, or one sequence for all rows."""
+        """Counts in one sequence of `edges` for each row of v, or in one sequence for all rows."""
         return np.asarray(np.sum(below(edges[..., None, :], v[..., None]), axis=-1))
 
     if x.is_float:

@@ -68,8 +68,8 @@ def conv2d_backward_weight(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         taps = inner * int(np.prod(kernel))
         view = view.reshape(batch, groups, inner, *out, *kernel).transpose(1, 0, 3, 4, 2, 5, 6)
         left = p.reshape(batch, groups, outer // groups, *out).transpose(1, 2, 0, 3, 4)
-        found = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, taps)
-        return found.reshape(outer, inner, *kernel)
+        gradient = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, taps)
+        return gradient.reshape(outer, inner, *kernel)
 
     y = contracted(contraction, grad, x, terms)
     axes = ["OIHW".index(a) for a in attrs["kernel_layout"]]

@@ -31,8 +31,8 @@ def block_parameters(fits: Callable[[TensorType, str, int], bool]) -> tuple[Para
     """Returns the parameters layout and block_size, with the values for which `fits` is true."""
 
     def layout(x: TensorType, chosen: Attrs) -> Classes:
-        found = {k: any(fits(x, k, b) for b in _BLOCKS.values()) for k in _CHANNEL}
-        return {k.lower(): (k,) if good else () for k, good in found.items()}
+        possible = {k: any(fits(x, k, b) for b in _BLOCKS.values()) for k in _CHANNEL}
+        return {k.lower(): (k,) if good else () for k, good in possible.items()}
 
     def block(x: TensorType, chosen: Attrs) -> Classes:
         return {k: (b,) if fits(x, chosen["layout"], b) else () for k, b in _BLOCKS.items()}

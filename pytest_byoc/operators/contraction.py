@@ -68,11 +68,11 @@ def _einsum_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     for c in labels[0]:
         sizes.pop(c, None)
     _bound(labels[0], x.shape, sizes)
-    found = [Operand(LEAD, x)]
+    operands = [Operand(LEAD, x)]
     for others in labels[1:]:
         shape = tuple(d for c in others.replace(_ELLIPSIS, ".") for d in sizes[c])
-        found.append(Operand(DATA, TensorType(shape, x.dtype)))
-    return tuple(found)
+        operands.append(Operand(DATA, TensorType(shape, x.dtype)))
+    return tuple(operands)
 
 
 def _einsum_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:

@@ -287,8 +287,8 @@ def relax(name: str) -> Lowering:
     """Returns the lowering to Relax, which reads channels and kernel_size from the weight."""
 
     def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        told = ("channels", "kernel_size", "out_dtype")
-        keep: dict[str, Any] = {k: v for k, v in attrs.items() if k not in told}
+        omitted = ("channels", "kernel_size", "out_dtype")
+        keep: dict[str, Any] = {k: v for k, v in attrs.items() if k not in omitted}
         return getattr(ns.nn, name)(args[0], args[1], **keep, **out_dtype(attrs, types))
 
     return Lowering("nn." + name, lower)

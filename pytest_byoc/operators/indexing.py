@@ -146,12 +146,12 @@ def coordinates(dims: Sequence[int], flat: Sequence[int]) -> list[int]:
 
     The coordinates along the first dimension come first, then those along the second, and so on.
     """
-    found: list[list[int]] = []
+    rows: list[list[int]] = []
     flat = list(flat)
     for d in reversed(dims):
-        found.insert(0, [p % d for p in flat])
+        rows.insert(0, [p % d for p in flat])
         flat = [p // d for p in flat]
-    return [c for row in found for c in row]
+    return [c for row in rows for c in row]
 
 
 def nd_index(

@@ -28,12 +28,12 @@ def _lengths(shape: Sequence[int], layout: str) -> dict[str, int]:
     names = parsed(layout)
     if len(names) != len(shape):
         raise TypeRuleError("%s has not the axes of %s" % (tuple(shape), layout))
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for (letter, size), d in zip(names, shape):
         if size not in (0, d):
             raise TypeRuleError("%s has not the blocks of %s" % (tuple(shape), layout))
-        found[letter.upper()] = found.get(letter.upper(), 1) * d
-    return found
+        lengths[letter.upper()] = lengths.get(letter.upper(), 1) * d
+    return lengths
 
 
 def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> tuple[int, ...]:

@@ -24,8 +24,8 @@ def table() -> dict[str, dict[str, Any]]:
     """
     if not PATH.exists():
         return {}
-    found: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
-    return found
+    contents: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+    return contents
 
 
 def why_not(operator: str, dtype: str, ir: str) -> str | None:

@@ -122,10 +122,10 @@ def _axes_shape(x: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
 
     Raises TypeRuleError unless the axes are in ascending order and differ.
     """
-    found = [normalize_axis(a, x.rank) for a in axes]
-    if not found or sorted(set(found)) != found:
+    positions = [normalize_axis(a, x.rank) for a in axes]
+    if not positions or sorted(set(positions)) != positions:
         raise TypeRuleError("axes %s of %s" % (tuple(axes), x))
-    return tuple(x.shape[a] for a in found)
+    return tuple(x.shape[a] for a in positions)
 
 
 def _layer_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:

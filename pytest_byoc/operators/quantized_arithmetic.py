@@ -180,11 +180,11 @@ def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], tuple[Opera
 def _check_product(types: Sequence[TensorType], channels: int) -> None:
     if types[0].dtype not in _BYTES or types[1].dtype not in _BYTES:
         raise TypeRuleError("a quantised product of %s and %s" % (types[0], types[1]))
-    made = TensorType((channels,), "int32")
-    check_parameter(types[2], "int32", made, None, "a zero point")
-    check_parameter(types[3], "int32", made, None, "a zero point")
-    check_parameter(types[4], "float32", made, None, "a scale")
-    check_parameter(types[5], "float32", made, 0, "a scale")
+    result = TensorType((channels,), "int32")
+    check_parameter(types[2], "int32", result, None, "a zero point")
+    check_parameter(types[3], "int32", result, None, "a zero point")
+    check_parameter(types[4], "float32", result, None, "a scale")
+    check_parameter(types[5], "float32", result, 0, "a scale")
 
 
 def _plain(types: Sequence[TensorType]) -> tuple[TensorType, ...]:

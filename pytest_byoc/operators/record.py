@@ -200,7 +200,7 @@ class Operator:
     operands: returns all operands in order, from the lead's type and the parameters' values.
     parameters: the parameters; each may depend on those before it.
     dtypes: the dtypes of the lead operand.
-    domain: the range of values for which the operator is made (None: any value).
+    domain: the range of values for which the operator is meant (None: any value).
     ranges: by dtype, the range from which a lead operand generated for the operator is drawn, if
         it is not the dtype's default; other values of the graph may lie outside of it.
     relay, relax: the lowering to that IR, None if the IR lacks the operator.

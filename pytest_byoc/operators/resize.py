@@ -205,8 +205,8 @@ def _scale(name: str, axis: int) -> Parameter:
 def _methods(*names: str) -> Parameter:
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         # As in _method.
-        found: dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
-        return {**found, **{n: (n,) if x.dtype in FLOATS else () for n in names}}
+        nearest: dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
+        return {**nearest, **{n: (n,) if x.dtype in FLOATS else () for n in names}}
 
     return Parameter("method", classes)
 

@@ -82,12 +82,12 @@ def _elements_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape = x.shape[:axis] + (length,) + x.shape[axis + 1 :]
     inner = _size(shape[axis + 1 :])
     order = permuted(length, n)
-    found = []
+    positions = []
     for i in range(_size(shape)):
         line = i // (inner * length) + i % inner
         at = (order[i // inner % length] + line) % n
-        found.append(at // 2 if chosen["repeated"] else at)
-    index = Operand(FRESH, TensorType(shape, chosen["index_dtype"]), data=found)
+        positions.append(at // 2 if chosen["repeated"] else at)
+    index = Operand(FRESH, TensorType(shape, chosen["index_dtype"]), data=positions)
     return (Operand(LEAD, x), index, Operand(DATA, TensorType(shape, x.dtype)))
 
 
@@ -105,8 +105,8 @@ def _elements_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
 def _update_shape(x: TensorType, chosen: Attrs) -> Classes:
     """Returns shapes of the index without its coordinates, with at most one update per position."""
     places = _size(x.shape[: chosen["depth"]])
-    found = {"vector": (4,), "matrix": (2, 3), "one": (1,), "none": ()}
-    return {k: (s,) if _size(s) <= places else () for k, s in found.items()}
+    shapes = {"vector": (4,), "matrix": (2, 3), "one": (1,), "none": ()}
+    return {k: (s,) if _size(s) <= places else () for k, s in shapes.items()}
 
 
 def _nd_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
