@@ -58,7 +58,7 @@ def _whole(
     if a.is_float:
         joint = np.logical_or(a.ambiguous, b.ambiguous)
         q = divide(inputs, {})
-        # Zero divided by anything is exactly zero, so no rounding can cross a whole number.
+        # Zero divided by a nonzero number is exactly zero, so no rounding crosses a whole number.
         zero = (a.value == 0) & (a.error == 0) & (np.abs(b.value) > b.error)
         q = Bounded(q.value, np.where(zero, 0.0, q.error), q.ambiguous & ~(zero & ~joint), q.dtype)
         y = step(f)([q], {})
@@ -115,8 +115,8 @@ def atan2(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """Computes the angle of (x, y), granted 6 ulp.
 
     Its extremes are at the corners of the operands' box, unless the box contains the origin or
-    meets the negative half of the x axis. There the result is ambiguous, also because the sign of a
-    zero y is unknown.
+    meets the negative half of the x axis. There the result is ambiguous, even for an exact zero y,
+    whose sign is unknown.
     """
     y, x = inputs
     angle, spread = corners(np.arctan2, y, x)

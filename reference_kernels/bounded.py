@@ -124,8 +124,8 @@ def rounded(
 
     error = propagated + ulps * u * (|value| + propagated) + smallest normal number. The last term
     covers underflow, gradual or abrupt; when `ulps` is 0, both terms are left out. An element whose
-    interval crosses the dtype's largest number is ambiguous. An element whose interval lies above
-    it is infinite, with error 0. Ambiguous elements have an infinite error.
+    interval crosses the dtype's largest number is ambiguous. An element whose whole interval
+    exceeds it in magnitude is infinite, with error 0. Ambiguous elements have an infinite error.
     """
     value = np.asarray(value, np.float64)
     u = UNIT_ROUNDOFF[dtype]

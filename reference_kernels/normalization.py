@@ -55,8 +55,8 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
     variance of two passes is off by d^2 if the mean is off by d, and by gamma(n + 6) for the
     squares. One of a single pass is off by gamma(n + 4) * mean(x^2), by 2 |mean| d + d^2 for the
     square of the mean, and by a rounding of that square and one of the difference. Operands off by
-    e move the variance by at most 2 mean(|x - mean| e) + mean(e^2). Where a sum may overflow a
-    declared accumulator, the error of the variance is infinite.
+    e move the variance by at most 2 mean(|x - mean| e) + mean(e^2). The bound covers both ways to
+    compute the variance. Where a sum may overflow, the error of the variance is infinite.
     """
     sums = accumulator(x.dtype)
     u, tiny = sums.u, sums.lost
