@@ -1,8 +1,8 @@
 """One NumPy kernel per operator: the value in float64 and a bound on the error.
 
-A kernel takes the operands (`Bounded`) and the node's attributes, and returns one `Bounded`, or a
-tuple of them for an operator with several outputs. What NumPy warns of (infinities, NaN) is part of the
-values: kernels are called where it does not.
+A kernel takes the operands (`Bounded`) and the node's attributes. It returns one `Bounded`, or a
+tuple of them for an operator with several outputs. Infinities and NaN are ordinary values here:
+kernels run with NumPy's floating-point warnings off.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ from .bounded import Bounded, decided, exact, flushed, less_accurate, maybe_flus
 from .elementwise import Attrs, Kernel
 from .precision import FULL, Precision, computing
 
-#: Kernels that take integers with an error (in steps of a quantised value): those of quantised
-#: operators, and those that move elements. To the others such an integer is not known at all.
+#: Names of the operators whose kernels accept integers with an error (in steps of a quantised
+#: value): quantised operators, and operators that only move elements. For all other kernels such
+#: an integer is made ambiguous.
 _STEPS = {
     *quantized.KERNELS,
     *quantized_arithmetic.KERNELS,
@@ -56,7 +57,8 @@ _STEPS = {
 }
 
 
-#: Kernels of operators that compute nothing: not even a subnormal number is changed by them.
+#: Names of the operators that only move or select elements. They leave subnormal numbers as they
+#: are; the operands of all other kernels may be flushed to zero.
 _MOVING = {
     *shape.KERNELS,
     *rearranging.KERNELS,
@@ -67,7 +69,11 @@ _MOVING = {
 
 
 def _guarded(name: str, kernel: Kernel) -> Kernel:
-    """The kernel, told no more of its operands than may be assumed."""
+    """Wraps a kernel so that its operands are no more certain than implementations must keep them.
+
+    Integers with an error become ambiguous unless the operator is in `_STEPS`; subnormal numbers
+    may be zero unless it is in `_MOVING`.
+    """
 
     def guarded(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded | tuple[Bounded, ...]:
         if name not in _STEPS:
@@ -80,7 +86,7 @@ def _guarded(name: str, kernel: Kernel) -> Kernel:
     return guarded
 
 
-#: Kernels by TVM's operator name.
+#: The wrapped kernel of each operator, by TVM's operator name.
 KERNELS: dict[str, Kernel] = {
     name: _guarded(name, kernel)
     for family in (
@@ -121,15 +127,24 @@ KERNELS: dict[str, Kernel] = {
 def apply(
     op: str, inputs: Sequence[Bounded], attrs: Attrs, precision: Precision = FULL
 ) -> tuple[Bounded, ...]:
-    """An operator's results, computed by a target of that precision.
+    """Returns an operator's results, each with the largest error of a target of that precision.
+
+    op: TVM's name of the operator (Relay's, where the two IRs differ). inputs: the operands in
+    order. attrs: the node's attributes. precision: the lower precision that the target declares;
+    by default none. Returns one `Bounded` per output; an operator with one output gives a tuple of
+    length 1.
+
+    A declared `flush_subnormals` widens the operands before the kernel and the results after it.
+    A declared `function_ulps` of this operator adds 2 u |result| for each ulp, and
+    `function_errors` adds an absolute error, or steps to a quantised result.
 
     Raises KeyError for an operator without a kernel.
     """
     if precision.flush_subnormals:
         inputs = [flushed(x) for x in inputs]
     with computing(precision):
-        found = KERNELS[op](inputs, attrs)
-    results = found if isinstance(found, tuple) else (found,)
+        outputs = KERNELS[op](inputs, attrs)
+    results = outputs if isinstance(outputs, tuple) else (outputs,)
     if op in precision.function_ulps:
         results = tuple(less_accurate(y, precision.function_ulps[op]) for y in results)
     if op in precision.function_errors:

@@ -1,4 +1,4 @@
-"""Kernels: arithmetic beyond the commonest."""
+"""Kernels of further arithmetic: power, rounded quotients, remainders, atan2, log_add_exp."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from .elementwise import Attrs, Kernel, divide, integer_quotient, nan_undecided,
 def corners(
     f: Callable[[np.ndarray, np.ndarray], np.ndarray], a: Bounded, b: Bounded
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value of f, and how far it moves over the box of both intervals, when it takes its extremes at
-    the corners."""
+    """Returns f(a, b), and how far f moves from it over the box of both operands' intervals.
+
+    f must take its extremes at the corners of the box.
+    """
     y = f(a.value, b.value)
     moved = [np.abs(f(p, q) - y) for p, q in itertools.product((a.low, a.high), (b.low, b.high))]
     spread = np.maximum.reduce(moved)
@@ -23,17 +25,22 @@ def corners(
 
 
 def power(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """pow of IEEE 754-2019, 9.2.1. Monotone in either operand for a positive base, and for an exact
-    whole exponent on either side of zero; ambiguous for other intervals that reach below zero."""
+    """Computes pow of IEEE 754-2019, section 9.2.1, granted 32 units roundoff.
+
+    pow is monotone in either operand for a positive base, and for an exact whole exponent on either
+    side of zero. The result is ambiguous where the base may be zero or negative and an operand has
+    an error, unless the exponent is whole; for a negative whole exponent, where the base's interval
+    contains zero.
+    """
     a, b = inputs
     y, spread = corners(np.power, a, b)
     whole = (b.error == 0) & (b.value == np.rint(b.value))
     around = (a.low <= 0) & (a.high >= 0) & (a.error > 0)
-    # An even power has its lowest value inside.
+    # An even power has its minimum, 0, inside an interval around zero.
     spread = np.where(around & whole & (b.value > 0), np.maximum(spread, np.abs(y)), spread)
     unsure = (a.low <= 0) & ~whole & ((a.error > 0) | (b.error > 0))
     unsure |= around & whole & (b.value < 0)
-    # pow makes 1 of NaN ** 0 and 1 ** NaN, exp(b * log(a)) makes NaN.
+    # NaN ** 0 and 1 ** NaN are 1 by pow, and NaN by exp(b * log(a)).
     unsure |= (np.isnan(a.value) | np.isnan(b.value)) & ~np.isnan(y)
     unsure |= np.isinf(b.value) & (np.abs(a.value) == 1)
     unknown = a.ambiguous | b.ambiguous | unsure | nan_undecided(y, a, b)
@@ -46,12 +53,12 @@ def power(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 def _whole(
     inputs: Sequence[Bounded], f: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The quotient rounded by f (floor or trunc), and where it is not known."""
+    """Returns the quotient rounded by f (np.floor or np.trunc), and where it is ambiguous."""
     a, b = inputs
     if a.is_float:
         joint = np.logical_or(a.ambiguous, b.ambiguous)
         q = divide(inputs, {})
-        # Of zero it is zero, with no rounding that could cross it.
+        # Zero divided by a nonzero number is exactly zero, so no rounding crosses a whole number.
         zero = (a.value == 0) & (a.error == 0) & (np.abs(b.value) > b.error)
         q = Bounded(q.value, np.where(zero, 0.0, q.error), q.ambiguous & ~(zero & ~joint), q.dtype)
         y = step(f)([q], {})
@@ -61,8 +68,11 @@ def _whole(
 
 
 def quotient(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """floor_divide, trunc_divide. Ambiguous for a zero divisor of integers, where the quotient of floats
-    may be on either side of a whole number, and for infinity, of which some make NaN (fmod does)."""
+    """Builds the kernel of floor_divide or trunc_divide; f is np.floor or np.trunc.
+
+    The result is ambiguous for an integer divisor of zero, where the quotient of floats may be on
+    either side of a whole number, and for an infinite dividend (implementations by fmod give NaN).
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         q, unknown = _whole(inputs, f)
@@ -75,7 +85,10 @@ def quotient(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
 
 
 def remainder(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """a - b * q with the quotient q of `quotient`, by fmod or as written."""
+    """Builds the kernel of a - b * q with the rounded quotient q of `quotient`.
+
+    An implementation may call fmod or compute the formula as written.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         a, b = inputs
@@ -86,7 +99,8 @@ def remainder(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
         u = UNIT_ROUNDOFF[a.dtype]
         moved = a.error + np.abs(q) * b.error + u * (np.abs(a.value) + np.abs(r) + a.error)
         moved = np.where(np.isfinite(r) & np.isfinite(q), moved, 0.0)
-        # As written, zero times infinity is NaN, and a quotient beyond the dtype is infinite.
+        # The formula as written gives NaN for zero times infinity, and infinity for a quotient
+        # beyond the dtype's largest number; fmod does not.
         written = np.isinf(b.value) | (np.abs(q) > LARGEST[a.dtype])
         unknown = unknown | (written & ~np.isnan(r)) | nan_undecided(r, a, b)
         return rounded(r, moved, unknown, a.dtype)
@@ -98,8 +112,12 @@ def remainder(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
 
 
 def atan2(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The angle of (x, y): extreme at a box's corners, unless it holds the origin or meets the negative
-    half of the x axis: ambiguous, as is a zero of unknown sign there. To 6 ulp."""
+    """Computes the angle of (x, y), granted 6 ulp.
+
+    Its extremes are at the corners of the operands' box, unless the box contains the origin or
+    meets the negative half of the x axis. There the result is ambiguous, even for an exact zero y,
+    whose sign is unknown.
+    """
     y, x = inputs
     angle, spread = corners(np.arctan2, y, x)
     cut = (y.low <= 0) & (y.high >= 0) & (x.low <= 0)
@@ -108,25 +126,30 @@ def atan2(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def log_add_exp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """log(exp(a) + exp(b)), each of the exponentials and the sum rounded: 6 units of 1.0.
+    """Computes log(exp(a) + exp(b)).
 
-    TVM takes the exponentials as they stand: ambiguous where either overflows or both underflow.
+    The roundings of the exponentials and of the sum are granted 6 units roundoff of 1.0. TVM
+    computes the exponentials as written: where one overflows or both underflow, the result is
+    ambiguous.
     """
     a, b = inputs
     u, tiny = UNIT_ROUNDOFF[a.dtype], SMALLEST_NORMAL[a.dtype]
     y, spread = corners(np.logaddexp, a, b)
     largest, least = np.maximum(a.high, b.high), np.maximum(a.low, b.low)
     outside = (2 * np.exp(largest) * (1 + 4 * u) > LARGEST[a.dtype]) | (np.exp(least) < 2 * tiny)
-    # What of the smaller exponential may be flushed to zero.
+    # An exponential that is subnormal may be flushed to zero.
     lost = np.where(np.isfinite(least), 2 * tiny / np.exp(least), 0.0)
-    # Infinity is what it is however it is computed.
+    # An infinite operand gives an infinite result, however it is computed.
     infinite = np.isinf(y) & (np.isinf(a.value) | np.isinf(b.value))
     unknown = a.ambiguous | b.ambiguous | (outside & ~infinite) | nan_undecided(y, a, b)
     return rounded(y, spread + 6 * u + lost, unknown | (np.isinf(y) & ~infinite), a.dtype, 4.0)
 
 
 def fixed_point_multiply(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x * multiplier * 2^(shift - 31), rounded to the nearest, halves upwards (tir.q_multiply_shift)."""
+    """Computes x * multiplier * 2^(shift - 31), rounded to the nearest, halves upwards.
+
+    TVM's definition is tir.q_multiply_shift.
+    """
     (x,) = inputs
     right = 31 - attrs["shift"]
     product = x.value * attrs["multiplier"]

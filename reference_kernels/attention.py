@@ -1,9 +1,10 @@
 """Kernels of attention.
 
-What is assumed of an implementation: it works in the graph's dtype or a wider one; it scales the query,
-the scores, or divides them; its softmax subtracts the maximum (or, under a mask, the larger of it and 0,
-as TVM does) and divides before or after the sum over keys; if it goes through the keys in tiles and
-corrects what it has so far (FlashAttention), a tile has 16 keys at least.
+The bounds hold for an implementation that works in the graph's dtype or a wider one; that scales
+the query, scales the scores, or divides the scores; whose softmax subtracts the maximum (under a
+mask possibly the larger of the maximum and 0, as TVM does) and divides before or after the sum over
+keys; and that, if it processes the keys in tiles and corrects the partial sums (FlashAttention),
+uses tiles of at least 16 keys.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .elementwise import Attrs, Kernel, add
 from .matrix import contracted
 from .nn import EXP_ULPS, Exponentials
 
-#: Keys in the smallest tile.
+#: Number of keys in the smallest tile of a tiled implementation.
 _TILE = 16
 
 
@@ -27,15 +28,18 @@ def _contracted(subscripts: str, a: Bounded, b: Bounded, terms: int) -> Bounded:
 
 
 def _visible(queries: int, keys: int, mask: str | None) -> np.ndarray:
-    """Which key [queries, keys] a query sees."""
+    """Returns which keys each query attends to, bool [queries, keys]; without a mask, all keys."""
     if mask is None:
         return np.ones((queries, keys), bool)
     return np.tri(queries, keys, abs(queries - keys) if mask == "BottomRight" else 0, bool)
 
 
 def _scores(q: Bounded, k: Bounded, scale: float | None) -> Bounded:
-    """[batch, heads, queries, keys]. A root, a rounded scale, a division of three roundings: five more
-    than the sum's."""
+    """Returns the scaled scores query . key, [batch, heads, queries, keys].
+
+    Five roundings more than the sum's are granted: a root, the rounded scale, and a division of
+    three roundings.
+    """
     dim = q.shape[-1]
     s = _contracted("bsnh,btnh->bnst", q, k, dim + 5)
     factor = 1 / math.sqrt(dim) if scale is None else scale
@@ -44,7 +48,7 @@ def _scores(q: Bounded, k: Bounded, scale: float | None) -> Bounded:
 
 
 def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
-    """Softmax over the visible keys; 0, exactly, for the others."""
+    """Returns the softmax over the visible keys; other keys get exactly 0."""
     u, tiny = UNIT_ROUNDOFF[scores.dtype], SMALLEST_NORMAL[scores.dtype]
     keys = scores.shape[-1]
     x = Bounded(
@@ -54,7 +58,7 @@ def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
         scores.dtype,
     )
     e = Exponentials(x, -1)
-    # Subtracting 0 where the maximum is less: each exponential is exp(shift) smaller.
+    # If 0 is subtracted where the maximum is less, each exponential is smaller by exp(shift).
     hidden = ~np.all(visible, axis=-1, keepdims=True)
     shift = np.where(hidden, np.maximum(-e.maximum, 0.0), 0.0)
     lost = np.where(shift > 0, keys * tiny * np.exp(shift), 0.0)
@@ -72,19 +76,19 @@ def _weights(scores: Bounded, visible: np.ndarray) -> Bounded:
 
 
 def _sure(x: Bounded) -> Bounded:
-    """x without its ambiguous elements' flags and errors."""
+    """Returns x with no element ambiguous; the errors of ambiguous elements become 0."""
     return Bounded(x.value, np.where(x.ambiguous, 0.0, x.error), np.zeros(x.shape, bool), x.dtype)
 
 
 def attention(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """softmax(query . key * scale + bias) . value, per batch and head."""
+    """Computes softmax(query . key * scale + bias) . value for each batch and head."""
     q, k, v, *bias = inputs
     scores = _scores(q, k, attrs["scale"])
     for b in bias:
         scores = add([scores, b], {})
     visible = np.broadcast_to(_visible(q.shape[1], k.shape[1], attrs["causal_mask"]), scores.shape)
     w = _weights(scores, visible)
-    # A hidden key's value counts for nothing, but for what it makes of 0 * infinity.
+    # The value of a masked key has no effect, except that 0 times infinity may give NaN.
     subscripts = "bnst,btnh->bsnh"
     y = _contracted(subscripts, _sure(w), _sure(v), k.shape[1] + k.shape[1] // _TILE)
 

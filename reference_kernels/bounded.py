@@ -1,9 +1,10 @@
 """A tensor with a bound on how far a correct implementation may be from it.
 
-Running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", 2nd
-ed., section 3.3): a value computed in float64, and for each element a bound on the absolute error of
-any correct evaluation in the graph's own dtype. Bounds of float64 tensors are doubled by whoever
-compares (`comparison.allowed_error`), since there our own value is no more exact than the one it judges.
+Kernels do a running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical
+Algorithms", 2nd ed., section 3.3): the value is computed in float64, and each element has a bound
+on the absolute error of any correct evaluation in the graph's own dtype. For a float64 tensor that
+value is no more exact than the result it judges, so the comparison doubles the bound
+(`comparison.allowed_error`).
 """
 
 from __future__ import annotations
@@ -17,37 +18,42 @@ import numpy as np
 
 from .precision import current
 
-#: Unit roundoff: half the distance from 1.0 to the next number (IEEE 754).
+#: Unit roundoff u by dtype: half the distance from 1.0 to the next larger number (IEEE 754).
 UNIT_ROUNDOFF = {
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
     "float32": 2.0**-24,
     "float64": 2.0**-53,
 }
-#: Largest finite number.
+#: Largest finite number by dtype.
 LARGEST = {
     "float16": 65504.0,
     "bfloat16": 3.3895313892515355e38,
     "float32": 3.4028234663852886e38,
     "float64": 1.7976931348623157e308,
 }
-#: Smallest normal number. Results below it may lose all relative precision, or be flushed to zero.
+#: Smallest positive normal number by dtype. Results below it may lose all relative precision, or be
+#: flushed to zero.
 SMALLEST_NORMAL = {
     "float16": 2.0**-14,
     "bfloat16": 2.0**-126,
     "float32": 2.0**-126,
     "float64": 2.0**-1022,
 }
-#: Of a format that is no tensor's dtype: float32 with 10 bits of fraction.
+#: Unit roundoff of TF32, which is float32 with 10 bits of fraction. No tensor has this dtype.
 _TF32_ROUNDOFF = 2.0**-11
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """value: float64 for float dtypes, int64 for integers, bool for bool. error: float64, absolute,
-    of the same shape; of an integer the steps that its quantisation leaves open. ambiguous: bool, same
-    shape; where it is set, a correct implementation may return something else altogether and the
-    element is not judged. dtype: of the graph's tensor.
+    """A tensor with the largest error that a correct implementation may make in each element.
+
+    value: the values; float64 for float dtypes, int64 for integers, bool for bool.
+    error: float64 array of the same shape, the bound on the absolute error of each element; for an
+        integer, the number of quantisation steps by which a correct result may differ.
+    ambiguous: bool array of the same shape. Where it is True, a correct implementation may return
+        any value, and the element is not judged.
+    dtype: the dtype of the tensor in the graph.
     """
 
     value: np.ndarray
@@ -57,27 +63,35 @@ class Bounded:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the tensor, shared by `value`, `error` and `ambiguous`."""
         return self.value.shape
 
     @property
     def is_float(self) -> bool:
+        """True if the dtype is float16, bfloat16, float32 or float64."""
         return self.dtype in UNIT_ROUNDOFF
 
     @property
     def low(self) -> np.ndarray:
+        """The lower end of each element's interval."""
         return self.value - self.error
 
     @property
     def high(self) -> np.ndarray:
+        """The upper end of each element's interval."""
         return self.value + self.error
 
     def map(self, f) -> Bounded:  # type: ignore[no-untyped-def]
-        """The same movement of elements applied to value, error and ambiguity."""
+        """Applies f, which only moves elements (a reshape, a slice ...), to all three arrays."""
         return Bounded(f(self.value), f(self.error), f(self.ambiguous), self.dtype)
 
 
 def exact(array: np.ndarray, dtype: str | None = None) -> Bounded:
-    """A tensor known exactly: an input or a constant."""
+    """Returns a tensor whose elements are known exactly: an input or a constant of the graph.
+
+    dtype: the dtype in the graph, by default the array's. The values become float64, int64 or bool;
+    every error is 0 and no element is ambiguous.
+    """
     dtype = dtype or str(array.dtype)
     if dtype == "bool":
         value = array.astype(bool)
@@ -89,7 +103,7 @@ def exact(array: np.ndarray, dtype: str | None = None) -> Bounded:
 
 
 def decided(x: Bounded) -> Bounded:
-    """The tensor with integers ambiguous that are not known exactly."""
+    """Returns the tensor with integers of nonzero error made ambiguous; floats stay unchanged."""
     if x.is_float or not x.error.any():
         return x
     return Bounded(x.value, np.zeros(x.shape), x.ambiguous | (x.error > 0), x.dtype)
@@ -102,12 +116,16 @@ def rounded(
     dtype: str,
     ulps: float = 1.0,
 ) -> Bounded:
-    """The result of an operation: the propagated error plus `ulps` roundings to `dtype`.
+    """Returns a float result whose error is the propagated one plus `ulps` roundings to `dtype`.
 
-    ulps counts units of the unit roundoff u relative to the largest magnitude the result can have:
-    error = propagated + ulps * u * (|value| + propagated) + smallest normal number (underflow may be
-    gradual or abrupt; none of it when ulps is 0). Elements whose interval crosses the dtype's largest
-    number are ambiguous; those beyond it altogether are infinite, exactly.
+    value: the result in float64. propagated: the absolute error that the operands' errors cause.
+    ambiguous: flags that the result takes over; both broadcast to the shape of `value`.
+    ulps: the roundings, each of one unit roundoff u of the largest magnitude the result can have.
+
+    error = propagated + ulps * u * (|value| + propagated) + smallest normal number. The last term
+    covers underflow, gradual or abrupt; when `ulps` is 0, both terms are left out. An element whose
+    interval crosses the dtype's largest number is ambiguous. An element whose whole interval
+    exceeds it in magnitude is infinite, with error 0. Ambiguous elements have an infinite error.
     """
     value = np.asarray(value, np.float64)
     u = UNIT_ROUNDOFF[dtype]
@@ -117,11 +135,11 @@ def rounded(
         error += ulps * u * (np.abs(value) + error) + SMALLEST_NORMAL[dtype]
     magnitude = np.abs(value)
     if (magnitude + error).max(initial=0.0) <= LARGEST[dtype]:
-        # Nearly always: nothing is infinite, nor NaN, nor may be.
+        # The usual case, kept cheap: no element is NaN or infinite, or may become infinite.
         return Bounded(value, np.where(unsure, np.inf, error), unsure, dtype)
-    # Infinite already, however its operands were rounded.
+    # The value is infinite, however the operands were rounded.
     surely = np.isinf(value) & np.isfinite(np.asarray(propagated, np.float64))
-    # Beyond the largest number by half an ulp rounds to infinity.
+    # A result that exceeds the largest number by half an ulp rounds to infinity.
     limit = LARGEST[dtype] * (1 + u)
     infinite = surely | (magnitude - error > limit)
     crossing = ~infinite & (magnitude + error > LARGEST[dtype])
@@ -133,20 +151,27 @@ def rounded(
 
 
 def _copied(given: np.ndarray | float | bool, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    """An array of that shape to write into."""
-    found: np.ndarray = np.array(given, dtype)
-    return found if found.shape == shape else np.broadcast_to(found, shape).copy()
+    """Returns a fresh, writable array of that shape and dtype."""
+    array: np.ndarray = np.array(given, dtype)
+    return array if array.shape == shape else np.broadcast_to(array, shape).copy()
 
 
 def gamma(n: float | np.ndarray, u: float) -> float | np.ndarray:
-    """Higham's gamma(n) = n*u / (1 - n*u); infinite where n*u reaches 1."""
+    """Returns gamma(n) = n*u / (1 - n*u) (Higham, lemma 3.1); infinity where n*u reaches 1.
+
+    It bounds the relative error of a product of n factors (1 + d) or 1 / (1 + d) with |d| <= u.
+    """
     nu = np.asarray(n, np.float64) * u
     return np.where(nu < 1, nu / (1 - nu), np.inf)[()]
 
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Unit roundoff; what underflow may take from a term; the largest finite number."""
+    """The arithmetic in which a sum is computed.
+
+    u: the unit roundoff, relative. lost: the absolute error that underflow may cause in one term.
+    largest: the largest finite number.
+    """
 
     u: float
     lost: float
@@ -154,16 +179,19 @@ class Arithmetic:
 
 
 def arithmetic(dtype: str) -> Arithmetic:
-    """A dtype's own. What underflows may be flushed to zero, be that declared or not."""
+    """Returns the arithmetic of a dtype; results that underflow may always be flushed to zero."""
     return Arithmetic(UNIT_ROUNDOFF[dtype], SMALLEST_NORMAL[dtype], LARGEST[dtype])
 
 
 def accumulator(dtype: str, elements: str | None = None) -> Arithmetic:
-    """The arithmetic of sums whose result is a `dtype`, of `elements` (by default the same).
+    """Returns the arithmetic of sums with a result in `dtype`.
 
-    That of the dtype, or what is declared. A sum made in another format is rounded to the dtype at the
-    end: the roundoffs add up. Underflow is gradual there unless subnormals are flushed: half the
-    distance of subnormals.
+    elements: the dtype of the summed elements, by default `dtype`.
+
+    It is the arithmetic of `dtype`, unless the current precision declares another accumulator for
+    the elements. A sum in the declared dtype is rounded to `dtype` at the end, so the two unit
+    roundoffs add up. A term then loses at most half the distance between subnormals of the declared
+    dtype, or its smallest normal number if subnormals are flushed.
     """
     own, precision = arithmetic(dtype), current()
     declared = precision.accumulate_dtype.get(elements or dtype)
@@ -175,7 +203,7 @@ def accumulator(dtype: str, elements: str | None = None) -> Arithmetic:
 
 
 def overflowing(magnitude: np.ndarray, sums: Arithmetic, dtype: str) -> np.ndarray:
-    """Where a sum of such magnitude may overflow a declared accumulator that is narrower than the dtype."""
+    """Returns where a sum of that magnitude may overflow an accumulator narrower than `dtype`."""
     return (magnitude > sums.largest) & (sums.largest < LARGEST[dtype])
 
 
@@ -189,12 +217,15 @@ def accumulated(
     ulps: float = 0.0,
     sums: Arithmetic | None = None,
 ) -> Bounded:
-    """A sum of `terms` terms or products in any order, followed by `ulps` roundings.
+    """Returns a sum of `terms` terms or products, added in any order, followed by `ulps` roundings.
 
-    magnitude: the sum of the absolute values of the terms, infinite ones left out. Error:
-    gamma(terms) * magnitude, Higham, section 4.2, and for each term what underflow may take away.
-    terms: their number, or that of each element. sums: the arithmetic, by default accumulator(dtype).
-    Where a partial sum may overflow the result is ambiguous.
+    value: the sum in float64. magnitude: the sum of the absolute values of the finite terms.
+    propagated: the absolute error that the operands' errors cause. terms: the number of terms, for
+    all elements or for each one. sums: the arithmetic of the sum, by default accumulator(dtype).
+
+    error = propagated + gamma(terms) * (magnitude + propagated) + terms * sums.lost (Higham,
+    section 4.2; the last term is for underflow). Where a partial sum may overflow, the result is
+    ambiguous.
     """
     sums = sums or accumulator(dtype)
     largest = magnitude + propagated
@@ -205,7 +236,10 @@ def accumulated(
 
 
 def unwrapped(f: Callable[..., Any], *operands: np.ndarray) -> Any:
-    """f of integers, in Python's own, which do not overflow, where any of them is large."""
+    """Returns f of int64 arrays, with Python's integers instead if any magnitude reaches 2**31.
+
+    Python's integers do not overflow; the result is then an array of objects.
+    """
     if any(v.size and max(int(v.max()), -int(v.min())) >= 2**31 for v in operands):
         operands = tuple(v.astype(object) for v in operands)
     return f(*operands)
@@ -215,9 +249,13 @@ def unwrapped(f: Callable[..., Any], *operands: np.ndarray) -> Any:
 
 
 def contraction_operand(x: Bounded) -> Bounded:
-    """x as a contraction reads it: float32 rounded to the declared dtype, by a relative u, and half the
-    distance of subnormals below its normal numbers (all of them where they are flushed). What that
-    dtype holds exactly stays; what may be beyond its largest number is ambiguous.
+    """Returns x as a contraction reads it: float32 rounded to the declared contraction dtype.
+
+    Without a declaration, and for other dtypes, it returns x. The rounding adds u * (|x| + error)
+    to the error, u being the declared dtype's unit roundoff. Elements that may be subnormal there
+    get half the distance between subnormals more, or the smallest normal number if subnormals are
+    flushed. Elements that the dtype holds exactly keep their error. Elements that may exceed its
+    largest number are ambiguous.
     """
     precision = current()
     kind = precision.contraction_dtype
@@ -238,8 +276,11 @@ def contraction_operand(x: Bounded) -> Bounded:
 
 
 def flushed(x: Bounded) -> Bounded:
-    """x, whose elements may have become zero where they may be subnormal (IEEE 754-2019, section 7.5,
-    knows gradual underflow alone)."""
+    """Returns x with the smallest normal number added to the error where x may be subnormal.
+
+    It models hardware that flushes subnormal numbers to zero; IEEE 754-2019, section 7.5, only has
+    gradual underflow. Integers stay unchanged.
+    """
     if not x.is_float:
         return x
     tiny = SMALLEST_NORMAL[x.dtype]
@@ -248,8 +289,11 @@ def flushed(x: Bounded) -> Bounded:
 
 
 def less_accurate(y: Bounded, ulps: float, error: float = 0.0) -> Bounded:
-    """A function's result that may be off by so many more units in the last place, 2 u each, and by so much,
-    where it is finite; an integer by so many steps."""
+    """Returns a function's result with a larger error, as declared for the target.
+
+    ulps: units in the last place, of 2 u |y| each. error: an absolute error, added where y is
+    finite. For an integer result only `error` counts, rounded down to a whole number of steps.
+    """
     if not y.is_float:
         return replace(y, error=y.error + np.floor(error))
     more = np.where(np.isfinite(y.value), error, 0.0)
@@ -263,8 +307,11 @@ def _ends(dtype: str) -> tuple[int, int]:
 
 
 def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Bounded:
-    """An exact integer result. Overflow of int32 and int64 is undefined in TVM's LLVM code: ambiguous.
-    value: int64, or Python's integers as `unwrapped` makes them."""
+    """Returns an exact integer result of that dtype.
+
+    value: an int64 array, or Python's integers as `unwrapped` returns them. Values outside the
+    dtype's range are ambiguous, since signed overflow is undefined in TVM's LLVM code.
+    """
     least, most = _ends(dtype)
     value = np.asarray(value)
     overflow = np.asarray((value < least) | (value > most), bool)
@@ -276,8 +323,10 @@ def integer(value: np.ndarray, ambiguous: np.ndarray | bool, dtype: str) -> Boun
 
 
 def maybe_flushed(x: Bounded) -> Bounded:
-    """The tensor, known no better than to be zero or itself where it is subnormal: a processor may take
-    such an operand for zero."""
+    """Returns the tensor with the error of each subnormal element raised to its magnitude at least.
+
+    A processor may treat a subnormal operand as zero, so its interval must include zero.
+    """
     if not x.is_float:
         return x
     magnitude = np.abs(x.value)

@@ -1,4 +1,4 @@
-"""Kernels of einsum and its kin."""
+"""Kernels of einsum, of NumPy's matmul and of outer products."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from .matrix import contracted
 
 
 def _open(f: Callable[..., np.ndarray], inputs: Sequence[Bounded]) -> np.ndarray:
-    """Which results take infinity times an interval, which may hold zero."""
-    found = np.zeros((), bool)
+    """Returns the results that include infinity times an inexact element, which may be zero."""
+    flags = np.zeros((), bool)
     for i, inexact in enumerate(inputs):
         for j, infinite in enumerate(inputs):
             if i != j:
                 parts: list[np.ndarray] = [np.ones(o.shape) for o in inputs]
                 parts[i], parts[j] = (inexact.error > 0) * 1.0, np.isinf(infinite.value) * 1.0
-                found = np.logical_or(found, f(*parts) > 0)
-    return found
+                flags = np.logical_or(flags, f(*parts) > 0)
+    return flags
 
 
 def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Products of k factors, n of them summed, in any order: gamma(n + k - 2) of their magnitudes.
+    """Sums n products of k factors each, in any order.
 
-    With A = |a| + ea: what errors move is ea * |b| * |c| + A * eb * |c| + A * B * ec, summed likewise.
+    The roundings are bounded by gamma(n + k - 2) times the sum of the products' magnitudes. For
+    three factors with errors ea, eb, ec and A = |a| + ea, B = |b| + eb, the propagated error is the
+    sum of ea * |b| * |c| + A * eb * |c| + A * B * ec; likewise for other k.
     """
     equation, dtype, k = attrs["equation"], inputs[0].dtype, len(inputs)
     if k > 1:
@@ -57,14 +59,14 @@ def einsum(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     if not np.isfinite(value).all():
         ambiguous |= _open(f, inputs)
     if k > 2:
-        # A product that underflows is multiplied by what is left.
+        # A partial product that underflows is multiplied by the remaining factors.
         moved = moved + SMALLEST_NORMAL[dtype] * f(*(np.maximum(m, 1.0) for m in most))
-    # Nothing is rounded where nothing is multiplied or added.
+    # n + k - 2 is 0 where nothing is multiplied or added: nothing is rounded then.
     return accumulated(value, f(*magnitudes), moved, n + k - 2, ambiguous, dtype)
 
 
 def matmul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """NumPy's product of vectors, matrices and stacks of them."""
+    """Computes NumPy's matmul: the product of vectors, matrices and stacks of matrices."""
     a, b = inputs
     return contracted(lambda p, q: np.asarray(np.matmul(p, q)), a, b, a.shape[-1])
 

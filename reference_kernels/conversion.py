@@ -1,4 +1,4 @@
-"""Kernels: conversions between dtypes, copies, and tensors made like another."""
+"""Kernels of conversions between dtypes, copies, and tensors filled in the shape of another."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ def _numpy(dtype: str) -> np.dtype:
 
 
 def _represents(wide: str, narrow: str) -> bool:
-    """Whether a float dtype holds every number of another."""
+    """Returns whether the float dtype `wide` holds every normal number of `narrow`."""
     return UNIT_ROUNDOFF[wide] <= UNIT_ROUNDOFF[narrow] and SMALLEST_NORMAL[wide] <= SMALLEST_NORMAL[narrow]
 
 
 def _to_float(x: Bounded, dtype: str) -> Bounded:
-    """Rounded where it is not representable, by way of float32 or not."""
+    """Converts to a float dtype; values that the dtype does not hold are rounded.
+
+    An implementation may round twice, by way of float32.
+    """
     value = x.value.astype(np.float64)
     if x.is_float and _represents(dtype, x.dtype):
-        # Every value and every error is representable; subnormals may be flushed to zero.
+        # Nothing is rounded, but subnormals may be flushed to zero.
         tiny = np.where(np.abs(value) - x.error < SMALLEST_NORMAL[x.dtype], SMALLEST_NORMAL[x.dtype], 0.0)
         tiny = np.where((value == 0) & (x.error == 0), 0.0, tiny)
         return Bounded(value, x.error + tiny, x.ambiguous, dtype)
@@ -36,8 +39,11 @@ def _to_float(x: Bounded, dtype: str) -> Bounded:
 
 
 def _to_bool(x: Bounded) -> Bounded:
-    """Whether it is not zero (NaN is not). Ambiguous where an interval around the value holds zero, and
-    for what may be flushed to zero."""
+    """Returns whether each element is not zero; NaN gives True.
+
+    The result is ambiguous where the interval of an inexact element contains zero, and for elements
+    that may be flushed to zero.
+    """
     unknown = x.ambiguous
     if x.is_float:
         near = (np.abs(x.value) <= x.error) & (x.error > 0)
@@ -47,9 +53,13 @@ def _to_bool(x: Bounded) -> Bounded:
 
 
 def converted(x: Bounded, dtype: str) -> Bounded:
-    """To a float type: rounded where the value is not representable. To an integer: towards zero,
-    ambiguous where the interval crosses an integer, for NaN and beyond the type's range. Of an integer
-    to an unsigned one: modulo 2^n, C11 6.3.1.3."""
+    """Converts a tensor to another dtype.
+
+    To a float dtype, values that are not representable are rounded. From float to integer, values
+    are truncated towards zero; the result is ambiguous where the interval crosses an integer, for
+    NaN, and beyond the dtype's range. From integer to unsigned integer, values wrap modulo 2^n
+    (C11, 6.3.1.3); to another integer dtype, values out of range are ambiguous.
+    """
     if dtype == x.dtype:
         return x
     if dtype in UNIT_ROUNDOFF:
@@ -62,7 +72,7 @@ def converted(x: Bounded, dtype: str) -> Bounded:
         return integer(value, x.ambiguous, dtype)
     info = np.iinfo(dtype)
     low, high = np.trunc(x.low), np.trunc(x.high)
-    # Of int64 the largest number is none of float64's: the next above is.
+    # float64 does not hold the largest int64, but the number above it.
     unknown = ~((low == high) & (low >= info.min) & (high < float(info.max) + 1))
     value = np.where(unknown, 0.0, np.trunc(np.where(unknown, 0.0, x.value)))
     return integer(value, x.ambiguous | unknown, dtype)
@@ -73,19 +83,22 @@ def cast(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def cast_like(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """To the dtype of the second operand, whose elements do not matter."""
+    """Converts to the dtype of the second operand, whose elements have no effect."""
     x, like = inputs
     return converted(x, like.dtype)
 
 
 def reinterpret(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The same bits as another dtype of the same width: known of elements known exactly."""
+    """Reads the same bits as another dtype of the same width.
+
+    Elements with an error, and NaN, are ambiguous.
+    """
     (x,) = inputs
     target = np.dtype(attrs["dtype"])
     value = x.value.astype(x.dtype).view(target)
-    # A signalling NaN may come out of it.
+    # The bits may be those of a signalling NaN.
     wide = value.astype(np.float64 if target.kind == "f" else np.int64)
-    # Which of the many NaNs it was is not known.
+    # The bits of a NaN are not known here.
     unknown = x.ambiguous | (x.error > 0) | (np.isnan(x.value) if x.is_float else False)
     return Bounded(wide, np.zeros(x.shape), np.asarray(unknown), attrs["dtype"])
 
@@ -96,7 +109,7 @@ def copy(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _filled(number: int) -> Kernel:
-    """zeros_like, ones_like: the operand's elements do not matter."""
+    """Builds the kernel of zeros_like or ones_like; the operand's elements have no effect."""
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -107,7 +120,7 @@ def _filled(number: int) -> Kernel:
 
 
 def full_like(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The shape of the first operand, each element the second, a scalar."""
+    """Fills the shape of the first operand with the second, a scalar."""
     x, fill = inputs
     return fill.map(lambda v: np.broadcast_to(v, x.shape))
 

@@ -1,4 +1,4 @@
-"""Kernels of convolutions, and the windows they share with pooling."""
+"""Kernel of nn.conv2d, and the helpers that it shares with other convolutions and with pooling."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from .bounded import Bounded
 from .elementwise import Attrs, Kernel
 from .matrix import contracted
 
-#: Letters of the spatial axes, by their number.
+#: Letters of the spatial axes in a layout, by the number of spatial axes.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 def image_axes(layout: str) -> tuple[int, ...]:
-    """Axes of (batch, channel, spatial ones in order) in a layout."""
+    """Returns the positions of batch, channel and the spatial axes, in this order, in a layout."""
     return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])
 
 
 def channels_first(x: Bounded, layout: str) -> Bounded:
-    """x as [N, C, spatial ...]."""
+    """Transposes x from a layout to [N, C, spatial ...]."""
     return x.map(lambda v: v.transpose(image_axes(layout)))
 
 
 def laid_out(y: Bounded, layout: str) -> Bounded:
-    """[N, C, spatial ...] in a layout."""
+    """Transposes y from [N, C, spatial ...] to a layout."""
     back = tuple(int(i) for i in np.argsort(image_axes(layout)))
     return y.map(lambda v: v.transpose(back))
 
 
 def oriented(w: Bounded, layout: str, wanted: str = "OI") -> Bounded:
-    """A weight as [O, I, spatial ...], or with its I first."""
+    """Transposes a weight from a layout to [O, I, spatial ...], or to [I, O, ...] for "IO"."""
     axes = [layout.index(a) for a in wanted + SPATIAL[len(layout) - 2]]
     return w.map(lambda v: v.transpose(axes))
 
@@ -46,10 +46,10 @@ def windows(
     dilation: Sequence[int],
     fill: float = 0,
 ) -> np.ndarray:
-    """The windows of x [N, C, *in] as a view [N, C, *out, *kernel].
+    """Returns the windows of x [N, C, *in] as a view [N, C, *out, *kernel].
 
-    padding: before each axis, then after each, filled with `fill`. Windows that do not fit are left
-    out.
+    padding: the elements added before each axis, then those added after each, filled with `fill`.
+    Windows that do not fit are left out.
     """
     n = len(kernel)
     sizes = [b + d + a for b, d, a in zip(padding[:n], x.shape[2:], padding[n:])]
@@ -65,7 +65,7 @@ def windows(
 
 
 def stretched(x: np.ndarray, strides: Sequence[int], fill: float = 0) -> np.ndarray:
-    """x with s - 1 times `fill` between neighbours along each of its last axes."""
+    """Returns x with s - 1 elements `fill` between neighbours along each of its last axes."""
     if all(s == 1 for s in strides):
         return x
     lead = x.ndim - len(strides)
@@ -86,13 +86,14 @@ def correlated(
     stretch: Sequence[int],
     dtype: str | None = None,
 ) -> Bounded:
-    """w [O, I, *kernel] slid over x [N, groups * I, *in] stretched and padded with zeros.
+    """Slides w [O, I, *kernel] over x [N, groups * I, *in], which is stretched and zero-padded.
 
-    terms: of the image, in one result. dtype: of the sum, where it is not that of x.
+    stretch: x gets s - 1 zeros between neighbours along each spatial axis. terms: the number of
+    products summed to one result. dtype: the dtype of the sum, by default that of x.
     """
     outer, inner, *kernel = w.shape
     taps = inner * math.prod(kernel)
-    # The channels of a group behind the places of its windows.
+    # Puts the channels of a group behind the positions of its windows.
     axes = (0, 1, *range(3, 3 + len(kernel)), 2, *range(3 + len(kernel), 3 + 2 * len(kernel)))
 
     def contraction(p: np.ndarray, q: np.ndarray, fill: float = 0) -> np.ndarray:
@@ -101,18 +102,22 @@ def correlated(
         out = view.shape[2 : 2 + len(kernel)]
         # [N, groups, *out, taps] times [groups, taps, O / groups]
         view = view.reshape(n, groups, inner, *out, *kernel).transpose(axes)
-        found = view.reshape(n, groups, math.prod(out), taps) @ (
+        sums = view.reshape(n, groups, math.prod(out), taps) @ (
             q.reshape(groups, outer // groups, taps).swapaxes(1, 2)
         )
-        return found.swapaxes(2, 3).reshape(n, outer, *out)
+        return sums.swapaxes(2, 3).reshape(n, outer, *out)
 
     y = contracted(contraction, x, w, terms, dtype)
     return unless_skipped(y, lambda v: contraction(np.zeros(x.shape), v, 1.0), w)
 
 
 def unless_skipped(y: Bounded, padding: Callable[[np.ndarray], np.ndarray], w: Bounded) -> Bounded:
-    """A result, ambiguous where a weight that is no number meets padding: NaN, or nothing where the
-    implementation skips it. padding: the convolution of ones in the padding and zeros elsewhere."""
+    """Returns y, made ambiguous where a weight that is infinite or NaN meets padding.
+
+    Multiplied by the zeros of the padding it gives NaN; an implementation that skips the padding
+    gives another value. padding: convolves a weight with an image that is 1 in the padding and 0
+    elsewhere.
+    """
     if np.isfinite(w.value).all():
         return y
     open_ = padding(1.0 * ~np.isfinite(w.value)) > 0
@@ -120,11 +125,11 @@ def unless_skipped(y: Bounded, padding: Callable[[np.ndarray], np.ndarray], w: B
 
 
 def conv(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """A convolution with any number of spatial axes."""
+    """Computes a convolution with any number of spatial axes."""
     x = channels_first(inputs[0], attrs["data_layout"])
     w = oriented(inputs[1], attrs["kernel_layout"])
     if attrs["kernel_layout"] == "HWOI" and attrs["groups"] > 1:
-        # Depthwise: O counts the channels, I the results of each.
+        # Depthwise: O is the number of channels, I the number of results of each channel.
         w = w.map(lambda v: v.reshape(-1, 1, *v.shape[2:]))
     steps = (attrs["strides"], attrs["padding"], attrs["dilation"], (1,) * (len(w.shape) - 2))
     terms = math.prod(w.shape[1:])

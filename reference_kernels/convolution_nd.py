@@ -1,4 +1,4 @@
-"""Kernels: convolutions in one and three dimensions."""
+"""Kernels of convolutions in one and three dimensions."""
 
 from __future__ import annotations
 

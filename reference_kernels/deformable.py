@@ -11,13 +11,16 @@ from .convolution import channels_first, laid_out, oriented, unless_skipped
 from .elementwise import Attrs, Kernel
 from .matrix import contracted
 
-#: Roundings of a bilinear sample: of a distance, two products, three sums.
+#: Roundings of a bilinear sample, in units roundoff: one distance, two products, three sums.
 _ULPS = 6.0
 
 
 def _places(offset: Bounded, axis: int, attrs: Attrs) -> tuple[np.ndarray, np.ndarray]:
-    """Where the image is sampled along an axis, [N, D, kh, kw, OH, OW] with D the deformable groups,
-    and how far off that may be: by one rounding, unless the sum is a number of the dtype."""
+    """Returns the coordinates along an axis at which the image is sampled, and their errors.
+
+    Both have the shape [N, D, kh, kw, OH, OW], with D the deformable groups. The error is that of
+    the offset, and one rounding of the sum unless the dtype holds it exactly.
+    """
     n, _, *out = offset.shape
     kernel = attrs["kernel_size"]
     shape = (n, attrs["deformable_groups"], *kernel, 2, *out)
@@ -35,10 +38,12 @@ def _places(offset: Bounded, axis: int, attrs: Attrs) -> tuple[np.ndarray, np.nd
 
 
 def _sampled(x: Bounded, offset: Bounded, attrs: Attrs) -> tuple[Bounded, np.ndarray]:
-    """The image at the places of each result's taps, [N, C, kh, kw, OH, OW]: 0 outside of [0, H) x
-    [0, W), else bilinear between neighbours, 0 after the last (TVM's topi.nn.deformable_conv2d_nchw;
-    others interpolate before the first too). Ambiguous where the cell is undecided. And which are
-    surely outside.
+    """Samples the image for each result's taps; returns the samples and which are surely outside.
+
+    Both have the shape [N, C, kh, kw, OH, OW]. A sample is 0 outside of [0, H) x [0, W). Inside it
+    is bilinear between neighbouring pixels, with 0 after the last pixel, as in TVM's
+    topi.nn.deformable_conv2d_nchw (other implementations interpolate before the first pixel too).
+    It is ambiguous where rounding decides between which pixels it lies.
     """
     n, c, *sizes = x.shape
     repeat = c // attrs["deformable_groups"]
@@ -73,7 +78,7 @@ def _sampled(x: Bounded, offset: Bounded, attrs: Attrs) -> tuple[Bounded, np.nda
     ]
     down = np.maximum(*(np.abs(corner(clean, 1, j) - corner(clean, 0, j)) for j in (0, 1)))
     right = np.maximum(*(np.abs(corner(clean, i, 1) - corner(clean, i, 0)) for i in (0, 1)))
-    # The neighbours' own errors steepen the slope.
+    # The errors of the neighbouring pixels make the slope steeper.
     moved = offs[0] * down + offs[1] * right + 4 * (offs[0] + offs[1]) * np.max(error, initial=0.0)
     bound = mixed(error) + moved
     bound += _ULPS * UNIT_ROUNDOFF[x.dtype] * (mixed(np.abs(clean)) + bound) + SMALLEST_NORMAL[x.dtype]

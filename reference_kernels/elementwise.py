@@ -1,4 +1,4 @@
-"""Kernels of elementwise operators."""
+"""Kernels of the commonest elementwise operators, and helpers that other kernels share."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ import numpy as np
 
 from .bounded import UNIT_ROUNDOFF, Bounded, integer, rounded, unwrapped
 
+#: The attributes of a node, by name.
 Attrs = Mapping[str, Any]
+#: Computes a node from its operands and attributes: one result, or a tuple for several outputs.
 Kernel = Callable[[Sequence[Bounded], Attrs], "Bounded | tuple[Bounded, ...]"]
 
 
 def image(f: Callable[[np.ndarray], np.ndarray], x: Bounded) -> tuple[np.ndarray, np.ndarray]:
-    """Value of a monotone f at x, and how far f moves over [x - e, x + e]."""
+    """Returns f(x) of a monotone f, and how far f moves from it over [x - error, x + error]."""
     y = f(x.value)
     spread = np.maximum(np.abs(f(x.high) - y), np.abs(y - f(x.low)))
-    # An exact operand moves nothing, not even where y is infinite.
+    # For an exact operand the spread is 0, also where y is infinite and the difference is NaN.
     return y, np.where(x.error == 0, 0.0, spread)
 
 
 def nan_undecided(y: np.ndarray, *operands: Bounded) -> np.ndarray:
-    """Where y is NaN though no operand is, and an operand is inexact: others of its interval need
-    not give NaN (the root of -1e-9 +- 1e-8, or 0 +- 1e-9 times infinity)."""
+    """Returns where y is NaN although no operand is NaN, and an operand has an error.
+
+    Other values of that operand's interval need not give NaN: the root of -1e-9 +- 1e-8, or
+    0 +- 1e-9 times infinity.
+    """
     nan = np.isnan(y)
     if not nan.any():
         return np.broadcast_to(nan, y.shape)
@@ -33,7 +38,11 @@ def nan_undecided(y: np.ndarray, *operands: Bounded) -> np.ndarray:
 
 
 def monotone(f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float = 0.0) -> Kernel:
-    """A monotone function known to `ulps` roundings, plus `absolute` units roundoff of 1.0."""
+    """Builds the kernel of a monotone function.
+
+    The function's own error is `ulps` units roundoff of the result, plus `absolute` units roundoff
+    of 1.0.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -45,9 +54,10 @@ def monotone(f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float
 
 
 def selecting(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """A 1-Lipschitz function that rounds nothing (relu, abs, negative): errors pass unchanged.
+    """Builds the kernel of a 1-Lipschitz function that rounds nothing (relu, abs, negative).
 
-    What it does to a NaN is left open by TVM where it is built on max or min: ambiguous.
+    The operand's error is the result's. NaN operands give ambiguous results, since TVM does not
+    specify what max and min return for NaN.
     """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -67,7 +77,7 @@ def leaky_relu(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     alpha = attrs["alpha"]
     y, spread = image(lambda v: np.where(v > 0, v, v * alpha), x)
-    # alpha itself is rounded to the dtype, then the product is: two roundings.
+    # Two roundings: alpha is rounded to the dtype, then the product is.
     return rounded(y, spread, x.ambiguous | np.isnan(x.value), x.dtype, 2.0)
 
 
@@ -77,7 +87,7 @@ def clip(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     if not x.is_float:
         return integer(np.clip(x.value, int(lo), int(hi)), x.ambiguous, x.dtype)
     y, spread = image(lambda v: np.clip(v, lo, hi), x)
-    # The bounds are rounded to the dtype.
+    # lo and hi are rounded to the dtype.
     u = UNIT_ROUNDOFF[x.dtype]
     at_bound = (x.low <= lo) | (x.high >= hi)
     spread = spread + np.where(at_bound, u * max(abs(lo), abs(hi)), 0.0)
@@ -85,7 +95,10 @@ def clip(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def step(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """floor, ceil …: exact, ambiguous where the operand's interval crosses a jump."""
+    """Builds the kernel of a step function (floor, ceil, trunc ...).
+
+    The result is exact; it is ambiguous where the operand's interval crosses a jump.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -124,7 +137,10 @@ def multiply(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 def integer_quotient(
     a: Bounded, b: Bounded, f: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of integers the quotient rounded by f (floor or trunc), and where it is not known: for a divisor 0."""
+    """Returns the quotient of two integer tensors, rounded by f, and where it is ambiguous.
+
+    f is np.floor or np.trunc. The quotient is ambiguous where an operand is, or the divisor is 0.
+    """
     divisor = np.where(b.value == 0, 1, b.value)
     whole = a.value // divisor
     if f is np.trunc:
@@ -133,9 +149,11 @@ def integer_quotient(
 
 
 def divide(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Quotient; division as multiplication by a reciprocal costs two roundings more (TVM's LLVM
-    code does so for a constant divisor). Ambiguous where the divisor's interval holds zero. Of integers it
-    goes towards zero, as in C."""
+    """Divides; floats with three roundings, integers towards zero, as in C.
+
+    TVM's LLVM code multiplies by the reciprocal of a constant divisor, which costs two roundings
+    more than a division. The result is ambiguous where the divisor's interval contains zero.
+    """
     a, b = inputs
     if not a.is_float:
         return integer(*integer_quotient(a, b, np.trunc), a.dtype)
@@ -149,7 +167,11 @@ def divide(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _choose(f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Kernel:
-    """maximum, minimum: exact; the interval's ends map to the result's ends. NaN is ambiguous."""
+    """Builds the kernel of maximum or minimum.
+
+    f rounds nothing, and it maps the ends of the operands' intervals to the ends of the result's.
+    NaN operands give ambiguous results.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         a, b = inputs

@@ -1,6 +1,6 @@
-"""Kernels: elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations.
+"""Kernels of further elementwise functions of one tensor: trigonometry, roots, activations.
 
-Roundings are counted in units roundoff: an ulp of the specifications cited by the records is two.
+`ulps` here counts units roundoff u; one ulp of the specifications that the records cite is 2 u.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ def valley(
     ulps: float,
     absolute: Callable[[np.ndarray, str], np.ndarray | float] = lambda v, dtype: 0.0,
 ) -> Kernel:
-    """A function that falls down to `bottom` and rises from there, known to `ulps` roundings plus
-    `absolute`, a function of the operand and its dtype."""
+    """Builds the kernel of a function that decreases up to x = `bottom` and increases from there.
+
+    ulps: the function's own error in units roundoff of the result. absolute: gives an absolute
+    error in addition, from the operand's values and its dtype.
+    """
     (lowest,) = f(np.array([bottom]))
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -42,7 +45,10 @@ def valley(
 
 
 def _undecided_below(kernel: Kernel) -> Kernel:
-    """Minus infinity times zero: NaN as written, 0 in the limit."""
+    """Wraps a kernel so that the result for minus infinity is ambiguous.
+
+    The formula as written gives NaN there (infinity times zero), its limit is 0.
+    """
 
     def undecided(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         y = kernel(inputs, attrs)
@@ -53,7 +59,11 @@ def _undecided_below(kernel: Kernel) -> Kernel:
 
 
 def wave(f: Function, derivative: Function) -> Kernel:
-    """sin, cos: |f'| e + e^2 / 2 by Taylor, at most e (Lipschitz), at most 2. To 4 ulp."""
+    """Builds the kernel of sin or cos, granted 4 ulp.
+
+    An operand error e propagates as |f'| e + e^2 / 2 (Taylor), but at most as e (the function is
+    1-Lipschitz) and at most as 2.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -66,7 +76,10 @@ def wave(f: Function, derivative: Function) -> Kernel:
 
 
 def tan(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Rising between its poles; ambiguous where the operand's interval holds one. To 5 ulp."""
+    """Computes tan, granted 5 ulp; ambiguous where the operand's interval contains a pole.
+
+    tan increases between two poles, so the ends of the interval bound the result.
+    """
     (x,) = inputs
     branches = [np.floor(v / np.pi + 0.5) for v in (x.low, x.high)]
     pole = (branches[0] != branches[1]) & (x.error > 0)
@@ -75,7 +88,10 @@ def tan(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _exponentials(kernel: Kernel) -> Kernel:
-    """sinh, cosh: (exp(x) +- exp(-x)) / 2 overflows where exp(x) does, before the result: ambiguous."""
+    """Wraps the kernel of sinh or cosh so that results above half the largest number are ambiguous.
+
+    (exp(x) +- exp(-x)) / 2 overflows where exp(x) does, although the result still fits.
+    """
 
     def undecided(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         y = kernel(inputs, attrs)
@@ -87,14 +103,14 @@ def _exponentials(kernel: Kernel) -> Kernel:
 
 
 def round_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """To the nearest; ambiguous where the interval holds a half."""
+    """Rounds to the nearest integer; ambiguous where the interval contains a half."""
     (x,) = inputs
     half = np.ceil(x.low - 0.5) != np.floor(x.high + 0.5)
     return rounded(np.rint(x.value), 0.0, x.ambiguous | (half & ~np.isnan(x.value)), x.dtype, 0.0)
 
 
 def sign(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """-1, 0 or 1. Of NaN TVM makes 0: ambiguous."""
+    """Returns -1, 0 or 1. NaN operands are ambiguous, since TVM returns 0 for them."""
     (x,) = inputs
     if not x.is_float:
         return integer(np.sign(x.value), x.ambiguous, x.dtype)
@@ -106,7 +122,7 @@ def sign(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 def square(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     if not x.is_float:
-        # Beyond 2**31 the square of an int64 may wrap around.
+        # From 2**31 on, the square of an int64 may wrap around here.
         return integer(x.value * x.value, x.ambiguous | (np.abs(x.value) >= 2**31), x.dtype)
     y = valley(np.square, 0.0, 1.0)(inputs, attrs)
     assert isinstance(y, Bounded)
@@ -121,7 +137,11 @@ def _gelu(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu_error(x: np.ndarray, dtype: str) -> np.ndarray:
-    """|x| / 2 times: erf's 16 ulp; z erf'(z) < 1/2 for the two roundings of its operand; the sum's."""
+    """Returns the absolute error of gelu: |x| / 2 times the error of 1 + erf(z), z = x / sqrt(2).
+
+    That error is 16 ulp of erf(z), two roundings of z (|z erf'(z)| < 1/2), and the rounding of the
+    sum.
+    """
     return UNIT_ROUNDOFF[dtype] * np.abs(x) / 2 * (32 * np.abs(erf(x / np.sqrt(2.0))) + 4)
 
 
@@ -135,8 +155,11 @@ def _gelu_tanh(x: np.ndarray) -> np.ndarray:
 
 
 def _gelu_tanh_error(x: np.ndarray, dtype: str) -> np.ndarray:
-    """|x| / 2 times: tanh's 5 ulp of 1.0; z tanh'(z) < 1/2 for the eight roundings of its operand; the
-    sum's two. Half a unit more for what the square of the operand may lose to underflow."""
+    """Returns the absolute error of gelu_tanh: |x| / 2 times the error of 1 + tanh(z).
+
+    In units roundoff of 1.0, that error is 16.5: 10 for tanh (5 ulp), 4 for eight roundings of its
+    operand (|z tanh'(z)| < 1/2), 2 for the sum, and 1/2 for the underflow of the operand's square.
+    """
     return UNIT_ROUNDOFF[dtype] * np.abs(x) / 2 * 16.5
 
 
@@ -145,7 +168,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 def _silu_error(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The sigmoid may underflow."""
+    """Returns the absolute error of silu: |x| times what the sigmoid may lose to underflow."""
     return np.abs(x) * SMALLEST_NORMAL[dtype]
 
 
@@ -154,17 +177,18 @@ def _selu(x: np.ndarray) -> np.ndarray:
 
 
 def selu(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))). max and min of NaN: ambiguous."""
+    """Computes scale * (max(0, x) + min(0, alpha * (exp(x) - 1))); NaN is ambiguous (max, min)."""
     y = monotone(_selu, 8.0, absolute=8.0)(inputs, attrs)
     assert isinstance(y, Bounded)
     return Bounded(y.value, y.error, y.ambiguous | np.isnan(y.value), y.dtype)
 
 
 def softplus(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.
+    """Computes log(1 + exp(beta x)) / beta, or x itself where beta x is above the threshold.
 
-    Where beta x may be on either side of the threshold both results are right. TVM takes the
-    exponential as it stands: where that overflows below the threshold (float16), ambiguous.
+    Where beta x may be on either side of the threshold, both results are right. TVM computes
+    exp(beta x) as written: where it overflows below the threshold (float16), the result is
+    ambiguous.
     """
     (x,) = inputs
     u, beta, threshold = UNIT_ROUNDOFF[x.dtype], attrs["beta"], attrs["threshold"]
@@ -174,13 +198,13 @@ def softplus(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
     y, spread = image(f, x)
     z = x.value * beta
-    # beta and the product are rounded, threshold too.
+    # beta, the product and the threshold are rounded.
     stray = 2 * u * np.abs(z) + u * threshold
     across = np.abs(z - threshold) <= x.error * beta + stray
     jump = np.where(across, np.logaddexp(0.0, -threshold) / beta, 0.0)
     linear = z - x.error * beta - stray > threshold
     slope = 1 / (1 + np.exp(-z - x.error * beta))
-    # exp's 4 and the sum's: 5 of 1.0.
+    # exp is granted 4 roundings, the sum 1: 5 units roundoff of 1.0.
     moved = (5 * u + slope * stray) / beta + SMALLEST_NORMAL[x.dtype] / beta
     error = np.where(np.isfinite(x.value), spread + jump + np.where(linear, 0.0, moved), 0.0)
     overflow = ~linear & (np.exp(z + x.error * beta + stray) > LARGEST[x.dtype])
@@ -188,7 +212,10 @@ def softplus(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def prelu(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x where it is positive, else alpha * x. A comparison with NaN chooses either: ambiguous."""
+    """Returns x where it is positive, else alpha * x, with alpha along `axis`.
+
+    NaN operands are ambiguous, since a comparison with NaN may select either.
+    """
     x, alpha = inputs
     shape = [1] * len(x.shape)
     shape[attrs["axis"] % len(shape)] = -1

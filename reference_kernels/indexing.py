@@ -1,4 +1,4 @@
-"""Kernels: elements picked by index, and positions made into values."""
+"""Kernels of gathering elements by index, of one_hot and of unravel_index."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from .elementwise import Attrs, Kernel
 
 
 def within(index: Bounded, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """An index brought within n, and where it was not, or is not known: there anything may be read."""
+    """Clips an index to [0, n), and returns where it was outside or is ambiguous.
+
+    There a correct implementation may read any element.
+    """
     outside = (index.value < 0) | (index.value >= n) | index.ambiguous
     return np.clip(index.value, 0, n - 1), outside
 
 
 def marked(y: Bounded, unknown: np.ndarray) -> Bounded:
-    """The same tensor, ambiguous where unknown too; unknown lacks trailing dimensions."""
+    """Returns y, ambiguous where `unknown` is set too; `unknown` covers the leading dimensions."""
     unknown = unknown.reshape(unknown.shape + (1,) * (len(y.shape) - unknown.ndim))
     return replace(y, ambiguous=y.ambiguous | unknown)
 
 
 def take(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Batch dimensions come first, then those before the axis, the index's own, and the rest."""
+    """Takes slices of x along an axis by index.
+
+    The result has the batch dimensions, x's dimensions before the axis, the index's other
+    dimensions, and x's dimensions after the axis.
+    """
     x, index = inputs
     mode, b = attrs["mode"], attrs["batch_dims"]
     if attrs["axis"] is None:
@@ -40,7 +47,7 @@ def take(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     batch = np.indices(index.shape[:b]).reshape((b,) + index.shape[:b] + (1,) * (at.ndim - b))
 
     def place(v: np.ndarray) -> np.ndarray:
-        """From batch, index, before the axis, after it, to batch, before the axis, index, after it."""
+        """Moves the index's own dimensions behind those of x that precede the axis."""
         own = range(b, at.ndim)
         return np.moveaxis(v, own, [k + axis - b for k in own])
 
@@ -67,8 +74,11 @@ def gather(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def nd_positions(index: Bounded, last: bool, dims: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The coordinates of gather_nd and scatter_nd, one array for each dimension indexed, and where
-    they are outside of it."""
+    """Returns the coordinates of gather_nd and scatter_nd, and where they are outside of x.
+
+    dims: the extents of the indexed dimensions; one array of coordinates is returned for each.
+    last: whether the index's last axis holds the coordinates; otherwise its first axis does.
+    """
     index = index.map(lambda v: np.moveaxis(v, -1 if last else 0, 0))
     each = [within(index.map(lambda v, i=i: v[i]), d) for i, d in zip(range(index.shape[0]), dims)]
     return [at for at, _ in each], np.logical_or.reduce([outside for _, outside in each])
@@ -90,7 +100,7 @@ def adv_index(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def one_hot(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Compares to each position: an index that is none of them makes no element hot."""
+    """Compares the index to each position; an index out of range selects no position."""
     (x,) = inputs
     dtype, axis = attrs["dtype"], attrs["axis"] % (len(x.shape) + 1)
     positions = np.arange(attrs["depth"]).reshape((-1,) + (1,) * (len(x.shape) - axis))

@@ -1,4 +1,4 @@
-"""Kernels: comparisons, logic, bits, and selection by a condition."""
+"""Kernels of comparisons, logical and bitwise operators, and selection by a condition."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ Compare = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def boolean(value: Any, ambiguous: Any) -> Bounded:
-    """A result of dtype bool."""
+    """Builds an exact result of dtype bool; `ambiguous` broadcasts to the value's shape."""
     value = np.asarray(value, bool)
     flags = np.array(np.broadcast_to(np.asarray(ambiguous, bool), value.shape))
     return Bounded(value, np.zeros(value.shape), flags, "bool")
 
 
 def comparison(f: Compare, nan: bool = True) -> Kernel:
-    """Ambiguous where the operands' intervals overlap without both being exact.
+    """Builds the kernel of a comparison.
 
-    IEEE 754: false with a NaN, but for not_equal; with nan=False, ambiguous there.
+    The result is ambiguous where the operands' intervals overlap and one operand has an error. By
+    IEEE 754, every comparison with NaN is false, except not_equal, which is true. With nan=False, a
+    comparison with NaN is ambiguous.
     """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
@@ -39,7 +41,10 @@ def comparison(f: Compare, nan: bool = True) -> Kernel:
 
 
 def classified(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
-    """isnan, isinf, isfinite: what is known to within a bound is known to be a number."""
+    """Builds the kernel of isnan, isinf or isfinite.
+
+    An element that is not ambiguous is known to be NaN, infinite or finite, whatever its error.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -49,8 +54,11 @@ def classified(f: Callable[[np.ndarray], np.ndarray]) -> Kernel:
 
 
 def combined(f: Compare, absorbing: int | None = None) -> Kernel:
-    """Bits or truth values of two operands. absorbing: the operand beside which the other does not
-    matter: 0, or all bits set (-1)."""
+    """Builds the kernel of a logical or bitwise operator of two operands.
+
+    absorbing: the operand value that determines the result whatever the other operand is: 0, or -1
+    for all bits set. Beside it, an ambiguous operand does not make the result ambiguous.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         a, b = inputs
@@ -80,7 +88,10 @@ def bitwise_not(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def shift(left: bool) -> Kernel:
-    """Ambiguous for counts outside 0 .. bits - 1, and where the result does not fit."""
+    """Builds the kernel of left_shift or right_shift.
+
+    The result is ambiguous for counts outside 0 .. bits - 1, and where it does not fit the dtype.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         x, count = inputs
@@ -90,7 +101,7 @@ def shift(left: bool) -> Kernel:
         unknown = x.ambiguous | count.ambiguous | outside
         if not left:
             return integer(x.value >> by, unknown, x.dtype)
-        # An int64 may wrap around: estimated in float64.
+        # Shifting an int64 may wrap around here, so its magnitude is estimated in float64.
         large = np.abs(x.value.astype(np.float64)) * 2.0**by >= 2.0 ** (bits - 1 if x.dtype != "uint8" else 8)
         return integer(np.where(large, 0, x.value) << by, unknown | large, x.dtype)
 
@@ -98,7 +109,7 @@ def shift(left: bool) -> Kernel:
 
 
 def where(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The value chosen, with its bound; the other's does not matter."""
+    """Returns the selected elements with their errors; errors of the others have no effect."""
     condition, a, b = inputs
 
     def pick(f: Callable[[Bounded], np.ndarray]) -> np.ndarray:
@@ -110,7 +121,7 @@ def where(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 KERNELS: dict[str, Kernel] = {
     "equal": comparison(np.equal),
-    # TVM's LLVM code finds NaN equal to everything here (an ordered comparison).
+    # TVM's LLVM code uses an ordered comparison, for which NaN != x is false.
     "not_equal": comparison(np.not_equal, nan=False),
     "less": comparison(np.less),
     "less_equal": comparison(np.less_equal),

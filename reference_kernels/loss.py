@@ -1,4 +1,4 @@
-"""Kernels of losses."""
+"""Kernels of the losses nll_loss and cross_entropy, the latter also with logits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _log = monotone(np.log, 4.0)
 
 
 def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """-p * w, p being the prediction for the target and w its weight (0 where it is ignored).
+    """Computes -p * w, p being the prediction for the target class and w the weight of that class.
 
-    Summed: `summed` of the products. Mean: divided by the sum of the weights, with its own error.
+    The weight is 0 where the target is ignored. The reduction "sum" sums the products; "mean"
+    divides that sum by the sum of the weights, which has an error of its own.
     """
     x, targets, weights = inputs
     ignored = targets.value == attrs["ignore_index"]
@@ -27,7 +28,8 @@ def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     w = weights.map(lambda v: np.where(ignored, np.zeros((), v.dtype), v[at]))
     products = multiply([Bounded(-p.value, p.error, p.ambiguous, x.dtype), w], {})
     unsure = products.ambiguous | targets.ambiguous
-    # An ignored one is 0, of which sign is nobody's business: a division by it may go either way.
+    # An ignored product is 0 with an unknown sign; the least error makes a division by it
+    # ambiguous.
     error = np.where(ignored, np.finfo(np.float64).smallest_subnormal, products.error)
     products = Bounded(products.value, error, unsure, x.dtype)
     if attrs["reduction"] == "none":
@@ -42,14 +44,17 @@ def nll_loss(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     off = off + gamma(at.size, u) * (np.sum(np.abs(w.value)) + off)
     mean = total.value / size
     moved = (np.where(total.ambiguous, 0.0, total.error) + np.abs(mean) * off) / (np.abs(size) - off)
-    # All ignored: 0 / 0.
+    # If all targets are ignored, the mean is 0 / 0: NaN, exactly.
     moved = np.where(ignored.all(), 0.0, moved)
     open_ = ~ignored.all() & (np.abs(size) <= off)
     return rounded(mean, moved, total.ambiguous | w.ambiguous.any() | open_, x.dtype, 3.0)
 
 
 def cross_entropy_with_logits(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """-sum(x * labels) / batch; the division, or a product with a reciprocal: three roundings."""
+    """Computes -sum(x * labels) / batch.
+
+    The division, or the product with a reciprocal, is granted three roundings.
+    """
     x, labels = inputs
     total = contracted(lambda a, b: np.asarray(np.sum(a * b)), x, labels, x.value.size)
     batch = x.shape[0]
@@ -58,7 +63,7 @@ def cross_entropy_with_logits(inputs: Sequence[Bounded], attrs: Attrs) -> Bounde
 
 
 def cross_entropy(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """-sum(log(x) * labels) / batch."""
+    """Computes -sum(log(x) * labels) / batch."""
     x, labels = inputs
     logarithm = _log([x], {})
     assert isinstance(logarithm, Bounded)

@@ -1,4 +1,4 @@
-"""Kernels of matrix products, and the bound that every sum of products shares."""
+"""Kernels of matrix products, and the error bound that all sums of products share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ Contraction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | None = None) -> Bounded:
-    """f(a, b) for an f that sums `terms` products of elements of a and b (bilinear) in `dtype`, by
-    default the operands'.
+    """Returns f(a, b) for a bilinear f that sums `terms` products of elements of a and b.
 
-    Error: gamma(terms) * f(|a|, |b|), whatever the order of summation (Higham, ASNA, 2nd ed.,
-    section 3.1), and f(|a|, eb) + f(ea, |b| + eb) propagated. Operands and sums may be of a lower
-    precision that is declared.
+    dtype: the dtype of the sum, by default that of the operands.
+
+    The bound is gamma(terms) * f(|a|, |b|), whatever the order of summation (Higham, ASNA, 2nd ed.,
+    section 3.1), plus the propagated errors f(|a|, eb) + f(ea, |b| + eb). It includes a declared
+    lower precision of operands and sums.
     """
     dtype = dtype or a.dtype
     a, b = contraction_operand(a), contraction_operand(b)
@@ -38,7 +39,7 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
     if eb.any():
         propagated = propagated + f(va, eb)
     if not np.isfinite(value).all():
-        # Infinity times an interval that may hold zero.
+        # Infinity times an interval that may contain zero gives infinity or NaN.
         open_ = f(np.isinf(a.value) * 1.0, eb) + f(ea, np.isinf(b.value) * 1.0) > 0
         ambiguous = ambiguous | open_
     sums = accumulator(dtype, a.dtype)
@@ -46,7 +47,7 @@ def contracted(f: Contraction, a: Bounded, b: Bounded, terms: int, dtype: str | 
 
 
 def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
-    """Magnitude and error, 0 where they are not finite."""
+    """Returns magnitudes and errors, each 0 where it is not finite."""
     magnitude = np.where(np.isfinite(x.value), np.abs(x.value), 0.0)
     return magnitude, np.where(np.isfinite(x.error), x.error, 0.0)
 
@@ -54,7 +55,7 @@ def _finite(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
 def _touched(
     f: Contraction, a: np.ndarray, b: np.ndarray, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """Which results an ambiguous element takes part in."""
+    """Returns the results to which an ambiguous element contributes; a, b are the flags."""
     if not a.any() and not b.any():
         return np.zeros(shape, bool)
     ones_a, ones_b = np.ones(a.shape), np.ones(b.shape)
@@ -66,7 +67,7 @@ def _transposed(flag: bool, v: np.ndarray) -> np.ndarray:
 
 
 def product(transpose_a: bool, transpose_b: bool) -> Contraction:
-    """Matrix product over the last two axes, with NumPy's broadcasting of the others."""
+    """Builds the matrix product over the last two axes; NumPy broadcasts the others."""
     return lambda a, b: np.matmul(_transposed(transpose_a, a), _transposed(transpose_b, b))
 
 

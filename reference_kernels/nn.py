@@ -1,4 +1,4 @@
-"""Kernels of the remaining operators of neural networks."""
+"""Kernels of bias_add, batch_flatten, pad, softmax and log_softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, accumulator, gamma, rounded
 from .elementwise import Attrs, Kernel, add
 
-#: Roundings granted to exp and log, as in the elementwise kernels.
+#: Error granted to exp and log, in units roundoff of the result, as in the elementwise kernels.
 EXP_ULPS = 4.0
 
 
@@ -42,12 +42,13 @@ def pad(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 class Exponentials:
-    """exp(x - max) along an axis, and how far each of them and their sum may be off, as factors.
+    """The exponentials exp(x - max) along an axis and their sum, with bounds on their errors.
 
-    With D the distance of an element from the maximum: the subtraction is rounded by u * D, exp
-    adds EXP_ULPS roundings, the operand's own error e acts as exp(e): a factor within exp(+-t),
-    t = e + u * D + EXP_ULPS * u. (The maximum's own error cancels, but for the D it is rounded with.)
-    The sum is off by the mean of these factors, weighted with the elements, and by gamma(n).
+    With D the distance of an element from the maximum, the subtraction is off by u * D, exp adds
+    EXP_ULPS roundings, and the element's own error e acts as a factor exp(e). An exponential is
+    thus off by a factor within exp(+-t), t = e + u * D + (EXP_ULPS + 1) * u. The maximum's own
+    error cancels, except in D. The sum is off by the mean of these factors, weighted with the
+    exponentials, and by gamma(n).
     """
 
     def __init__(self, x: Bounded, axis: int) -> None:
@@ -61,9 +62,10 @@ class Exponentials:
         self.total = np.sum(self.values, **along)
         self.weights = self.values / self.total
         distance = np.abs(self.shifted) + error + np.max(error, **along)
-        # exp(-inf) is 0 whatever the rounding.
+        # exp(-inf) is exactly 0.
         t = np.where(np.isinf(distance), 0.0, error + u * distance + (EXP_ULPS + 1) * u)
-        #: Logarithms of the factors: of each exponential, and of the sum, upwards and downwards.
+        #: Logarithms of the error factors: `each` of every exponential in both directions, `up` and
+        #: `down` of the sum.
         self.each = t
         sums = accumulator(x.dtype)
         summing = gamma(n, sums.u) + n * sums.lost
@@ -80,7 +82,7 @@ def softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def log_softmax(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x - max - log(sum), or x - (max + log(sum)): the roundings of either."""
+    """Computes x - max - log(sum); the bound covers x - (max + log(sum)) too."""
     (x,) = inputs
     u = UNIT_ROUNDOFF[x.dtype]
     e = Exponentials(x, attrs["axis"])

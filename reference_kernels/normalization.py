@@ -1,8 +1,9 @@
 """Kernels of normalisations.
 
-What is assumed of an implementation: it works in the graph's dtype or a wider one; it sums in any order;
-it computes the variance as mean((x - mean)^2) or as mean(x^2) - mean^2; it scales x - mean, or scales x
-and mean apart. Where the variance's interval reaches down to -epsilon the result is ambiguous.
+The bounds hold for an implementation that works in the graph's dtype or a wider one; that sums in
+any order; that computes the variance as mean((x - mean)^2) or as mean(x^2) - mean^2; and that
+scales x - mean, or scales x and mean separately. Where the variance's interval reaches down to
+-epsilon, the result is ambiguous.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from .reduction import axes_of
 #: A value and its absolute error.
 Pair = tuple[np.ndarray, np.ndarray]
 
-#: Roundings on the longest way from x, mean and scale to the result: v + epsilon and epsilon itself
-#: (1 together, under the root), root, reciprocal (or an approximate reciprocal root: 2), times gamma,
-#: times x, minus mean, plus beta, and one more for x - mean first.
+#: Number of roundings on the longest path from x, mean and scale to the result: v + epsilon and
+#: epsilon itself (together 1, under the root), root, reciprocal (or an approximate reciprocal root:
+#: 2), times gamma, times x, minus mean, plus beta, and one more if x - mean comes first.
 _ROUNDINGS = 9
-#: How much of a moving statistic is the batch's: TVM's default.
+#: Share of the batch's statistic in the new moving statistic; TVM's default.
 _MOMENTUM = 0.1
 
 
 def _known(x: Bounded) -> tuple[np.ndarray, np.ndarray]:
-    """Value and error, the latter 0 where the element is ambiguous anyway."""
+    """Returns values and errors; the error of an ambiguous element is 0."""
     return x.value, np.where(x.ambiguous, 0.0, x.error)
 
 
@@ -48,13 +49,14 @@ def _mean(v: np.ndarray, axes: tuple[int, ...]) -> Any:
 
 
 def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
-    """Mean and variance over `axes` (kept) of n elements, each with its error.
+    """Returns mean and variance over `axes` (kept with extent 1), each with its error.
 
-    Mean: gamma(n + 3) * mean|x| for the sum and the division by n. Variance, two passes: a mean that is
-    off by d adds d^2, and the squares are off by gamma(n + 6). One pass: gamma(n + 4) * mean(x^2),
-    2 |mean| d + d^2 for the square of the mean, a rounding of it and one of the difference. Operands off
-    by e move the variance by at most 2 mean(|x - mean| e) + mean(e^2). Nothing is known of a sum that may
-    overflow a declared accumulator.
+    The mean of n elements is off by gamma(n + 3) * mean|x|, for the sum and the division by n. A
+    variance of two passes is off by d^2 if the mean is off by d, and by gamma(n + 6) for the
+    squares. One of a single pass is off by gamma(n + 4) * mean(x^2), by 2 |mean| d + d^2 for the
+    square of the mean, and by a rounding of that square and one of the difference. Operands off by
+    e move the variance by at most 2 mean(|x - mean| e) + mean(e^2). The bound covers both ways to
+    compute the variance. Where a sum may overflow, the error of the variance is infinite.
     """
     sums = accumulator(x.dtype)
     u, tiny = sums.u, sums.lost
@@ -77,9 +79,9 @@ def _moments(x: Bounded, axes: tuple[int, ...]) -> tuple[Pair, Pair]:
 
 
 def _root(v: Pair, epsilon: float, dtype: str) -> tuple[Pair, np.ndarray]:
-    """1 / sqrt(v + epsilon) with its error, and where v + epsilon may be no positive number."""
+    """Returns 1 / sqrt(v + epsilon) with its error, and where v + epsilon may not be positive."""
     value, error = v
-    # Epsilon is rounded to the dtype; a subnormal one may be flushed to zero.
+    # Epsilon is rounded to the dtype; a subnormal epsilon may be flushed to zero.
     lost = epsilon if epsilon < SMALLEST_NORMAL[dtype] else UNIT_ROUNDOFF[dtype] * epsilon
     error = error + lost
     low, high = value + epsilon - error, value + epsilon + error
@@ -98,10 +100,12 @@ def _scaled(
     ambiguous: np.ndarray,
     roundings: int = _ROUNDINGS,
 ) -> Bounded:
-    """(x - mean) * root * scale + shift, all of which broadcast.
+    """Returns (x - mean) * root * scale + shift; all operands broadcast.
 
-    Error: gamma(roundings) * ((|x| + |mean|) * root * |scale| + |shift|), and propagated, with capitals
-    for the largest magnitudes, (ex + em) * R * S + |x - mean| * (er * S + root * es) + eb.
+    The roundings are off by gamma(roundings) * ((|x| + |mean|) * root * |scale| + |shift|). The
+    operands' errors ex, em, er, es and eb (of x, mean, root, scale and shift) propagate as
+    (ex + em) * R * S + |x - mean| * (er * S + root * es) + eb, with R = root + er and
+    S = |scale| + es.
     """
     tiny = SMALLEST_NORMAL[x.dtype]
     (v, e), (m, em), (r, er) = _known(x), mean, root
@@ -113,11 +117,12 @@ def _scaled(
     value = c * r * g + b
     most_r, most_g = r + er, np.abs(g) + eg
     moved = (e + em) * most_r * most_g + np.abs(c) * (er * most_g + r * eg) + eb
-    # What a factor that underflows is multiplied by.
+    # A product that underflows is multiplied by the remaining factor.
     moved = moved + tiny * (np.abs(v) + np.abs(m) + most_g)
     magnitude = (np.abs(v) + e + np.abs(m) + em) * most_r * most_g + np.abs(b) + eb
-    # NaN if an element, the mean or the root is, or where infinity is multiplied by zero; infinite where
-    # x is, unless multiplied by what may be zero.
+    # The result is NaN if the element, the mean or the root is NaN, and where infinity is
+    # multiplied by zero. It is infinite where x is, unless x is multiplied by a factor that may be
+    # zero. All other results that are not finite are ambiguous.
     infinite = np.isinf(v) & np.isfinite(m) & np.isfinite(b) & (np.abs(g) > eg) & (r > 0)
     vanishing = np.isinf(v) & (r == 0) & (er == 0)
     special = ~np.isfinite(value)
@@ -127,7 +132,7 @@ def _scaled(
 
 
 def _shaped(x: Bounded, axes: Sequence[int], rank: int) -> Bounded:
-    """gamma or beta, its dimensions put at those axes."""
+    """Reshapes gamma or beta to `rank` dimensions, with its own at those axes."""
     shape = [1] * rank
     for axis, d in zip(axes, x.shape, strict=True):
         shape[axis] = d
@@ -137,7 +142,10 @@ def _shaped(x: Bounded, axes: Sequence[int], rank: int) -> Bounded:
 def _standardized(
     x: Bounded, axes: tuple[int, ...], attrs: Attrs, scale: Bounded, shift: Bounded
 ) -> Bounded:
-    """x normalised over `axes`; scale and shift broadcast, and count where attrs say so."""
+    """Normalises x over `axes`; scale and shift broadcast.
+
+    The attributes `scale` and `center` say whether scale and shift are applied.
+    """
     ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True)
     mean, variance = _moments(x, axes)
     root, open_ = _root(variance, attrs["epsilon"], x.dtype)
@@ -152,7 +160,10 @@ def _standardized(
 
 
 def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
-    """By the moving statistics, which are returned as they are; in training by those of the batch."""
+    """Normalises x by the moving statistics and returns these unchanged.
+
+    With `training` it normalises x by the batch's statistics and returns updated moving statistics.
+    """
     x, *others = inputs
     rank, channel = len(x.shape), attrs["axis"] % len(x.shape)
     scale, shift, mean, variance = (_shaped(o, (channel,), rank) for o in others)
@@ -172,8 +183,11 @@ def batch_norm(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
 
 
 def _renewed(x: Bounded, axes: tuple[int, ...], old: Sequence[Bounded]) -> Iterator[Bounded]:
-    """The moving mean and variance: (1 - m) of the old and m of the batch's, m being 0.1. Error: gamma(5) of
-    both terms for m, 1 - m, the products and the sum, and what is propagated."""
+    """Yields the new moving mean and variance: (1 - m) * old + m * the batch's, with m = 0.1.
+
+    The error is gamma(5) of both terms, for m, 1 - m, the products and the sum, plus the propagated
+    errors.
+    """
     ambiguous = np.any(x.ambiguous, axis=axes)
     for before, statistic in zip(old, _moments(x, axes), strict=True):
         new, error = (v.reshape(before.shape) for v in statistic)
@@ -192,7 +206,7 @@ def layer_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def instance_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Over all axes but the first and the channels."""
+    """Normalises over all axes except the first and the channel axis."""
     x, scale, shift = inputs
     rank = len(x.shape)
     channel = attrs["axis"] % rank
@@ -201,7 +215,7 @@ def instance_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def group_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Over the channels of a group and all axes after them."""
+    """Normalises over the channels of each group and all axes after the channel axis."""
     x, scale, shift = inputs
     shape, groups = x.shape, attrs["num_groups"]
     axis, rank = attrs["axis"] % len(shape), len(shape) + 1
@@ -214,8 +228,11 @@ def group_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
-    """Sum of n squares over `axes` (kept): gamma(n + 5), which leaves five roundings to what is made of
-    it; operands off by e move it by 2 |x| e + e^2 each."""
+    """Returns the sum of n squares over `axes` (kept with extent 1), with its error.
+
+    gamma(n + 5) leaves five roundings for the operations that follow. An element off by e moves the
+    sum by at most 2 |x| e + e^2.
+    """
     value, error = _known(x)
     n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     most = np.sum((np.abs(value) + error) ** 2, axis=axes, keepdims=True)
@@ -224,16 +241,17 @@ def _squares(x: Bounded, axes: tuple[int, ...]) -> Pair:
     bound = moved + gamma(n + 5, sums.u) * most + n * sums.lost
     lost = overflowing(most + bound, sums, x.dtype) | (most > LARGEST[x.dtype])
     total = np.sum(value * value, axis=axes, keepdims=True)
-    # Infinite however the others are rounded, or for one implementation and not for another.
+    # An infinite sum is exact, however its terms are rounded. A sum that may overflow is infinite
+    # for one implementation and not for another.
     return total, np.where(np.isinf(total), 0.0, np.where(lost, np.inf, bound))
 
 
-#: Where no mean is taken away.
+#: The mean for normalisations that subtract none.
 _ZERO: Pair = (np.zeros(()), np.zeros(()))
 
 
 def rms_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x / sqrt(mean(x^2) + epsilon) * weight."""
+    """Computes x / sqrt(mean(x^2) + epsilon) * weight."""
     x, weight = inputs
     rank = len(x.shape)
     axes = tuple(a % rank for a in attrs["axes"])
@@ -245,25 +263,26 @@ def rms_norm(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def l2_normalize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x / sqrt(max(sum(x^2), eps))."""
+    """Computes x / sqrt(max(sum(x^2), eps))."""
     (x,) = inputs
     axes, eps = axes_of(attrs, len(x.shape)), attrs["eps"]
     total, error = _squares(x, axes)
     limited = np.maximum(total, eps)
     low, high = np.maximum(total - error, eps), np.maximum(total + error, eps)
     spread = np.maximum(high - limited, limited - low)
-    # Eps may be the larger one, rounded to the dtype.
+    # eps may be the larger of the two, and it is rounded to the dtype.
     spread = spread + UNIT_ROUNDOFF[x.dtype] * eps + (eps if eps < SMALLEST_NORMAL[x.dtype] else 0.0)
     root, open_ = _root((limited, np.where(np.isinf(total), 0.0, spread)), 0.0, x.dtype)
-    # The larger of NaN and eps is either.
+    # An implementation's maximum of NaN and eps may be either.
     ambiguous = np.any(x.ambiguous, axis=axes, keepdims=True) | open_ | np.isnan(total)
     return _scaled(x, _ZERO, root, None, None, ambiguous, 6)
 
 
 def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """x / (bias + alpha / size * sum(x^2 of `size` neighbouring channels)) ** beta.
+    """Computes x / (bias + alpha / size * sum(x^2 of `size` neighbouring channels)) ** beta.
 
-    All terms are positive: gamma(size + 6). The power is exp(beta * log): beta |log| + 4 roundings.
+    All terms of the base are positive, so its roundings are bounded by gamma(size + 6). The power
+    is granted 4 + 4 beta |log(base)| roundings, as exp(beta * log(base)).
     """
     (x,) = inputs
     axis, size, bias, beta = attrs["axis"], attrs["size"], attrs["bias"], attrs["beta"]
@@ -297,7 +316,7 @@ def lrn(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def dropout(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
-    """At inference: the operand, and a mask of ones."""
+    """Returns the operand and a mask of ones, as dropout does at inference."""
     (x,) = inputs
     ones = np.ones(x.shape)
     return x, Bounded(ones, np.zeros(x.shape), np.zeros(x.shape, bool), x.dtype)

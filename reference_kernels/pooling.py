@@ -13,9 +13,9 @@ from .reduction import chosen, quotient, summed
 
 
 def _pooled(x: Bounded, attrs: Attrs, fill: float) -> Bounded:
-    """The windows of x [N, C, *in], as [N, C, *out, *kernel]; what lies in the padding is `fill`.
+    """Returns the windows of x [N, C, *in] as [N, C, *out, *kernel], with `fill` in the padding.
 
-    With ceil_mode the image is extended by stride - 1 at its end, as TVM does.
+    With ceil_mode, stride - 1 elements are added at the end of each axis, as TVM does.
     """
     n = len(attrs["strides"])
     after = attrs["padding"][n:]
@@ -31,18 +31,21 @@ def _pooled(x: Bounded, attrs: Attrs, fill: float) -> Bounded:
 
 
 def lowest(x: Bounded) -> float:
-    """What no element is below."""
+    """Returns a lower limit of all elements: -infinity, or the dtype's lowest integer."""
     return -np.inf if x.is_float else float(np.iinfo(x.dtype).min)
 
 
 def largest(view: Bounded) -> Bounded:
-    """The largest element of each window [N, C, *out, *kernel]."""
+    """Returns the largest element of each window of [N, C, *out, *kernel], as [N, C, *out]."""
     n = len(view.shape) // 2
     return chosen(view, tuple(range(n + 1, 2 * n)), False, True)
 
 
 def average(view: Bounded, count: np.ndarray) -> Bounded:
-    """The sum of each window [N, C, *out, *kernel], by a count [*out]."""
+    """Divides the sum of each window of [N, C, *out, *kernel] by a count [*out].
+
+    The division of floats is granted three roundings.
+    """
     n = len(view.shape) // 2
     total = summed(view, tuple(range(n + 1, 2 * n)), False)
     if not view.is_float:
@@ -57,8 +60,10 @@ def max_pool(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def avg_pool(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The sum of each window by the number of its elements within the image, or, with
-    count_include_pad, within the image and the padding (not what ceil_mode adds to it)."""
+    """Divides the sum of each window by the number of its elements within the image.
+
+    With count_include_pad, elements in the padding count too, but not those that ceil_mode adds.
+    """
     x = channels_first(inputs[0], attrs["layout"])
     sizes, padding = np.array(x.shape[2:]), np.array(attrs["padding"])
     if attrs["count_include_pad"]:

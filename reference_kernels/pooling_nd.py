@@ -1,4 +1,4 @@
-"""Kernels: pooling in one and three dimensions, and to a given size."""
+"""Kernels of pooling in one and three dimensions, and of pooling to a given output size."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .pooling import average, avg_pool, largest, lowest, max_pool
 
 
 def _divided(x: Bounded, sizes: Sequence[int], fill: float) -> tuple[Bounded, np.ndarray]:
-    """x [N, C, *in] in overlapping windows [N, C, *out, *longest], and how much each window holds.
+    """Divides x [N, C, *in] into windows [N, C, *out, *longest], and counts their elements [*out].
 
     Output i of o covers the elements from floor(i * n / o) to ceil((i + 1) * n / o) of n, as in
-    TVM and PyTorch. Windows shorter than the longest are filled up with `fill`.
+    TVM and PyTorch; neighbouring windows may overlap. Windows shorter than the longest are filled
+    up with `fill`.
     """
     axes = len(sizes)
     index: list[Any] = [slice(None), slice(None)]

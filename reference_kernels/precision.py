@@ -1,7 +1,8 @@
-"""What a target declares of its arithmetic: where it is of lower precision than the graph's dtypes.
+"""The precision that a target declares for its arithmetic where it is lower than the dtypes.
 
-A kernel is called inside `computing(precision)`; the functions of `bounded` that know how sums are made and
-operands of products are read ask `current()`. Outside of it nothing is lower than the dtypes say.
+A kernel is called inside `computing(precision)`. The functions of `bounded` that model sums and the
+operands of products read it with `current()`. Outside of `computing`, the precision is that of the
+dtypes.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Precision:
-    """accumulate_dtype: by the dtype of the elements, the float16 or bfloat16 in which their sums and
-    the products summed are rounded. contraction_dtype: "tfloat32", "bfloat16" or "float16", to which
-    float32 operands of contractions are rounded (to nearest). flush_subnormals: subnormal operands and
-    results may become zero. function_ulps: by operator, the ulps of its dtype a function's result may
-    be off, beyond what its kernel grants. function_errors: by operator, what it may be off besides, whatever
-    its size.
+    """The precision declared for a node's target; a field at its default declares nothing.
+
+    accumulate_dtype: maps the dtype of the elements to the dtype ("float16" or "bfloat16") to which
+        each product and each partial sum of them is rounded.
+    contraction_dtype: "tfloat32", "bfloat16" or "float16", to which the float32 operands of
+        contractions and convolutions are rounded to nearest.
+    flush_subnormals: True if subnormal operands and results may become zero.
+    function_ulps: maps an operator's name to the ulps (2 u each, relative to the result) by which
+        its result may be off in addition to the error that its kernel grants.
+    function_errors: maps an operator's name to the absolute error that its finite results may have
+        in addition, whatever their size; for quantised results it is a number of steps.
     """
 
     accumulate_dtype: Mapping[str, str] = field(default_factory=dict)
@@ -29,20 +35,20 @@ class Precision:
     function_errors: Mapping[str, float] = field(default_factory=dict)
 
 
-#: Nothing declared.
+#: The precision of a target that declares nothing.
 FULL = Precision()
 
 _current: ContextVar[Precision] = ContextVar("precision", default=FULL)
 
 
 def current() -> Precision:
-    """What was declared of the node whose kernel is running."""
+    """Returns the precision declared for the running kernel; `FULL` outside of `computing`."""
     return _current.get()
 
 
 @contextmanager
 def computing(precision: Precision) -> Iterator[None]:
-    """Inside, kernels give bounds for a target of this precision."""
+    """Sets the precision that `current` returns inside the `with` block."""
     token = _current.set(precision)
     try:
         yield

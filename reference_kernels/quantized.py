@@ -1,10 +1,10 @@
-"""Kernels: quantisation, and operators on quantised tensors whose result is quantised too.
+"""Kernels of quantisation, and of operators that requantise their operands.
 
 A quantised tensor q stands for the real numbers scale * (q - zero_point). Kernels evaluate the real
 result in float64, in steps of the output's scale, and round it once. An integer's `error` counts
-steps: it is not 0 where the real result lies so close to the middle between two integers that the
-arithmetic decides, be it a multiplication in float32 or by a fixed-point multiplier of 31 bits; or
-where TVM leaves open which way a middle is rounded.
+steps. It is not 0 where the real result is so close to the middle between two integers that the
+arithmetic decides (a multiplication in float32, or by a fixed-point multiplier of 31 bits), or
+where TVM does not specify how a middle is rounded.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import numpy as np
 from .bounded import LARGEST, UNIT_ROUNDOFF, Bounded, rounded
 from .elementwise import Attrs, Kernel
 
-#: Unit roundoff of the arithmetic in which a step is computed.
+#: Unit roundoff of float32, the arithmetic in which results are scaled to steps.
 _U = UNIT_ROUNDOFF["float32"]
 
 
 def along(parameter: Bounded, axis: int, rank: int) -> np.ndarray:
-    """The values of a scale or zero point, per tensor or per channel, to broadcast over a tensor."""
+    """Returns the values of a scale or zero point in a shape that broadcasts over a tensor.
+
+    The parameter has one element for the tensor, or one for each channel along `axis`.
+    """
     v = parameter.value
     if v.size == 1 or rank == 0:
         return v.reshape(())
@@ -29,18 +32,19 @@ def along(parameter: Bounded, axis: int, rank: int) -> np.ndarray:
 
 
 def shifted(q: Bounded, zero_point: np.ndarray) -> Bounded:
-    """q - zero_point, in int32. Ambiguous where that overflows."""
+    """Returns q - zero_point as int32, ambiguous where that overflows."""
     value = q.value - zero_point.astype(np.int64)
     overflow = np.abs(value) >= 2**31
     return Bounded(value, q.error, q.ambiguous | overflow, "int32")
 
 
 class Steps:
-    """A real result in steps of the output's scale, before rounding.
+    """A real result in steps of the output's scale, and the integers it may be rounded to.
 
-    value: float64. low, high: the integers that a correct implementation may round it to. delta: how
-    far its arithmetic may be off; where that is 0 only a middle is open, and not even that where
-    `rounding` names the way.
+    real: float64, the result before rounding. delta: its largest error, in steps. value: the
+    expected integer. low, high: the range of integers that a correct implementation may return.
+    ambiguous: bool, where nothing is known. Where delta is 0, low and high differ only in the exact
+    middle between two integers, and not even there if `rounding` names a direction.
     """
 
     def __init__(
@@ -56,7 +60,10 @@ class Steps:
         self.ambiguous = np.broadcast_to(ambiguous | np.isnan(value), value.shape)
 
     def quantized(self, zero_point: np.ndarray | int, dtype: str) -> Bounded:
-        """The integers, moved by the zero point and saturated. Beyond int32: ambiguous."""
+        """Returns the integers plus the zero point, saturated to the dtype's range.
+
+        For int32, results that may exceed the range are ambiguous.
+        """
         info = np.iinfo(dtype)
         value, low, high = (
             np.where(self.ambiguous, 0.0, v) + zero_point for v in (self.value, self.low, self.high)
@@ -70,10 +77,11 @@ class Steps:
 
 
 def scaled(q: Bounded, scale: np.ndarray, over: np.ndarray, rounding: str = "None", ulps: float = 4) -> Steps:
-    """Integers multiplied by scale / over, which an implementation may round to float32 or to 31 bits.
+    """Multiplies integers by scale / over, which may be rounded to float32 or to 31 bits.
 
-    delta: `ulps` roundings of float32 (the multiplier, the integer, the product, the 0.5 added to
-    round); 0 where the quotient and all that follows are exact in float32.
+    The error is `ulps` roundings of float32 (by default 4: the multiplier, the integer, the
+    product, the 0.5 added to round). It is 0 where the quotient and all later steps are exact in
+    float32. Errors of q, times the multiplier, are added.
     """
     ratio = scale / over
     short = ratio.astype(np.float32).astype(np.float64)
@@ -87,19 +95,25 @@ def scaled(q: Bounded, scale: np.ndarray, over: np.ndarray, rounding: str = "Non
 
 
 def quantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """round(x / scale) + zero_point, saturated. The quotient: 3 roundings, as in divide."""
+    """Computes round(x / scale) + zero_point, saturated.
+
+    The quotient is granted 3 roundings, as in `divide`.
+    """
     x, scale, zero_point = inputs
     rank = len(x.shape)
     s = along(scale, attrs["axis"], rank)
     real = x.value / s
     delta = x.error / s + 3 * UNIT_ROUNDOFF[x.dtype] * (np.abs(real) + x.error / s)
-    # Half away from zero in Relay, to even in Relax: open.
+    # Relay rounds a half away from zero, Relax to even, so both are right.
     steps = Steps(real, delta, x.ambiguous)
     return steps.quantized(along(zero_point, attrs["axis"], rank), attrs["out_dtype"])
 
 
 def dequantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """scale * (q - zero_point) in float32: the integer and the product are rounded; then the cast."""
+    """Computes scale * (q - zero_point) in float32, where the integer and the product are rounded.
+
+    The cast to `out_dtype` rounds once more.
+    """
     q, scale, zero_point = inputs
     rank, dtype = len(q.shape), attrs["out_dtype"]
     whole = shifted(q, along(zero_point, attrs["axis"], rank))
@@ -110,7 +124,7 @@ def dequantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0), 3.0
     else:
         propagated, ulps = np.where(whole.error > 0, s * whole.error, 0.0) + inexact, 1.0
-    # Beyond float16 TVM saturates, a cast makes infinity.
+    # Above the largest float16 TVM saturates; a cast gives infinity.
     beyond = np.abs(value) + propagated > LARGEST[dtype] * (1 - UNIT_ROUNDOFF[dtype])
     return rounded(value, np.where(whole.ambiguous, 0.0, propagated), whole.ambiguous | beyond, dtype, ulps)
 
@@ -124,12 +138,13 @@ def _requantized(
 
 
 def requantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """zero_point_out + scale_in / scale_out * (q - zero_point_in), rounded, saturated."""
+    """Computes zero_point_out + scale_in / scale_out * (q - zero_point_in), rounded, saturated."""
     q, scale, zero_point, out_scale, out_zero_point = inputs
     steps = _requantized(q, scale, zero_point, out_scale, attrs)
     if attrs["rounding"] == "TONEAREST":
-        # Away from zero: TVM adds the zero point after it rounds integers, before it rounds floats.
-        # Where that changes the sign, a middle is open.
+        # A middle is rounded away from zero. TVM adds the zero point after rounding in its integer
+        # arithmetic, but before rounding in its float arithmetic. Where the zero point changes the
+        # sign, both directions are right.
         turned = (steps.real < 0) != (steps.real + out_zero_point.value < 0)
         steps.low = np.where(turned, np.ceil(steps.real - steps.delta - 0.5), steps.low)
         steps.high = np.where(turned, np.floor(steps.real + steps.delta + 0.5), steps.high)
@@ -137,7 +152,7 @@ def requantize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def concatenate(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Each operand requantised to the output's parameters, then joined."""
+    """Requantises each operand to the output's scale and zero point, then joins them."""
     n = (len(inputs) - 2) // 3
     parts = [
         _requantized(q, s, z, inputs[-2], {}).quantized(inputs[-1].value, q.dtype)

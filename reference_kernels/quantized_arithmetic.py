@@ -1,4 +1,4 @@
-"""Kernels: arithmetic on quantised tensors, and their matrix products and convolutions."""
+"""Kernels of arithmetic, matrix products and convolutions on quantised tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .transposed import conv_transpose
 
 
 def _pair(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, np.ndarray, Bounded, np.ndarray]:
-    """Both operands without their zero points, and their scales, to broadcast."""
+    """Returns both operands less their zero points, and their scales: (a, scale_a, b, scale_b).
+
+    The scales broadcast over the operands.
+    """
     a, b, sa, za, sb, zb = inputs[:6]
     # The channels of the first operand may have their own scales, along its last axis.
     rank = len(a.shape)
@@ -23,15 +26,18 @@ def _pair(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, np.ndarray,
 
 
 def _sum(sign: int) -> Kernel:
-    """Each operand requantised to the output's scale and then added, as TVM has it, or the sum of the
-    real numbers rounded once: where the two differ, both are right."""
+    """Builds the kernel of qnn.add (sign 1) or qnn.subtract (sign -1).
+
+    TVM requantises each operand to the output's scale and adds the integers; an implementation may
+    also round the sum of the real numbers once. Where the two differ, both are right.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         a, sa, b, sb = _pair(inputs, attrs)
         scale, zero_point = inputs[6].value, inputs[7].value
         p, q = scaled(a, sa, scale), scaled(b, sign * sb, scale)
         once = Steps(p.real + q.real, p.delta + q.delta, p.ambiguous | q.ambiguous)
-        # -floor(x + 0.5) where b is subtracted: TVM negates after rounding.
+        # Where b is subtracted, TVM negates after rounding: -floor(x + 0.5).
         second = scaled(b, sb, scale).value * sign
         once.value = p.value + second
         once.low = np.minimum(once.low, p.low + q.low)
@@ -42,8 +48,10 @@ def _sum(sign: int) -> Kernel:
 
 
 def mul(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """scale_a * scale_b / scale_out * (a - zero_a) * (b - zero_b), rounded once. The product of the
-    scales is rounded to float32 too."""
+    """Computes scale_a * scale_b / scale_out * (a - zero_a) * (b - zero_b), rounded once.
+
+    The product of the scales, which may be rounded to float32, is granted one rounding more.
+    """
     a, sa, b, sb = _pair(inputs, attrs)
     value = a.value * b.value
     error = np.abs(a.value) * b.error + np.abs(b.value) * a.error
@@ -63,7 +71,7 @@ def _operands(inputs: Sequence[Bounded]) -> tuple[Bounded, Bounded]:
 
 
 def qconv2d(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Sum of (x - zero_x) * (w - zero_w); what pads x is its zero point."""
+    """Sums (x - zero_x) * (w - zero_w); x is padded with its zero point."""
     return conv(_operands(inputs), attrs)
 
 

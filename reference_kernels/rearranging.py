@@ -16,7 +16,7 @@ Move = Callable[[np.ndarray, Attrs], np.ndarray]
 
 
 def moved(f: Move) -> Kernel:
-    """Elements put elsewhere: value, error and ambiguity alike. Later operands give shapes only."""
+    """Builds a kernel that moves the first operand's elements; others give shapes only."""
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         return inputs[0].map(lambda v: f(v, attrs))
@@ -25,10 +25,10 @@ def moved(f: Move) -> Kernel:
 
 
 def layout_transform(v: np.ndarray, attrs: Attrs) -> np.ndarray:
-    """Axes put together from their blocks, then taken apart into others."""
+    """Joins the blocks of the source layout to whole axes, then splits these as the target says."""
     source, target = parsed(attrs["src_layout"]), parsed(attrs["dst_layout"])
     shape = transformed(v.shape, attrs["src_layout"], attrs["dst_layout"])
-    # Blocks after their axis, so that joining them is a reshape.
+    # Each block is put behind its axis, so that joining them is a reshape.
     order = sorted(range(len(source)), key=lambda i: (source[i][0].upper(), source[i][1] > 0))
     joined: dict[str, int] = {}
     for (letter, _), d in zip(source, v.shape):
@@ -47,7 +47,10 @@ def _back(v: np.ndarray, layout: str) -> np.ndarray:
 
 
 def depth_to_space(v: np.ndarray, attrs: Attrs) -> np.ndarray:
-    """ONNX DepthToSpace: blocks are the slowest part of the channels (DCR) or the fastest (CRD)."""
+    """Computes ONNX DepthToSpace.
+
+    The position within a block is the slowest part of the channels in mode DCR, the fastest in CRD.
+    """
     b, layout = attrs["block_size"], attrs["layout"]
     x = _channels_first(v, layout)
     n, c, h, w = x.shape
@@ -68,7 +71,10 @@ def space_to_depth(v: np.ndarray, attrs: Attrs) -> np.ndarray:
 
 
 def space_to_batch_nd(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """tf.space_to_batch_nd: padded, cut into blocks, positions within a block joined to the batch."""
+    """Computes tf.space_to_batch_nd.
+
+    It pads x, cuts it into blocks, and makes the position within a block part of the batch axis.
+    """
     (x,) = inputs
     blocks, m = attrs["block_shape"], len(attrs["block_shape"])
     width = [(0, 0), *(tuple(p) for p in attrs["paddings"])]

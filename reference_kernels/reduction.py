@@ -1,4 +1,4 @@
-"""Kernels of reductions."""
+"""Kernels of the reductions sum, mean, max, min and prod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from .elementwise import Attrs, Kernel
 
 
 def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """The axes reduced, non-negative. `exclude` stands for all axes but those named."""
+    """Returns the axes to reduce, as non-negative numbers in ascending order.
+
+    An `axis` of None names all axes; with `exclude` the axes that are not named are reduced.
+    """
     if attrs["axis"] is None:
         return tuple(range(rank))
     named = {a % rank for a in attrs["axis"]}
@@ -32,8 +35,10 @@ def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
 def summed(
     x: Bounded, axes: tuple[int, ...], keepdims: bool, divisor: float = 1.0, ulps: float = 0.0
 ) -> Bounded:
-    """The sum over `axes`, divided by `divisor`, with `ulps` roundings for the division; of integers
-    towards zero."""
+    """Returns the sum over `axes`, divided by `divisor`.
+
+    ulps: the roundings granted to the division of floats. Integers are divided towards zero.
+    """
 
     def reduce(v: np.ndarray) -> Any:
         return np.sum(v, axis=axes, keepdims=keepdims)
@@ -56,7 +61,7 @@ def summed(
 
 
 def quotient(total: Bounded, count: np.ndarray) -> Bounded:
-    """An integer by a count, towards zero. The count must fit the type too."""
+    """Divides integers by a count, towards zero; ambiguous where the count exceeds the dtype."""
     value = unwrapped(lambda v, n: np.sign(v) * (np.abs(v) // n), total.value, np.asarray(count, np.int64))
     return integer(value, total.ambiguous | (count > np.iinfo(total.dtype).max), total.dtype)
 
@@ -67,9 +72,10 @@ def sum_(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Division by the count, or multiplication by its rounded reciprocal: three roundings.
+    """Computes the mean, with three roundings after the sum.
 
-    Of integers, towards zero; the sum and the count must fit their type.
+    An implementation may divide by the count or multiply by its rounded reciprocal. Integers are
+    divided towards zero; where their sum or the count exceeds the dtype, the result is ambiguous.
     """
     (x,) = inputs
     axes = axes_of(attrs, len(x.shape))
@@ -78,9 +84,12 @@ def mean(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> Bounded:
-    """max or min over `axes`: exact; the ends of the intervals map to the result's. NaN: ambiguous."""
+    """Returns the largest or smallest element over `axes`; NaN and empty axes are ambiguous.
+
+    The operation rounds nothing, and it maps the ends of the elements' intervals to the result's.
+    """
     if any(x.shape[a] == 0 for a in axes):
-        # TVM's versions differ in what the largest of nothing is.
+        # TVM's versions differ in the result for no elements.
         nothing = np.sum(x.value, axis=axes, keepdims=keepdims) * 0
         return Bounded(nothing, np.full(nothing.shape, np.inf), np.full(nothing.shape, True), x.dtype)
     f = np.max if largest else np.min
@@ -90,7 +99,7 @@ def chosen(x: Bounded, axes: tuple[int, ...], keepdims: bool, largest: bool) -> 
         return integer(y, unknown, x.dtype)
     up = f(x.high, axis=axes, keepdims=keepdims) - y
     down = y - f(x.low, axis=axes, keepdims=keepdims)
-    # Of infinities only those known exactly are left: they move nothing.
+    # An infinite result that is not ambiguous is exact.
     spread = np.where(np.isinf(y), 0.0, np.maximum(up, down))
     return rounded(y, spread, unknown, x.dtype, 0.0)
 
@@ -112,12 +121,15 @@ def multiplied(
     n: int | np.ndarray,
     dtype: str,
 ) -> Bounded:
-    """Products of n factors in `dtype`, in any order: gamma(n) * prod(|x| + e), and
-    prod(|x| + e) - prod(|x|) propagated.
+    """Returns products of n factors in `dtype`, multiplied in any order.
 
-    reduce multiplies the factors of each product, some says whether any of them is set. A partial
-    product that underflows is multiplied by what is left, at most prod(max(1, |x| + e)); where that
-    overflows, a partial product may: ambiguous.
+    reduce: multiplies the factors of each product. some: returns for each product whether any of
+    its factors has its flag set. n: the number of factors, for all products or for each.
+
+    With e the factors' errors, the bound is gamma(n) * prod(|x| + e) for the roundings, plus
+    prod(|x| + e) - prod(|x|) for the propagated errors. A partial product that underflows is
+    multiplied by the remaining factors, at most by prod(max(1, |x| + e)). Where that overflows, a
+    partial product may overflow, and the result is ambiguous.
     """
     ambiguous = some(x.ambiguous)
     if dtype not in UNIT_ROUNDOFF:
@@ -134,7 +146,7 @@ def multiplied(
     infinite = some(np.isinf(x.value))
     bound = np.where(infinite & (moved == 0), 0.0, bound)
     overflow = most * (1 + gamma(n, u)) > LARGEST[dtype]
-    # Infinity times an interval around zero is NaN for some of it.
+    # Infinity times an interval that contains zero may be NaN.
     ambiguous = ambiguous | (overflow & ~infinite) | (infinite & (moved != 0))
     return rounded(reduce(x.value.astype(np.float64)), bound, ambiguous, dtype, 0.0)
 

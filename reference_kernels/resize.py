@@ -1,8 +1,8 @@
 """Kernels of operators that resample images, after tvm/topi/image/resize.py.
 
-Along each axis an output position x has a coordinate c in the input, and the result is a sum of pixels
-with weights that depend on c: a matrix [new size, old size] per axis. Coordinates are computed in
-float32 whatever the tensor's dtype; where they can be computed without rounding they are exact.
+Along each axis an output position x has a coordinate c in the input. The result is a sum of pixels
+with weights that depend on c: a matrix [new size, old size] per axis. TVM computes coordinates in
+float32 whatever the tensor's dtype; a coordinate that needs no rounding is exact.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _U = UNIT_ROUNDOFF["float32"]
 
 @dataclass(frozen=True)
 class Coordinates:
-    """c and e: [new size], where in the input, and how far float32 arithmetic may be off."""
+    """Coordinates along one axis: c in the input, e their errors in float32; [new size] each."""
 
     c: np.ndarray
     e: np.ndarray
 
 
 def _quotients(x: np.ndarray, over: int, under: int) -> tuple[np.ndarray, np.ndarray]:
-    """x * over / under, and where float32 gives just that, in whatever order."""
+    """Returns x * over / under, and where float32 gives exactly that in any order of operations."""
     y = x * over / under
     single, a, b = x.astype(np.float32), np.float32(over), np.float32(under)
     ways = [single * (a / b), single * a / b]
@@ -40,7 +40,11 @@ def _quotients(x: np.ndarray, over: int, under: int) -> tuple[np.ndarray, np.nda
 
 
 def coordinates(n: int, m: int, mode: str, start: float = 0.0, end: float = 0.0) -> Coordinates:
-    """Of `m` positions over `n` pixels, as in get_inx of topi."""
+    """Returns the coordinates of `m` output positions over `n` pixels, as get_inx of topi does.
+
+    mode: TVM's coordinate_transformation_mode. start, end: the region of interest along this axis,
+    as fractions of n - 1, for "tf_crop_and_resize".
+    """
     x = np.arange(m, dtype=np.float64)
     if mode == "tf_crop_and_resize":
         c = start * (n - 1) + x * ((end - start) * (n - 1)) / (m - 1) if m > 1 else None
@@ -57,8 +61,8 @@ def coordinates(n: int, m: int, mode: str, start: float = 0.0, end: float = 0.0)
         return Coordinates(np.zeros(1), np.zeros(1))
     else:
         c = (x + 0.5) * n / m - 0.5
-        # A product not rounded before the subtraction shows what was rounded of n / m, a quotient what was
-        # of m / n, by which ONNX divides.
+        # Exact only if n / m and m / n both are (ONNX divides by m / n): with a fused multiply-add
+        # the product is not rounded, and the subtraction then shows the ratio's rounding.
         common = gcd(n, m)
         exact = np.full(m, all(d & (d - 1) == 0 for d in (m // common, n // common)))
     return Coordinates(c, np.where(exact, 0.0, 4 * _U * (np.abs(c) + 1)))
@@ -66,8 +70,11 @@ def coordinates(n: int, m: int, mode: str, start: float = 0.0, end: float = 0.0)
 
 @dataclass(frozen=True)
 class Weights:
-    """Of one axis. value, error: [new size, old size]. reach: what is multiplied at all, be it by
-    zero. ambiguous: [new size]: which pixel is undecided."""
+    """The weights along one axis, each [new size, old size] but the last.
+
+    value, error: the weights and their errors. reach: the pixels that an implementation may
+    multiply by a weight, even if it is zero. ambiguous: [new size], where the pixel is undecided.
+    """
 
     value: np.ndarray
     error: np.ndarray
@@ -76,7 +83,7 @@ class Weights:
 
 
 def nearest(c: np.ndarray, rounding: str) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest pixel, and the other one where a tie may go either way."""
+    """Returns the nearest pixel twice; with rounding "round", both pixels of a tie."""
     if rounding == "round":
         return np.ceil(c - 0.5), np.floor(c + 0.5)
     steps: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -85,12 +92,15 @@ def nearest(c: np.ndarray, rounding: str) -> tuple[np.ndarray, np.ndarray]:
         "round_prefer_floor": lambda v: np.ceil(v - 0.5),
         "round_prefer_ceil": lambda v: np.floor(v + 0.5),
     }
-    found = steps[rounding](c)
-    return found, found
+    pixel = steps[rounding](c)
+    return pixel, pixel
 
 
 def keys(t: np.ndarray, alpha: float) -> np.ndarray:
-    """Weights of the four pixels around: Keys, "Cubic convolution interpolation" (1981). [m, 4]"""
+    """Returns the weights [m, 4] of the four pixels around a point at distance t in [0, 1).
+
+    Source: Keys, "Cubic convolution interpolation for digital image processing" (1981).
+    """
     return np.stack(
         [
             alpha * t * (1 - t) ** 2,
@@ -105,12 +115,15 @@ def keys(t: np.ndarray, alpha: float) -> np.ndarray:
 def _excluded(w: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
     inside = np.where((at >= 0) & (at < n), w, 0.0)
     total = np.sum(inside, axis=-1, keepdims=True)
-    # Far beyond the image nothing is left.
+    # Far outside of the image no weight is left to divide by.
     return inside / np.where(total == 0, 1.0, total)
 
 
 def _spread(taps: np.ndarray, at: np.ndarray, n: int) -> np.ndarray:
-    """[m, taps] at pixels [m, taps] as [m, n], pixels beyond the image being those at its edge."""
+    """Spreads weights [m, taps] at pixels `at` [m, taps] over all n pixels: [m, n].
+
+    Pixels outside of the image are replaced by the nearest at its edge.
+    """
     y = np.zeros((len(taps), n))
     np.add.at(y, (np.arange(len(taps))[:, None], np.clip(at, 0, n - 1)), taps)
     return y
@@ -125,6 +138,13 @@ def weights(
     alpha: float = -0.5,
     exclude: bool = False,
 ) -> Weights:
+    """Returns the weights of n pixels for the coordinates `where` along one axis.
+
+    method: "nearest_neighbor", "linear" or "cubic". rounding: TVM's rounding_method, for the first.
+    dtype: that of the tensor; weights are rounded to it or to float32, whichever is less precise.
+    alpha: the coefficient of the cubic kernel. exclude: whether cubic weights outside of the image
+    become 0 and the others are divided by their sum (TVM's cubic_exclude).
+    """
     c, e = where.c, where.e
     u = max(_U, UNIT_ROUNDOFF.get(dtype, 0.0))
     m = len(c)
@@ -137,7 +157,7 @@ def weights(
         return Weights(one * 1.0, np.zeros((m, n)), one, first != last)
 
     def tapped(v: np.ndarray) -> np.ndarray:
-        """The matrix were c equal to v."""
+        """Returns the matrix of weights for coordinates v."""
         base = np.floor(v).astype(int)
         t = v - base
         if method == "linear":
@@ -153,7 +173,7 @@ def weights(
     touched = (value != 0) | (ends[0] != 0) | (ends[1] != 0)
     if method == "linear":
         at = np.stack([base, base + 1], -1)
-        # 1-Lipschitz; what is rounded of 1 - t.
+        # The weights are 1-Lipschitz in c; computing 1 - t rounds once.
         error = np.where(touched, e[:, None] + u * np.abs(value), 0.0)
     else:
         at = base[:, None] + np.arange(-1, 3)
@@ -162,20 +182,21 @@ def weights(
         moved += np.where(touched, 10 * (2 + abs(alpha)) * e[:, None] ** 2, 0.0)
         a = abs(alpha)
         inner = (lambda d: ((alpha + 2) * d + alpha + 3) * d * d + 1)(np.stack([t, 1 - t]))
-        # Horner's scheme of the outer ones adds numbers up to 6 |alpha|.
+        # Horner's scheme for the two outer weights adds numbers of magnitude up to 6 |alpha|.
         size = np.stack([np.full(m, 6 * a), inner[0], inner[1], np.full(m, 6 * a)], -1)
-        made = keys(t, alpha)
-        size = np.where(made != 0, size, 0.0) * 5 * u
+        cubic = keys(t, alpha)
+        size = np.where(cubic != 0, size, 0.0) * 5 * u
         if exclude:
             inside = (at >= 0) & (at < n)
-            total = np.sum(np.where(inside, made, 0.0), -1, keepdims=True)
+            total = np.sum(np.where(inside, cubic, 0.0), -1, keepdims=True)
             total = np.where(total == 0, 1.0, total)
             size = np.where(inside, size, 0.0)
             off = np.sum(size, -1, keepdims=True)
-            size = size + np.abs(_excluded(made, at, n)) * (off + 4 * u)
-            size = np.where(inside & (made != 0), size / np.abs(total), 0.0)
+            size = size + np.abs(_excluded(cubic, at, n)) * (off + 4 * u)
+            size = np.where(inside & (cubic != 0), size / np.abs(total), 0.0)
         error = moved + _spread(size, at, n)
-    # A coordinate beyond the edge may be moved to it, and its second pixel be the one inside.
+    # An implementation may move an outside coordinate to the edge; it then also multiplies the next
+    # pixel inside.
     inner = np.floor(np.clip(c, 0, n - 1)).astype(int)[:, None] + np.arange(2)
     at = np.concatenate([at, inner], axis=1)
     reach = _spread(np.ones(at.shape), at, n) > 0
@@ -183,26 +204,26 @@ def weights(
 
 
 def _along(matrices: Sequence[np.ndarray], v: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """Each axis multiplied by its matrix."""
+    """Multiplies v along each axis by that axis's matrix [new size, old size]."""
     for matrix, axis in zip(matrices, axes):
         v = np.moveaxis(np.tensordot(matrix, v, (1, axis)), 0, axis)
     return v
 
 
 def _on_axes(rows: Sequence[np.ndarray], axes: Sequence[int], shape: Sequence[int]) -> np.ndarray:
-    """Whether any axis has its flag, for each element of the result."""
-    found = np.zeros(shape, bool)
+    """Returns for each element of `shape` whether the flag of its position on any axis is set."""
+    flags = np.zeros(shape, bool)
     for row, axis in zip(rows, axes):
-        found |= row.reshape([-1 if a == axis else 1 for a in range(len(shape))])
-    return found
+        flags |= row.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return flags
 
 
 def interpolated(x: Bounded, ws: Sequence[Weights], axes: tuple[int, ...], method: str) -> Bounded:
-    """The sums of weighted pixels.
+    """Returns the sums of weighted pixels.
 
-    Error: how the product of the weights, with their errors, times the pixels, with theirs, exceeds the
-    plain one; gamma(taps + 2 per axis) for the sums. A pixel that is not finite makes all that it is
-    multiplied into ambiguous.
+    The propagated error is the sum of magnitudes with the errors of weights and pixels included,
+    less the same sum without them. The roundings of the sums are bounded by gamma(taps + 2 per
+    axis). Every result that multiplies a pixel that is not finite is ambiguous.
     """
     if method == "nearest_neighbor":
         every = [np.arange(d) for d in x.shape]
@@ -215,7 +236,7 @@ def interpolated(x: Bounded, ws: Sequence[Weights], axes: tuple[int, ...], metho
     u = UNIT_ROUNDOFF[x.dtype]
     odd = ~np.isfinite(x.value) | (~x.ambiguous & ~np.isfinite(x.error))
     value = np.where(odd, 0.0, x.value)
-    # A pixel not known but hit by nothing more than the rounding of a coordinate: another of its size.
+    # An ambiguous pixel whose weight is zero but for rounding counts as one of similar size.
     error = np.where(odd, 0.0, np.where(x.ambiguous, 0.0, x.error))
     jump = np.where(x.ambiguous & ~odd, np.abs(value) + 1, 0.0)
     plain = [np.abs(w.value) for w in ws]
@@ -237,7 +258,10 @@ def interpolated(x: Bounded, ws: Sequence[Weights], axes: tuple[int, ...], metho
 def _extrapolated(
     y: Bounded, axes: Sequence[int], where: Sequence[Coordinates], old: Sequence[int], fill: float
 ) -> Bounded:
-    """A constant where a coordinate is beyond the image; ambiguous where rounding decides that."""
+    """Replaces results by `fill` where a coordinate is outside of the image.
+
+    A result is ambiguous where the rounding of its coordinate decides that.
+    """
     sure, unsure = [], []
     for place, n in zip(where, old):
         out = [(v < 0) | (v > n - 1) for v in (place.c - place.e, place.c, place.c + place.e)]
@@ -276,7 +300,7 @@ def resize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def upsampling(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Resized with the corners aligned, or asymmetrically."""
+    """Resizes with mode align_corners or asymmetric, unless the attributes name another mode."""
     (x,) = inputs
     method = attrs["method"].replace("bi", "").replace("tri", "")
     mode = attrs.get("coordinate_transformation_mode")
@@ -285,7 +309,7 @@ def upsampling(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def crop_and_resize(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """tf.image.crop_and_resize: a box's corners are those of the result."""
+    """Computes tf.image.crop_and_resize: each box's corners become the corners of its result."""
     x, boxes, indices = inputs
     axes = spatial(len(x.shape), attrs["layout"])
     old = [x.shape[a] for a in axes]

@@ -1,4 +1,4 @@
-"""Kernels that sample images at given places, after tvm/topi/image/grid_sample.py."""
+"""Kernels that sample images at given coordinates, after tvm/topi/image/grid_sample.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _ALPHA = -0.75
 
 
 def _folded(c: np.ndarray, n: int, corners: bool) -> np.ndarray:
-    """Reflected at the border as often as it takes: at the pixels' centres or at their edges."""
+    """Reflects coordinates c into an image of n pixels, as often as necessary.
+
+    With `corners` the mirrors are at the centres of the outermost pixels, else at the outer edges.
+    """
     low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
     away = np.abs(c - low) % (2 * span)
     return np.where((c < low) | (c > low + span), low + np.minimum(away, 2 * span - away), c)
@@ -25,8 +28,11 @@ def _folded(c: np.ndarray, n: int, corners: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Taps:
-    """Of one axis, each [taps, batch, *places]: pixels, whether they are in the image, their weights and
-    the errors of these. ambiguous: [batch, *places]."""
+    """The pixels that contribute along one axis, [taps, batch, *places] each.
+
+    at: the pixels' positions. inside: whether they are in the image. weight, error: their weights,
+    and the errors of the weights. ambiguous: [batch, *places], whether the positions are undecided.
+    """
 
     at: np.ndarray
     inside: np.ndarray
@@ -36,12 +42,12 @@ class _Taps:
 
 
 def _taps(grid: Bounded, axis: int, n: int, attrs: Attrs) -> _Taps:
-    """Pixels along one axis; `axis` is the one of the grid's that says where."""
+    """Returns the pixels along one axis of n pixels; `axis` is the grid's channel for it."""
     corners, padding, method = attrs["align_corners"], attrs["padding_mode"], attrs["method"]
     u = UNIT_ROUNDOFF[grid.dtype]
     g = grid.value[:, axis]
     c = (g + 1) * (n - 1) / 2 if corners else (g + 1) * n / 2 - 0.5
-    # Numbers of few digits are computed without rounding.
+    # Multiples of 1/64 are computed without rounding.
     short = (c * 2**6 == np.floor(c * 2**6)) & (g * 2**6 == np.floor(g * 2**6))
     e = np.where(short, 0.0, 4 * u * (np.abs(c) + n)) + grid.error[:, axis] * n / 2
     low, high = c - e, c + e
@@ -56,24 +62,24 @@ def _taps(grid: Bounded, axis: int, n: int, attrs: Attrs) -> _Taps:
         weight, error = np.ones(at.shape), np.zeros(at.shape)
     else:
         base = np.floor(c)
-        # The weights are continuous, but other pixels have them.
+        # Across a whole number the weights are continuous, but they belong to other pixels.
         unsure = np.floor(low) != np.floor(high)
         t = c - base
         if method == "bilinear":
-            at, weight, slope, made = np.stack([base, base + 1]), np.stack([1 - t, t]), 1.0, 2.0
+            at, weight, slope, ulps = np.stack([base, base + 1]), np.stack([1 - t, t]), 1.0, 2.0
         else:
             at = base + np.arange(-1, 3).reshape(4, *(1,) * c.ndim)
-            weight, slope, made = np.moveaxis(keys(t, _ALPHA), -1, 0), 2.0, 25.0
+            weight, slope, ulps = np.moveaxis(keys(t, _ALPHA), -1, 0), 2.0, 25.0
             if padding == "reflection":
                 at = _folded(at, n, corners)
             at = at if padding == "zeros" else np.clip(at, 0, n - 1)
-        error = slope * np.where(unsure, 0.0, e) + np.where(weight != 0, made * u, 0.0)
+        error = slope * np.where(unsure, 0.0, e) + np.where(weight != 0, ulps * u, 0.0)
     inside = (at >= 0) & (at < n)
     return _Taps(np.clip(at, 0, n - 1).astype(int), inside, weight, error, unsure | grid.ambiguous[:, axis])
 
 
 def grid_sample(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Sums of pixels times the product of their weights along each axis."""
+    """Returns sums of pixels, each times the product of its weights along the axes."""
     x, grid = inputs
     k = len(x.shape) - 2
     u, tiny = UNIT_ROUNDOFF[x.dtype], SMALLEST_NORMAL[x.dtype]
@@ -90,7 +96,7 @@ def grid_sample(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         )
         odd = ~np.isfinite(pixel) | (~np.isfinite(error) & (ambiguous == 0))
         pixel, error = np.where(odd, 0.0, pixel), np.where(odd | (ambiguous != 0), 0.0, error)
-        # A pixel not known, met with a weight that is zero but for rounding: another of its size.
+        # An ambiguous pixel whose weight is zero but for rounding counts as one of similar size.
         jump = np.where(ambiguous != 0, np.abs(pixel) + 1, 0.0)
         if attrs["method"] != "nearest":
             lost = lost + odd + (ambiguous != 0) * (weight != 0)
@@ -112,7 +118,7 @@ def grid_sample(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def affine_grid(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """data[n, d] . (x, y, 1) with x and y from -1 to 1; TVM stops 1e-7 before 1."""
+    """Returns data[n, d] . (x, y, 1) with x and y from -1 to 1; TVM's grid ends 1e-7 before 1."""
     (x,) = inputs
     u = UNIT_ROUNDOFF[x.dtype]
     h, w = attrs["target_shape"]
@@ -131,7 +137,7 @@ def affine_grid(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     spread = spread + gamma(4, u) * magnitude + 4 * SMALLEST_NORMAL[x.dtype]
     lost = product(x.ambiguous * 1.0, (place != 0) * 1.0) > 0
     y = product(x.value, place)
-    # 0 times infinity, and infinities that cancel, depend on what is rounded of a coordinate.
+    # The rounding of a coordinate decides on 0 times infinity, and on infinities that cancel.
     lost |= product(~np.isfinite(x.value) * 1.0, np.ones(place.shape)) > 0
     return rounded(y, spread, lost, x.dtype)
 

@@ -1,4 +1,4 @@
-"""Kernels: elements placed by index or slice, masked and reversed along sequences."""
+"""Kernels that place elements by index or slice, and that mask or reverse sequences."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from .reduction import multiplied
 
 
 def placed(x: Bounded, at: np.ndarray, updates: Bounded, how: str, unknown: Any = False) -> Bounded:
-    """x with `updates` put at flat positions `at`, or combined with what is there.
+    """Returns x with `updates` placed at flat positions `at`, or combined with the elements there.
 
-    In any order: "update" and "mean" of several updates in one place are ambiguous. unknown: whether
-    the positions are.
+    how: "update" replaces; "mean" averages the old element and the update; "add", "mul", "min" and
+    "max" combine. Updates may be applied in any order, so several "update" or "mean" updates of one
+    position make it ambiguous. unknown: flags of unknown positions; if any is set, the whole result
+    is ambiguous.
     """
     n, at = x.value.size, at.reshape(-1)
     count = np.bincount(at, minlength=n)
@@ -71,7 +73,7 @@ def _added(both: Bounded, add: Any, ambiguous: np.ndarray, terms: np.ndarray) ->
 
 
 def _chosen(both: Bounded, choose: Any, some: Any) -> Bounded:
-    """min, max: the ends of the intervals map to the result's. NaN: ambiguous."""
+    """Combines by min or max, which map the intervals' ends to the result's; NaN is ambiguous."""
     y = choose(both.value)
     unknown = some(both.ambiguous | np.isnan(both.value))
     if not both.is_float:
@@ -111,7 +113,11 @@ def strided_set(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def matrix_set_diag(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Diagonal k of a band (low, high) is row high - k of the operand, padded left or right."""
+    """Sets the diagonals of a matrix.
+
+    Diagonal k of a band (low, high) is row high - k of the second operand; a shorter diagonal is
+    padded on the left or on the right, as `align` says.
+    """
     x, diagonal = inputs
     m, n = x.shape[-2:]
     low, high = attrs["k"] if isinstance(attrs["k"], tuple) else (attrs["k"], attrs["k"])
@@ -144,7 +150,7 @@ def sequence_mask(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     masked, unknown = masked.reshape(masked.shape + tail), unknown.reshape(masked.shape + tail)
     mask: Bounded
     if x.is_float:
-        # A value that the dtype holds is not rounded.
+        # Multiples of 1/256 count as values that the dtype holds without rounding.
         held = attrs["mask_value"] * 256 == int(attrs["mask_value"] * 256)
         mask = rounded(np.array(attrs["mask_value"]), 0.0, False, x.dtype, 0.0 if held else 1.0)
     else:
@@ -158,7 +164,7 @@ def sequence_mask(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def reverse_sequence(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Lengths below 1 count as 1, those beyond the axis as all of it."""
+    """Reverses the first `length` elements of each sequence; lengths are clipped to [1, extent]."""
     x, lengths = inputs
     rank = len(x.shape)
     axis, batch = attrs["seq_axis"] % rank, attrs["batch_axis"] % rank

@@ -1,4 +1,4 @@
-"""Kernels that move elements."""
+"""Kernels of reshaping, transposition, joining, splitting, slicing and broadcasting."""
 
 from __future__ import annotations
 

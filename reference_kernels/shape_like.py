@@ -33,7 +33,7 @@ def broadcast_to_like(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def _collapsed(x: Bounded, shape: tuple[int, ...]) -> Bounded:
-    """Summed over what a broadcast from `shape` has added or widened."""
+    """Sums x to `shape`, over the axes that a broadcast from `shape` would add or widen."""
     more = len(x.shape) - len(shape)
     widened = (a for a, d in enumerate(shape, more) if d == 1 != x.shape[a])
     axes = (*range(more), *widened)

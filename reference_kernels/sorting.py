@@ -1,4 +1,4 @@
-"""Kernels: elements put in order, and searched for in what is in order."""
+"""Kernels of sorting, and of searching in sorted sequences."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ def _back(y: Bounded, axis: int) -> Bounded:
 
 
 def _ordered(x: Bounded, ascending: bool) -> Bounded:
-    """Values along the last axis in order: the ends of the intervals are put in order too.
+    """Returns the values sorted along the last axis.
 
-    An integer not known may be any: what is in a place whatever it be is known. NaN has no place in the
-    order: ambiguous.
+    The lower ends and the upper ends of the floats' intervals are sorted too; they bound the
+    results. A row of floats with a NaN or an ambiguous element is ambiguous. An ambiguous integer
+    may have any value: a result is ambiguous if it depends on that value.
     """
     order = slice(None) if ascending else slice(None, None, -1)
     if not x.is_float:
         least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
         low = np.sort(np.where(x.ambiguous, least, x.value), axis=-1)[..., order]
         high = np.sort(np.where(x.ambiguous, most, x.value), axis=-1)[..., order]
-        # Overflow of a type is for the operator that made the value to tell.
+        # The operator that computed a value has already marked its overflow.
         return Bounded(low, np.zeros(low.shape), low != high, x.dtype)
     lost = np.any(x.ambiguous | np.isnan(x.value), axis=-1, keepdims=True)
     error = np.where(x.ambiguous, 0.0, x.error)
@@ -41,12 +42,12 @@ def _ordered(x: Bounded, ascending: bool) -> Bounded:
 
 
 def _order(x: Bounded, ascending: bool, dtype: str) -> Bounded:
-    """Positions along the last axis in the order of the values.
+    """Returns the positions along the last axis in the order of the values.
 
-    Known where the intervals of all before are below that of the element, and those of all after above
-    it: TVM does not say which of two equal elements comes first.
+    A position is ambiguous unless the intervals of all elements before it lie below the element's,
+    and those of all elements after it lie above. TVM does not specify the order of equal elements.
     """
-    # Of integers -1 - x, which does not overflow.
+    # Integers are reversed as -1 - x, which does not overflow.
     value = x.value if ascending else -x.value if x.is_float else ~x.value
     at = np.argsort(value, axis=-1, kind="stable")
     if x.is_float:
@@ -77,21 +78,21 @@ def argsort(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 def topk(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[Bounded, ...]:
     rows, k = _rows(inputs[0], attrs["axis"]), attrs["k"]
-    found = []
+    results = []
     if attrs["ret_type"] != "indices":
-        found.append(_ordered(rows, attrs["is_ascend"]))
+        results.append(_ordered(rows, attrs["is_ascend"]))
     if attrs["ret_type"] != "values":
-        found.append(_order(rows, attrs["is_ascend"], attrs["dtype"]))
+        results.append(_order(rows, attrs["is_ascend"], attrs["dtype"]))
     some = slice(k) if k > 0 else slice(None)
-    return tuple(_back(y.map(lambda v: v[..., some]), attrs["axis"]) for y in found)
+    return tuple(_back(y.map(lambda v: v[..., some]), attrs["axis"]) for y in results)
 
 
 def _position(sequence: Bounded, x: Bounded, right: bool, dtype: str) -> Bounded:
-    """How many elements of the sequence (last axis) are below x, or not above it if right."""
+    """Counts the elements of the sequence (last axis) that are below x, or at most x if `right`."""
     below = np.less_equal if right else np.less
 
     def count(edges: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """One sequence for each of v's rows, or one for all."""
+        """Counts in one sequence of `edges` for each row of v, or in one sequence for all rows."""
         return np.asarray(np.sum(below(edges[..., None, :], v[..., None]), axis=-1))
 
     if x.is_float:

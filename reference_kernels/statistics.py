@@ -1,4 +1,4 @@
-"""Kernels: reductions to an index, a truth value or a spread, and scans along an axis."""
+"""Kernels of reductions to an index, a truth value or a variance, of logsumexp, and of scans."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from .reduction import axes_of, multiplied
 
 
 def _arg(largest: bool) -> Kernel:
-    """argmax, argmin: ambiguous where several elements can be the extreme one and rounding decides,
-    for NaN, and where no element surpasses what TVM's reduction starts from, which gives index -1: the
-    type's least number (0 of uint8), or its largest."""
+    """Builds the kernel of argmax or argmin.
+
+    The result is ambiguous where rounding decides which of several elements is the extreme one, and
+    for NaN. It is also ambiguous where no element surpasses the value from which TVM's reduction
+    starts (the dtype's lowest number for argmax, its largest for argmin): TVM returns -1 there.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -36,7 +39,7 @@ def _arg(largest: bool) -> Kernel:
         def rows(v: np.ndarray) -> np.ndarray:
             return np.transpose(v, kept + axes).reshape([x.shape[a] for a in kept] + [n])
 
-        # Of integers -1 - x, which does not overflow.
+        # Integers are reversed as -1 - x, which does not overflow.
         flipped = -x.value if x.is_float else ~x.value
         value, error, ambiguous = rows(x.value if largest else flipped), rows(x.error), rows(x.ambiguous)
         if attrs["select_last_index"]:
@@ -49,7 +52,7 @@ def _arg(largest: bool) -> Kernel:
         if n > 1 and x.is_float:
             error = np.where(error > 0, error, 0.0)
             able = value + error >= np.max(value - error, axis=-1, keepdims=True)
-            # Elements known exactly and equal: the rule of ties decides.
+            # Among exact elements that are equal, `select_last_index` decides.
             unknown = unknown | ((able.sum(axis=-1) > 1) & np.any(able & (error > 0), axis=-1))
         start = -LARGEST[x.dtype] if x.is_float else _start(x.dtype, largest)
         unknown = unknown | (np.max(value, axis=-1) <= start)
@@ -66,7 +69,10 @@ def _start(dtype: str, largest: bool) -> int:
 
 
 def _truth(deciding: bool) -> Kernel:
-    """all (which a False decides), any (which a True decides)."""
+    """Builds the kernel of all (`deciding` is False) or any (`deciding` is True).
+
+    One exact element that equals `deciding` determines the result.
+    """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
@@ -84,11 +90,13 @@ def _truth(deciding: bool) -> Kernel:
 
 
 def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value, error and ambiguity of the variance before its result is rounded.
+    """Returns value, error and ambiguity of the variance of n elements, before it is rounded.
 
-    Two passes, mean((x - mean(x))^2): with d the error of the mean, 2 * mean|x - mean(x)| * d + d^2 and
-    gamma(n + 5) of the result. One pass, mean(x^2) - mean(x)^2: gamma(n + 5) of either. Whichever is
-    larger. Propagated: 2 * mean(|x - mean(x)| * e) + mean(e^2), the variance being quadratic in x.
+    The roundings are bounded by the larger error of two ways to compute it. In two passes,
+    mean((x - mean(x))^2) is off by 2 * mean|x - mean(x)| * d + d^2, d being the error of the mean,
+    plus gamma(n + 5) of the result. In one pass, each term of mean(x^2) - mean(x)^2 is off by
+    gamma(n + 5) of itself. Errors e of the elements add 2 * mean(|x - mean(x)| * e) + mean(e^2),
+    since the variance is quadratic in x.
     """
     (x,) = inputs
     axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
@@ -110,7 +118,7 @@ def _variance(inputs: Sequence[Bounded], attrs: Attrs) -> tuple[np.ndarray, np.n
     error = np.maximum(two_passes, one_pass) + 2 * mean(deviation * e) + mean(e**2) + n * tiny
     overflow = np.isfinite(value) & (n * mean(size) ** 2 + n * mean(size**2) > sums.largest)
     scale = n / divisor
-    # Of infinite elements either formula makes NaN.
+    # Infinite elements give NaN by either formula.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | overflow
     return value * scale, error * scale, np.asarray(unknown)
 
@@ -128,14 +136,17 @@ def std(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """max + log(sum(exp(x - max))): each term's exponent is rounded once, exp and log 4 times."""
+    """Computes max + log(sum(exp(x - max))).
+
+    The exponent of each term is rounded once; exp and log are granted 4 roundings each.
+    """
     (x,) = inputs
     axes, keep = axes_of(attrs, len(x.shape)), attrs["keepdims"]
     n = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
     u = UNIT_ROUNDOFF[x.dtype]
 
     def logarithm(v: np.ndarray) -> tuple[Any, Any, Any]:
-        """log(sum(exp(v))), and of its two terms the sum of exponentials and their mean exponent."""
+        """Returns log(sum(exp(v))), the sum of exp(v - max), and the mean of max - v in it."""
         top = np.max(v, axis=axes, keepdims=True)
         terms = np.exp(v - top)
         total = np.sum(terms, axis=axes, keepdims=keep)
@@ -147,23 +158,23 @@ def logsumexp(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     e = np.where(x.ambiguous, 0.0, x.error)
     y, total, exponent = logarithm(x.value)
     moved = np.maximum(logarithm(x.value + e)[0] - y, y - logarithm(x.value - e)[0])
-    # Where x is exact, so is its shift.
+    # Where all elements are exact, nothing is propagated.
     moved = np.where(np.any(e > 0, axis=axes, keepdims=keep), moved, 0.0)
-    # The largest of several computed elements may be another: its exponent is within 2 e.
+    # Another element may be the computed maximum; the exponents then differ by at most 2 e.
     width = 2 * np.max(e, axis=axes, keepdims=keep)
     error = moved + u * (exponent + width + n + 4) * 1.01 + 4 * u * np.log(total)
-    # What a declared accumulator rounds more. Terms that underflow are lost.
+    # A declared accumulator rounds more; terms that underflow are lost.
     sums = accumulator(x.dtype)
     error = error + 1.01 * (gamma(n, sums.u) - gamma(n, u))
     error = error + n * sums.lost
     infinite = np.isinf(np.max(x.value, axis=axes, keepdims=keep))
-    # The shift makes NaN of infinity, for which log(sum(exp(x))) has a value.
+    # inf - inf is NaN after the shift, although log(sum(exp(x))) has a value.
     unknown = np.any(x.ambiguous, axis=axes, keepdims=keep) | infinite
     return rounded(y, np.where(infinite, 0.0, error), unknown, x.dtype)
 
 
 def _along(attrs: Attrs, accumulate: Any, first: float) -> Callable[[np.ndarray], np.ndarray]:
-    """The scan of an array by a ufunc's `accumulate`; exclusive ones start at `first`."""
+    """Builds the scan of an array by a ufunc's `accumulate`; exclusive scans start with `first`."""
     axis = attrs["axis"]
 
     def scan(v: np.ndarray) -> np.ndarray:
@@ -177,7 +188,7 @@ def _along(attrs: Attrs, accumulate: Any, first: float) -> Callable[[np.ndarray]
 
 
 def _terms(x: Bounded, attrs: Attrs) -> np.ndarray:
-    """How many roundings a term meets at most: the cast's, then one for each before it."""
+    """Returns the number of elements scanned up to each position, as the bound on its roundings."""
     return _along(attrs, np.add.accumulate, 0)(np.ones(x.shape))
 
 

@@ -1,4 +1,4 @@
-"""Kernels: transposed convolutions, gradients of convolutions, dilation."""
+"""Kernels of transposed convolutions, gradients of convolutions, and dilation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .matrix import contracted
 
 
 def _terms(kernel: Sequence[int], attrs: Attrs) -> int:
-    """How many of the kernel's taps meet at one result: all whose distance is a multiple of the stride."""
+    """Returns the largest number of the kernel's taps that contribute to one result.
+
+    Taps contribute together if their distance is a multiple of the stride.
+    """
     meeting = 1
     for k, s, d in zip(kernel, attrs["strides"], attrs["dilation"]):
         meeting *= -(-k // (s // math.gcd(s, d)))
@@ -22,8 +25,10 @@ def _terms(kernel: Sequence[int], attrs: Attrs) -> int:
 
 
 def conv_transpose(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """The flipped kernel slid over the image with stride - 1 zeros between its elements (Dumoulin
-    and Visin, "A guide to convolution arithmetic", chapter 4)."""
+    """Slides the flipped kernel over the image with stride - 1 zeros between the image's elements.
+
+    Source: Dumoulin and Visin, "A guide to convolution arithmetic", chapter 4.
+    """
     x = channels_first(inputs[0], attrs["data_layout"])
     w = oriented(inputs[1], attrs["kernel_layout"], "IO")
     groups = attrs["groups"]
@@ -44,7 +49,11 @@ def conv_transpose(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 
 
 def conv2d_backward_weight(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
-    """Each weight's gradient: what it is multiplied with, times the gradient of what that goes to."""
+    """Returns the gradient of each weight.
+
+    It sums, over the results that the weight contributes to, the result's gradient times the
+    element of the image by which the weight is multiplied for it.
+    """
     grad = channels_first(inputs[0], attrs["grad_layout"])
     x = channels_first(inputs[1], attrs["data_layout"])
     groups, kernel = attrs["groups"], attrs["kernel_size"]
@@ -59,8 +68,8 @@ def conv2d_backward_weight(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         taps = inner * int(np.prod(kernel))
         view = view.reshape(batch, groups, inner, *out, *kernel).transpose(1, 0, 3, 4, 2, 5, 6)
         left = p.reshape(batch, groups, outer // groups, *out).transpose(1, 2, 0, 3, 4)
-        found = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, taps)
-        return found.reshape(outer, inner, *kernel)
+        gradient = left.reshape(groups, outer // groups, terms) @ view.reshape(groups, terms, taps)
+        return gradient.reshape(outer, inner, *kernel)
 
     y = contracted(contraction, grad, x, terms)
     axes = ["OIHW".index(a) for a in attrs["kernel_layout"]]
@@ -70,7 +79,7 @@ def conv2d_backward_weight(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
 def dilate(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     (x,) = inputs
     strides, fill = attrs["strides"], attrs["dilation_value"]
-    # The value is rounded to the dtype.
+    # The fill value is rounded to the dtype.
     rounding = UNIT_ROUNDOFF[x.dtype] * abs(fill) if x.is_float else 0.0
     return Bounded(
         stretched(x.value, strides, fill),

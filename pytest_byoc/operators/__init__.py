@@ -1,4 +1,4 @@
-"""What TVM's operators are: one record each, one file per family."""
+"""Records of TVM's operators: one record for each operator, one file for each family."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from . import (
 )
 from .record import Operator
 
-#: Families, in the order in which they are listed and tested.
+#: The modules of the families, in the order in which their operators are listed and tested.
 FAMILIES = (
     elementwise,
     functions,
@@ -70,11 +70,11 @@ FAMILIES = (
     quantized_arithmetic,
 )
 
-#: Every operator known, by TVM's name, in a fixed order.
+#: The record of every operator, by TVM's name, in a fixed order.
 OPERATORS: dict[str, Operator] = {op.name: op for family in FAMILIES for op in family.OPERATORS}
 
 
 @lru_cache(maxsize=None)
 def within(name: str, ir: str | None) -> Operator:
-    """The record as `Operator.within` gives it. Raises KeyError for an unknown operator."""
+    """Returns `Operator.within(ir)` of the named operator; raises KeyError if it is unknown."""
     return OPERATORS[name].within(ir)

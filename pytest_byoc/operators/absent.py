@@ -1,12 +1,12 @@
-"""Operators that TVM's own backends claim and that have no record here, and why.
+"""Operators that TVM's own backends offload and that have no record, with the reasons.
 
-The tests compute what is claimed from the TVM they run with, and fail for an operator that has neither
-a record nor a line here.
+The tests find the operators that these backends offload in the TVM they run with. They fail for an
+operator that has neither a record nor an entry here.
 """
 
 from __future__ import annotations
 
-#: By IR: the IR's own name of the operator, and the reason.
+#: By IR, the reason for each operator, by the IR's own name of it.
 ABSENT: dict[str, dict[str, str]] = {
     "relay": {},
     "relax": {

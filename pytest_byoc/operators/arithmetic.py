@@ -1,6 +1,6 @@
 """Arithmetic beyond the commonest: powers, integer division and remainders, two-argument functions.
 
-Relax's ewise_fma is left out: Relax 0.27 has no legalization of it, so that LLVM cannot build it.
+Relax's ewise_fma is left out: Relax 0.27 does not legalize it, so LLVM cannot build it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _EXPONENTS = {"square": 2.0, "cube": 3.0, "reciprocal": -1.0, "none": 0.0}
 
 
 def _power_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    """Of any base a whole power; as the exponent the lead takes a positive base."""
+    """Returns base and exponent.
+
+    The lead is the base of a whole power, or with form "exponent" the exponent of a positive base.
+    """
     other = TensorType(tuple(chosen["other_shape"]), x.dtype)
     if chosen["form"] == "exponent":
         return (Operand(FRESH, other, 0.25, 4.0), Operand(LEAD, x))
@@ -55,7 +58,7 @@ def _divisor(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _division_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    # Never zero, nor one, which would leave no remainder.
+    # Divisors are never zero; integer divisors are never one, which would leave no remainder.
     low, high = (0.5, 3.0) if x.dtype in FLOATS else (2.0, 5.0)
     if chosen["divisor"] == "negative":
         low, high = -high, -low
@@ -86,7 +89,7 @@ _REMAINDER = "a - q * b with q exact: IEEE 754, two roundings of the operands, o
 def _shift(x: TensorType, chosen: Attrs) -> Classes:
     return {
         "none": (0,),
-        # Not of a power of two: TVM 0.16 then shifts by 30 less, and by a negative number.
+        # Not for a power of two: TVM 0.16 then shifts by 30 less, and so by a negative number.
         "left": (2, 1) if chosen["multiplier"] != 2**30 else (),
         "right": (-1, -3),
     }
@@ -120,7 +123,7 @@ OPERATORS: tuple[Operator, ...] = (
         steep=True,
     ),
     _division("floor_divide", _QUOTIENT, call("floor_divide")),
-    # Relax 0.27 has no integer division towards zero but divide, and one remainder of that division.
+    # Relax 0.27 has one integer division towards zero, divide, and one remainder of it, mod.
     _division("trunc_divide", _QUOTIENT, None),
     _division("mod", _REMAINDER, call("mod")),
     _division("floor_mod", _REMAINDER, call("floor_mod")),

@@ -31,7 +31,7 @@ def _value_dim(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _bias_shape(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes that broadcast to [batch, heads, queries, keys], as far as Relax's type rule allows."""
+    """Returns shapes that broadcast to [batch, heads, queries, keys] by Relax's type rule."""
     (b, s, n, _), t = x.shape, chosen["keys"]
     return {
         "full": ((b, n, s, t),),
@@ -77,21 +77,24 @@ def _attention_bias(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Tens
 
 
 def _scale(x: TensorType, chosen: Attrs) -> Classes:
-    """None: one over the root of dim. Given another one, TVM 0.27 lowers attention of half precision to
-    float32, whatever its type says. window_size is left out: TVM's LLVM build refuses it."""
+    """Returns scales of the scores; None stands for one over the root of dim.
+
+    With another scale TVM 0.27 lowers attention of half precision to float32, whatever its type.
+    The attribute window_size is left out, since TVM's LLVM build rejects it.
+    """
     wide = x.dtype in ("float32", "float64")
     return {"default": (None,), **({"other": (0.31234567, 1.0)} if wide else {})}
 
 
 _SCALE = Parameter("scale", _scale)
-#: TopLeft: query i sees keys up to i; BottomRight: up to i + |queries - keys|.
+#: With TopLeft, query i attends to keys up to i; with BottomRight up to i + |queries - keys|.
 _MASK = Parameter(
     "causal_mask", {"none": (None,), "top_left": ("TopLeft",), "bottom_right": ("BottomRight",)}
 )
 _KEYS = Parameter("keys", _keys, attribute=False)
 _VALUE_DIM = Parameter("value_dim", _value_dim, attribute=False)
 
-# nn.attention_var_len is left out: TVM has no code of its own for it ("Legalization of
+# nn.attention_var_len is left out: TVM has no implementation of its own ("Legalization of
 # attention_var_len op is not supported yet").
 OPERATORS: tuple[Operator, ...] = (
     Operator(

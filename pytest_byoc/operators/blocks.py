@@ -1,4 +1,4 @@
-"""Blocks of space into channels or batches, and back: type rules and parameters."""
+"""Type rules and parameters of operators that move spatial blocks to channels or batch, or back."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ def _space(layout: str) -> tuple[int, int]:
 
 
 def deep(x: TensorType, layout: str, block: int) -> bool:
+    """Returns whether the channels can be split into blocks of `block` x `block` elements."""
     return x.rank == 4 and x.size > 0 and x.shape[_CHANNEL[layout]] % block**2 == 0
 
 
 def spacious(x: TensorType, layout: str, block: int) -> bool:
+    """Returns whether the spatial axes can be split into blocks of `block` x `block` elements."""
     return x.rank == 4 and x.size > 0 and all(x.shape[a] % block == 0 for a in _space(layout))
 
 
 def block_parameters(fits: Callable[[TensorType, str, int], bool]) -> tuple[Parameter, ...]:
+    """Returns the parameters layout and block_size, with the values for which `fits` is true."""
+
     def layout(x: TensorType, chosen: Attrs) -> Classes:
-        found = {k: any(fits(x, k, b) for b in _BLOCKS.values()) for k in _CHANNEL}
-        return {k.lower(): (k,) if good else () for k, good in found.items()}
+        possible = {k: any(fits(x, k, b) for b in _BLOCKS.values()) for k in _CHANNEL}
+        return {k.lower(): (k,) if good else () for k, good in possible.items()}
 
     def block(x: TensorType, chosen: Attrs) -> Classes:
         return {k: (b,) if fits(x, chosen["layout"], b) else () for k, b in _BLOCKS.items()}
@@ -37,6 +41,7 @@ def block_parameters(fits: Callable[[TensorType, str, int], bool]) -> tuple[Para
 
 
 def takes_blocks(fits: Callable[[TensorType, str, int], bool]) -> Callable[[TensorType], bool]:
+    """Returns a predicate for tensors that fit with some layout and block size."""
     return lambda x: any(fits(x, k, b) for k in _CHANNEL for b in _BLOCKS.values())
 
 
@@ -103,7 +108,7 @@ def to_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 
 def batches(x: TensorType, chosen: Attrs) -> Classes:
     def fits(*blocks: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        # Not with two axes behind the blocks: TVM 0.16 permutes them wrongly ("repeated axis").
+        # Two axes behind the blocks are left out: TVM 0.16 permutes them wrongly ("repeated axis").
         good = (b for b in blocks if x.rank < len(b) + 3)
         return tuple(b for b in good if x.shape[0] % TensorType(b, "").size == 0)
 

@@ -1,6 +1,6 @@
 """Sums of products in general: einsum, Relax's matmul and outer.
 
-Relax's ewise_fma is left out: TVM has no code of its own for it (nothing legalizes it).
+Relax's ewise_fma is left out: TVM has no implementation of its own (nothing legalizes it).
 """
 
 from __future__ import annotations
@@ -28,25 +28,28 @@ _ACCURACY = "dot product of K: gamma(K), Higham, ASNA 2nd ed., (3.5)"
 # --- einsum ----------------------------------------------------------------------------------
 
 _ELLIPSIS = "..."
-#: Sizes of labels the first operand does not have.
+#: Extents of the labels that the first operand does not have.
 _SIZES = {"k": 5, "l": 2, "m": 4, "t": 6}
 
 
 def _parsed(equation: str) -> tuple[list[str], str | None]:
-    """Labels of each operand, and of the result if they are said."""
+    """Returns the labels of each operand, and those of the result or None if it has no arrow."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     return left.split(","), right if arrow else None
 
 
 def _implied(operands: Sequence[str]) -> str:
-    """Labels of a result not said: those that occur once, in the alphabet's order, after the ellipsis."""
+    """Returns the labels of a result that the equation leaves out.
+
+    These are the ellipsis, if there is one, and the labels that occur once, in alphabetical order.
+    """
     joined = "".join(operands)
     letters = sorted(c for c in set(joined) - {"."} if joined.count(c) == 1)
     return (_ELLIPSIS if "." in joined else "") + "".join(letters)
 
 
 def _bound(labels: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, ...]]) -> None:
-    """Binds an operand's labels to its dimensions. Raises TypeRuleError where a size differs."""
+    """Adds the extents of an operand's labels to `sizes`; raises TypeRuleError if one differs."""
     names = list(labels.replace(_ELLIPSIS, "."))
     free = len(shape) - (len(names) - names.count("."))
     if free < 0 or (free > 0 and "." not in names):
@@ -65,11 +68,11 @@ def _einsum_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     for c in labels[0]:
         sizes.pop(c, None)
     _bound(labels[0], x.shape, sizes)
-    found = [Operand(LEAD, x)]
+    operands = [Operand(LEAD, x)]
     for others in labels[1:]:
         shape = tuple(d for c in others.replace(_ELLIPSIS, ".") for d in sizes[c])
-        found.append(Operand(DATA, TensorType(shape, x.dtype)))
-    return tuple(found)
+        operands.append(Operand(DATA, TensorType(shape, x.dtype)))
+    return tuple(operands)
 
 
 def _einsum_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -117,7 +120,7 @@ def _einsum_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Tensor
 
 
 def _right(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes of the second operand; of rank 1 it is a vector, of more a stack of matrices."""
+    """Returns shapes of the second operand: a matrix, a vector, or a stack of matrices."""
     k, batch = x.shape[-1], x.shape[:-2]
     return {
         "matrix": ((k, 5), (k, 1)),
@@ -126,7 +129,7 @@ def _right(x: TensorType, chosen: Attrs) -> Classes:
         "stack_of_stacks": (batch + (k, 2),) if sum(d > 1 for d in batch) > 1 else (),
         "stack_of_one": ((1,) * len(batch) + (k, 3),) if batch else (),
         "more_dims": ((2,) + (1,) * len(batch) + (k, 4),) if x.rank < 4 else (),
-        # Of several batch dimensions one alone is broadcast, of either operand.
+        # One of several batch dimensions is broadcast, in one of the operands.
         "stack_inner_one": (batch[:-1] + (1, k, 3),) if len(batch) > 1 and batch[-1] > 1 else (),
         "stack_outer_one": ((1,) + batch[1:] + (k, 3),) if len(batch) > 1 and batch[0] > 1 else (),
         "stack_widened": (tuple(3 if d == 1 else d for d in batch) + (k, 3),) if 1 in batch else (),
@@ -172,7 +175,7 @@ OPERATORS: tuple[Operator, ...] = (
         relay=Lowering("einsum", _einsum_relay),
         relax=Lowering("einsum", _einsum_relay),
     ),
-    # Relay has nn.matmul, of two matrices.
+    # Relay only has nn.matmul, for two matrices.
     Operator(
         name="matmul",
         infer=_matmul_infer,

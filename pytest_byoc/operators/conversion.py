@@ -25,15 +25,16 @@ from .record import (
 
 _INTEGER = ("int32", "int8", "int16", "int64")
 _TO_ANY = {"integer": _INTEGER, "unsigned": ("uint8",), "boolean": ("bool",)}
-#: Target dtypes by class, by source dtype. Not float64 to float16: the LLVM code of TVM 0.16 (Relay)
-#: calls the conversion routine with the wrong convention and returns garbage.
+#: By source dtype, the target dtypes by class. float64 to float16 is left out: the LLVM code of TVM
+#: 0.16 (Relay) calls the conversion routine with the wrong convention and returns garbage.
 _FROM_FLOAT: dict[str, dict[str, Sequence[str]]] = {
     "float32": {"wider": ("float64",), "narrower": ("float16", "bfloat16"), **_TO_ANY},
     "float64": {"narrower": ("float32", "bfloat16"), **_TO_ANY},
     "float16": {"wider": ("float32", "float64"), "other": ("bfloat16",), **_TO_ANY},
     "bfloat16": {"wider": ("float32", "float64"), "other": ("float16",), **_TO_ANY},
 }
-#: What classes are called by beside float32's: a class of its own for each kind of source.
+#: Prefixes of the class names by source dtype, so that each kind of source has classes of its own.
+#: float32 has none, the signed integers have "signed_".
 _KINDS = {
     "float64": "double_",
     "float16": "half_",
@@ -60,7 +61,7 @@ def _from_integer(dtype: str) -> dict[str, Sequence[str]]:
     }
 
 
-#: int8 before int32: fewer of its elements are negative, and of no use as uint8.
+#: int8 comes before int32, since fewer of its elements are negative, which uint8 does not hold.
 _SOURCES = FLOATS + ("int8", "int32", "int16", "int64", "uint8", "bool")
 
 

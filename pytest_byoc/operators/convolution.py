@@ -22,12 +22,12 @@ from .record import (
     out_dtype,
 )
 
-#: Letters of the spatial axes, by their number.
+#: Letters of the spatial axes in a layout, by the number of spatial axes.
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 DOT = "dot product of K = I/groups * kernel: gamma(K), Higham, ASNA 2nd ed., (3.5)"
 
-#: Windows, by the number of spatial axes. What an image is too small for is left out.
+#: Windows by the number of spatial axes, by class. `kernel_size` leaves out those that do not fit.
 KERNEL_SIZES: dict[int, Classes] = {
     1: {"odd": ((3,), (5,)), "pointwise": ((1,),), "even": ((2,), (4,))},
     2: {
@@ -51,7 +51,8 @@ DILATIONS: dict[int, Classes] = {
     2: {"dilated": ((2, 2),), "uneven": ((1, 2), (2, 1), (3, 2))},
     3: {"dilated": ((2, 2, 2),), "uneven": ((1, 2, 1), (1, 1, 2), (2, 1, 1), (2, 3, 1))},
 }
-#: First what is added before each axis, then what after.
+#: Padding by the number of spatial axes: the elements added before each axis, then those after
+#: each.
 PADDINGS: dict[int, Classes] = {
     1: {"none": ((0, 0),), "symmetric": ((1, 1), (2, 2)), "asymmetric": ((0, 2), (2, 1), (1, 0))},
     2: {
@@ -71,19 +72,19 @@ PADDINGS: dict[int, Classes] = {
 
 
 def layouts(n: int) -> Classes:
-    """Layouts of an image with n spatial axes: channels first, channels last."""
+    """Returns the layouts of an image with n spatial axes: channels first, channels last."""
     both = ("NC" + SPATIAL[n], "N" + SPATIAL[n] + "C")
     return {layout.lower(): (layout,) for layout in both}
 
 
 @lru_cache(maxsize=64)
 def image_axes(layout: str) -> tuple[int, ...]:
-    """Axes of (batch, channel, spatial ones in order) in a layout."""
+    """Returns the positions of batch, channel and the spatial axes, in this order, in a layout."""
     return tuple(layout.index(a) for a in "NC" + SPATIAL[len(layout) - 2])
 
 
 def image(x: TensorType, layout: str) -> tuple[int, int, tuple[int, ...]]:
-    """Batch, channels and spatial sizes. Raises TypeRuleError where the rank is not the layout's."""
+    """Returns (batch, channels, spatial sizes); raises TypeRuleError if the rank does not fit."""
     if x.rank != len(layout):
         raise TypeRuleError("%s does not have the layout %s" % (x, layout))
     batch, channels, *sizes = (x.shape[a] for a in image_axes(layout))
@@ -91,7 +92,7 @@ def image(x: TensorType, layout: str) -> tuple[int, int, tuple[int, ...]]:
 
 
 def laid_out(batch: int, channels: int, sizes: Sequence[int], layout: str) -> tuple[int, ...]:
-    """The shape of an image in a layout."""
+    """Returns the shape of an image in a layout."""
     dims = dict(zip("NC" + SPATIAL[len(sizes)], (batch, channels) + tuple(sizes)))
     return tuple(dims[a] for a in layout)
 
@@ -109,7 +110,7 @@ def data_layout(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def kernel_size(x: TensorType, chosen: Attrs) -> Classes:
-    """Kernels no larger than the image; a pointwise one fits always."""
+    """Returns kernels no larger than the image; a pointwise kernel always fits."""
     _, _, sizes = image(x, chosen["data_layout"])
 
     def fits(kernel: Sequence[int]) -> bool:
@@ -128,7 +129,7 @@ def channels(x: TensorType, chosen: Attrs) -> Classes:
     g = chosen["groups"]
     if g == 1:
         return {"plain": (4, 1, 5, 3)}
-    # A depthwise convolution makes a multiple of its channels.
+    # The number of output channels is a multiple of the number of groups.
     return {"multiplier_one": (g,), "multiplied": (2 * g,)}
 
 
@@ -151,7 +152,7 @@ def dilation(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def kernel_layout(x: TensorType, chosen: Attrs) -> Classes:
-    """What goes with the layout of the data: OI first, or IO last."""
+    """Returns the kernel layout that belongs to the data's layout: OI first, or IO last."""
     spatial = SPATIAL[x.rank - 2]
     layout = "OI" + spatial if chosen["data_layout"].endswith("W") else spatial + "IO"
     return {layout.lower(): (layout,)}
@@ -167,7 +168,10 @@ def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def counts_channels(attrs: Attrs) -> bool:
-    """Whether the weight's O counts the channels, and its I the results of each: HWOI of a depthwise one."""
+    """Returns whether O is the number of input channels and I the number of results of each.
+
+    This is so for the layout HWOI of a depthwise convolution.
+    """
     return attrs["kernel_layout"] == "HWOI" and attrs["groups"] > 1
 
 
@@ -176,8 +180,11 @@ def _multiplies(layout: str, chosen: Attrs) -> bool:
 
 
 def _unbuilt_layout(layout: str, chosen: Attrs) -> bool:
-    """Relay takes all layouts of weights, and TVM compiles OIHW with NCHW, HWIO with NHWC, and HWOI where
-    that is depthwise. In Relax it compiles all of them."""
+    """Returns whether TVM does not compile this layout of a weight in Relay.
+
+    It compiles OIHW with NCHW, HWIO with NHWC, and HWOI with NHWC for depthwise convolutions.
+    Relay's type rule accepts all layouts, and in Relax TVM compiles all of them.
+    """
     if chosen["data_layout"] == "NCHW":
         return layout != "OIHW"
     return layout != "HWIO" and not (layout == "HWOI" and chosen["groups"] > 1)
@@ -188,7 +195,7 @@ def parameters(
     in_groups: Callable[[TensorType, Attrs], Classes] = groups,
     kernel: Callable[[TensorType, Attrs], Classes] = kernel_layout,
 ) -> tuple[Parameter, ...]:
-    """A convolution's parameters, in an order in which each depends on those before it."""
+    """Returns a convolution's parameters, each after those it depends on."""
     return (
         Parameter("data_layout", layout),
         Parameter("kernel_size", kernel_size),
@@ -214,7 +221,10 @@ def conv_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
-    """Output length along one axis: Dumoulin and Visin, "A guide to convolution arithmetic"."""
+    """Returns the output length along one axis; raises TypeRuleError if the window does not fit.
+
+    Source: Dumoulin and Visin, "A guide to convolution arithmetic".
+    """
     out = (n + pad - dilation * (k - 1) - 1) // stride + 1
     if out < 1:
         raise TypeRuleError("a window of %d does not fit into %d" % (dilation * (k - 1) + 1, n + pad))
@@ -222,8 +232,11 @@ def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
 
 
 def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> tuple[int, int, tuple[int, ...]]:
-    """O, I and the kernel's sizes, from the weight. Raises TypeRuleError where they are not the
-    attributes', or its dtype is not the data's."""
+    """Returns O, I and the kernel's sizes, read from the weight w.
+
+    Raises TypeRuleError if the rank or the kernel's sizes differ from the attributes, or the dtype
+    differs from that of the data x.
+    """
     layout = attrs["kernel_layout"]
     if w.rank != len(layout) or w.dtype != x.dtype:
         raise TypeRuleError("weight %s does not fit %s" % (w, x))
@@ -235,7 +248,7 @@ def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> tuple[int, int, t
 
 
 def conv_sizes(sizes: Sequence[int], kernel: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
-    """Spatial sizes of the output."""
+    """Returns the spatial sizes of the output."""
     n = len(sizes)
     pads = [a + b for a, b in zip(attrs["padding"][:n], attrs["padding"][n:])]
     steps = zip(sizes, kernel, attrs["strides"], pads, attrs["dilation"])
@@ -258,7 +271,10 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
 
 
 def relay(name: str) -> Lowering:
-    """Relay's: every parameter is an attribute of that name. Some can be read from the weight."""
+    """Returns the lowering to Relay, where every parameter is an attribute of the same name.
+
+    channels and kernel_size are optional, since Relay can infer them from the weight.
+    """
 
     def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         keep = {k: v for k, v in attrs.items() if k != "out_dtype"}
@@ -268,18 +284,18 @@ def relay(name: str) -> Lowering:
 
 
 def relax(name: str) -> Lowering:
-    """Relax reads channels and kernel_size from the weight."""
+    """Returns the lowering to Relax, which reads channels and kernel_size from the weight."""
 
     def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-        told = ("channels", "kernel_size", "out_dtype")
-        keep: dict[str, Any] = {k: v for k, v in attrs.items() if k not in told}
+        omitted = ("channels", "kernel_size", "out_dtype")
+        keep: dict[str, Any] = {k: v for k, v in attrs.items() if k not in omitted}
         return getattr(ns.nn, name)(args[0], args[1], **keep, **out_dtype(attrs, types))
 
     return Lowering("nn." + name, lower)
 
 
 def is_image(n: int) -> Callable[[TensorType], bool]:
-    """Whether a tensor can be an image with n spatial axes."""
+    """Returns a predicate for tensors that can be an image with n spatial axes."""
     return lambda x: x.rank == n + 2 and x.size > 0
 
 
@@ -287,7 +303,8 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.conv2d",
         infer=conv_infer,
-        # H, W and C all differ; batch above 1; one size that is no multiple of a vector.
+        # The shapes cover: H, W and C that all differ, a batch above 1, and an extent that is no
+        # multiple of a vector's length.
         shapes=((1, 4, 7, 6), (2, 4, 5, 8), (1, 3, 9, 5), (3, 1, 4, 5), (1, 6, 1, 7)),
         large=(1, 67, 9, 11),
         accuracy=DOT,
@@ -295,9 +312,9 @@ OPERATORS: tuple[Operator, ...] = (
         operands=conv_operands,
         dtypes=NUMBERS,
         parameters=(*parameters(kernel=_kernel_layout_2d), OUT_DTYPE),
-        # OHWI is what CUTLASS and Arm's libraries take.
+        # CUTLASS and Arm's libraries use OHWI.
         relay=replace(relay("conv2d"), unbuilt={"kernel_layout": _unbuilt_layout}),
-        # Relax takes O for the results always.
+        # In Relax, O is always the number of results.
         relax=replace(relax("conv2d"), lacks={"kernel_layout": _multiplies}),
     ),
 )

@@ -8,7 +8,7 @@ from .record import NUMBERS, Attrs, Classes, Operator
 
 
 def _groups_3d(x: TensorType, chosen: Attrs) -> Classes:
-    # Relay compiles no grouped convolution with channels last.
+    # TVM does not compile Relay's grouped convolutions with channels last.
     return groups(x, chosen) if chosen["data_layout"] == "NCDHW" else {"one": (1,)}
 
 

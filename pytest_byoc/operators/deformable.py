@@ -30,19 +30,19 @@ from .record import (
 
 
 def _one_group(x: TensorType, chosen: Attrs) -> Classes:
-    # TVM's LLVM code has no others.
+    # TVM's LLVM build supports no other number of groups.
     return {"one": (1,)}
 
 
 def _deformable_groups(x: TensorType, chosen: Attrs) -> Classes:
-    """Channels that share their offsets: all, some, none."""
+    """Returns numbers of groups whose channels share their offsets: one, several, all."""
     _, c, _ = image(x, chosen["data_layout"])
     some = tuple(g for g in range(2, c) if c % g == 0)
     return {"one": (1,), "grouped": some, "each": (c,) if c > 1 else ()}
 
 
 def _offset(x: TensorType, out: TensorType, attrs: Attrs) -> TensorType:
-    """Two offsets, down and to the right, for each group of channels, tap and result."""
+    """Returns the offsets' type: one down and one right per group of channels, tap and result."""
     layout = attrs["data_layout"]
     batch, _, sizes = image(out, layout)
     taps = attrs["kernel_size"][0] * attrs["kernel_size"][1]

@@ -26,7 +26,8 @@ from .record import (
     same_type,
 )
 
-#: Ranks 0 to 5; sizes that are no multiple of a vector; dims that all differ; size 1; batch above 1.
+#: The shapes cover: ranks 0 to 5, extents that are no multiple of a vector's length, extents that
+#: all differ, an extent of 1, a batch above 1.
 SHAPES = ((2, 3, 5), (), (1,), (7,), (3, 5), (1, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2), (2, 67))
 
 _IEEE = "IEEE 754: correctly rounded, 1/2 ulp"
@@ -34,8 +35,10 @@ _EXACT = "exact"
 
 
 def unary(name: str, accuracy: str, **more: Any) -> Operator:
-    """An operator of one tensor whose result has its type. more: fields of the record; either IR calls
-    the operator by its name unless they say otherwise."""
+    """Returns the record of an operator of one tensor whose result has the tensor's type.
+
+    more: other fields of the record. By default both IRs call the operator by its name.
+    """
     fields = {"relay": call(name), "relax": call(name), "infer": same_type, **more}
     return Operator(name=name, shapes=SHAPES, accuracy=accuracy, **fields)
 
@@ -61,7 +64,7 @@ def _clip_high(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def other_shape(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes of the second operand of a broadcasting operator, by the way they broadcast."""
+    """Returns shapes of the second operand of a broadcasting operator, by how they broadcast."""
     s = x.shape
     ones = tuple(1 for _ in s)
     tail = ones[2:]
@@ -71,21 +74,21 @@ def other_shape(x: TensorType, chosen: Attrs) -> Classes:
         "one": [(1,)] if s else [],
         "trailing": [s[1:], s[-1:]] if len(s) > 1 else [],
         "leading_ones": [ones[:-1] + s[-1:]] if len(s) > 1 else [],
-        # What a bias looks like: (1, C, 1, 1), or the same without its leading 1.
+        # The shapes of a bias: (1, C, 1, 1), or the same without its leading 1.
         "channel": [(1, s[1]) + tail, (s[1],) + tail] if len(s) > 2 else [],
         "inner_one": [s[:-1] + (1,)] if len(s) > 1 else [],
         "all_ones": [ones] if len(s) > 1 else [],
         "more_dims": [(2,) + s, (2, 1) + s] if len(s) < 4 else [],
-        # As many elements, and not the same ones.
+        # The same number of elements in another shape.
         "column": [s + (1,)] if len(s) == 1 and s[0] > 1 else [],
     }
-    # A dimension of 1 in the first operand that the second one widens.
+    # The second operand widens a dimension of 1 of the first.
     if 1 in s:
         classes["widened"] = [tuple(3 if d == 1 else d for d in s)]
     return classes
 
 
-#: Parameters of a binary operator: the other operand's shape, and which of the two the lead is.
+#: Parameters of a binary operator: the other operand's shape, and the position of the lead.
 BINARY = (
     Parameter("other_shape", other_shape, attribute=False),
     Parameter("order", {"first": ("first",), "second": ("second",)}, attribute=False),
@@ -93,14 +96,14 @@ BINARY = (
 
 
 def binary_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    """The lead and a data operand of its dtype, in the order chosen."""
+    """Returns the lead and a data operand of its dtype, in the order that `order` says."""
     other = Operand(DATA, TensorType(tuple(chosen["other_shape"]), x.dtype))
     lead = Operand(LEAD, x)
     return (other, lead) if chosen["order"] == "second" else (lead, other)
 
 
 def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: both operands broadcast, in their common dtype."""
+    """Type rule: both operands have the same dtype, and broadcast to the result."""
     a, b = types
     if a.dtype != b.dtype:
         raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
@@ -108,7 +111,7 @@ def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
 
 
 def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS) -> Operator:
-    """A binary operator of both IRs that broadcasts and keeps the dtype."""
+    """Returns the record of a binary operator of both IRs that broadcasts and keeps the dtype."""
     return Operator(
         name=name,
         infer=binary_infer,
@@ -123,8 +126,8 @@ def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS) -> Opera
 
 
 def _divide_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    # A divisor made afresh stays away from zero; one taken from the graph need not, unless it is an integer,
-    # by which a processor may trap.
+    # A new divisor is not near zero. A divisor from the graph may be, unless it is an integer,
+    # since a processor may trap on division by zero.
     operands = binary_operands(x, chosen)
     if operands[1].role != DATA:
         return operands

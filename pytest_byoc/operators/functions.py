@@ -1,7 +1,7 @@
 """Elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations.
 
-The approximations Relay makes at FastMath (fast_exp, fast_tanh, fast_erf, nn.fast_softmax) are left out:
-TVM documents no error of theirs to judge them by. Relax 0.27 has no log2, log10.
+Relay's approximations for FastMath (fast_exp, fast_tanh, fast_erf, nn.fast_softmax) are left out,
+since TVM documents no error bound for them. Relax 0.27 has no log2 and log10.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _ulp(count: int) -> str:
     return "%d ulp: OpenCL C, relative error as ulps" % count
 
 
-# --- what Relay writes with others -----------------------------------------------------------
+# --- operators that Relay expresses by others ------------------------------------------------
 
 
 def _silu_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -49,7 +49,7 @@ def _relu6_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 
 def _channel_axis(x: TensorType, chosen: Attrs) -> Classes:
-    # No negative axes: the type rule of Relay takes them, its LLVM build does not.
+    # No negative axes: Relay's type rule accepts them, but its LLVM build fails.
     return {
         "second": (1,) if x.rank > 1 else (),
         "first": (0,),
@@ -73,7 +73,7 @@ def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
 OPERATORS: tuple[Operator, ...] = (
     unary("erf", _ulp(16)),
     unary("rsqrt", _ulp(2), domain=(0.25, 4.0)),
-    # Relay rounds halves away from zero, Relax to even.
+    # Relay rounds a half away from zero, Relax to even.
     unary("round", "exact; halves either way"),
     unary("trunc", "exact"),
     unary("sign", "exact", dtypes=NUMBERS),

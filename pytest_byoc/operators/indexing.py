@@ -30,7 +30,7 @@ INDEX_DTYPE = Parameter("index_dtype", {"int64": ("int64",), "int32": ("int32",)
 
 
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
-    """One axis."""
+    """Returns the values of an attribute that names one axis."""
     r = x.rank
     return {
         "first": (0,),
@@ -41,13 +41,13 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def permuted(count: int, n: int) -> list[int]:
-    """`count` positions below n, in no order; all different where count is at most n."""
+    """Returns `count` positions below n in mixed order; all differ if count is at most n."""
     step = next(p for p in (7, 5, 3, 11, 13, 17, 19, 1) if n % p)
     return [(i * step + 2) % n for i in range(count)]
 
 
 def integral(*types: TensorType) -> None:
-    """Raises TypeRuleError for an index that is no integer."""
+    """Raises TypeRuleError unless all types are integers."""
     for t in types:
         if t.dtype not in INTEGERS:
             raise TypeRuleError("indices are %s" % t.dtype)
@@ -61,7 +61,7 @@ def _take_axis(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _take_mode(x: TensorType, chosen: Attrs) -> Classes:
-    # Relax's "nan" over the flattened tensor indexes by a float.
+    # Relax's "nan" over the flattened tensor would index by a float.
     nan = x.dtype in FLOATS and chosen["axis"] is not None
     return {"clip": ("clip",), "wrap": ("wrap",), "fast": ("fast",), "nan": ("nan",) if nan else ()}
 
@@ -73,7 +73,7 @@ def _reach(x: TensorType, chosen: Attrs) -> Classes:
 def _take_batch(x: TensorType, chosen: Attrs) -> Classes:
     axis = chosen["axis"]
     axis = 0 if axis is None else normalize_axis(axis, x.rank)
-    # TVM 0.16 builds batch dimensions in this mode only.
+    # TVM 0.16 builds batch dimensions only with mode "clip".
     return {"none": (0,), "some": tuple(range(1, axis + 1)) if chosen["mode"] == "clip" else ()}
 
 
@@ -136,26 +136,31 @@ def _gather_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Tensor
 
 
 def index_depth(x: TensorType, chosen: Attrs) -> Classes:
-    """How many leading dimensions an index goes into."""
+    """Returns the number of leading dimensions that an index selects from."""
     r = x.rank - chosen.get("batch_dims", 0)
     return {"one": (1,), "all": (r,) if r > 1 else (), "some": tuple(range(2, r))}
 
 
 def coordinates(dims: Sequence[int], flat: Sequence[int]) -> list[int]:
-    """Flat positions in a tensor of those dims as coordinates: all of the first dimension, then all of
-    the second …"""
-    found: list[list[int]] = []
+    """Converts flat positions in a tensor of shape `dims` to coordinates.
+
+    The coordinates along the first dimension come first, then those along the second, and so on.
+    """
+    rows: list[list[int]] = []
     flat = list(flat)
     for d in reversed(dims):
-        found.insert(0, [p % d for p in flat])
+        rows.insert(0, [p % d for p in flat])
         flat = [p // d for p in flat]
-    return [c for row in found for c in row]
+    return [c for row in rows for c in row]
 
 
 def nd_index(
     shape: tuple[int, ...], dims: Sequence[int], flat: Sequence[int], dtype: str, last: bool
 ) -> Operand:
-    """Coordinates as gather_nd and scatter_nd take them: [M, *shape], or [*shape, M] if last."""
+    """Returns the index operand of gather_nd and scatter_nd: [M, *shape], or [*shape, M] if `last`.
+
+    It holds the coordinates of flat positions in the M dimensions `dims`.
+    """
     values, m = coordinates(dims, flat), len(dims)
     if not last:
         return Operand(FRESH, TensorType((m,) + shape, dtype), data=values)
@@ -182,7 +187,10 @@ def _gather_nd_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def nd_parts(index: TensorType, last: bool) -> tuple[int, tuple[int, ...]]:
-    """How deep indices go, and their shape without that dimension. Raises TypeRuleError."""
+    """Returns the number of dimensions that indices select from, and the indices' other dimensions.
+
+    Raises TypeRuleError for indices that are no integers or have rank 0.
+    """
     integral(index)
     if index.rank == 0:
         raise TypeRuleError("indices of rank 0")
@@ -206,7 +214,7 @@ def _gather_nd_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Ten
 
 
 def _adv_shapes(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes of the index tensors, one for each leading dimension indexed."""
+    """Returns shapes of the index tensors: one tensor for each indexed leading dimension."""
     r = x.rank
     return {
         "one": (((4,),),),
@@ -248,7 +256,7 @@ def _adv_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTyp
 
 
 def _hot_axis(x: TensorType, chosen: Attrs) -> Classes:
-    # Of negative axes TVM's implementation knows -1 only.
+    # TVM's implementation supports no negative axis but -1.
     return {"last": (-1,), "first": (0,), "inner": tuple(range(1, x.rank)), "end": (x.rank,)}
 
 
@@ -387,7 +395,7 @@ OPERATORS: tuple[Operator, ...] = (
         ),
         dtypes=INTEGERS,
         relay=Lowering("one_hot", _hot_relay),
-        # The type of a Python number is that of the result.
+        # Relax's result has the dtype of the Python numbers on and off.
         relax=Lowering("one_hot", _hot_relax, {"dtype": ("float64", "int64", "bool")}),
     ),
     Operator(

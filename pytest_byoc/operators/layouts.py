@@ -1,4 +1,7 @@
-"""Layouts by name: axes in upper case, blocks of an axis by a size and a lower case letter (NCHW4c)."""
+"""Layouts by name, as NCHW4c: an axis is an upper case letter, a block a size and a lower case one.
+
+Their parsing, and the type rule and parameters of layout_transform.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,34 @@ from .record import Attrs, Classes, TypeRuleError
 
 
 def parsed(layout: str) -> list[tuple[str, int]]:
-    """Letters with their block sizes: 0 for an axis itself. "NC4c" is [("N", 0), ("C", 0), ("c", 4)]."""
+    """Returns the letters of a layout with their block sizes, 0 for an axis itself.
+
+    "NC4c" gives [("N", 0), ("C", 0), ("c", 4)].
+    """
     return [(letter, int(size or 0)) for size, letter in re.findall(r"(\d*)([A-Za-z])", layout)]
 
 
 def _lengths(shape: Sequence[int], layout: str) -> dict[str, int]:
-    """How long each axis is, its blocks included."""
+    """Returns the extent of each axis, including its blocks, by its upper case letter.
+
+    Raises TypeRuleError if the shape does not fit the layout.
+    """
     names = parsed(layout)
     if len(names) != len(shape):
         raise TypeRuleError("%s has not the axes of %s" % (tuple(shape), layout))
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for (letter, size), d in zip(names, shape):
         if size not in (0, d):
             raise TypeRuleError("%s has not the blocks of %s" % (tuple(shape), layout))
-        found[letter.upper()] = found.get(letter.upper(), 1) * d
-    return found
+        lengths[letter.upper()] = lengths.get(letter.upper(), 1) * d
+    return lengths
 
 
 def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> tuple[int, ...]:
-    """The shape in the other layout. Raises TypeRuleError."""
+    """Returns the shape of a tensor after the change of layout.
+
+    Raises TypeRuleError if the shape does not fit, or the layouts have different axes.
+    """
     lengths, names = _lengths(shape, src_layout), parsed(dst_layout)
     if {letter.upper() for letter, _ in names} != set(lengths):
         raise TypeRuleError("%s and %s name other axes" % (src_layout, dst_layout))

@@ -89,7 +89,7 @@ def _shift(name: str, most: Parameter) -> Operator:
 
 def _where_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     condition = Operand(DATA, TensorType(tuple(chosen["condition_shape"]), "bool"))
-    # The other value broadcasts with both, which need not broadcast alike.
+    # Condition and other value broadcast to the lead independently of each other.
     shape = x.shape if chosen["other"] == "same" else x.shape[1:] if chosen["other"] == "trailing" else ()
     lead, other = Operand(LEAD, x), Operand(DATA, TensorType(shape, x.dtype))
     return (condition, other, lead) if chosen["order"] == "second" else (condition, lead, other)
@@ -117,7 +117,7 @@ OPERATORS: tuple[Operator, ...] = (
     _comparison("less_equal"),
     _comparison("greater"),
     _comparison("greater_equal"),
-    # TVM's type rules take other dtypes for these, its expressions do not.
+    # TVM's type rules accept other dtypes for these operators, its expressions do not.
     binary("logical_and", _BOOLEANS, ("bool",)),
     binary("logical_or", _BOOLEANS, ("bool",)),
     binary("logical_xor", _BOOLEANS, ("bool",)),

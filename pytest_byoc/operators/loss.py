@@ -20,7 +20,7 @@ from .record import (
 
 
 def _nll_shape(x: TensorType) -> tuple[int, ...]:
-    """Shape of the targets: a class for each element of [batch, classes, ...]."""
+    """Returns the shape of the targets, [batch, ...] for predictions [batch, classes, ...]."""
     return x.shape[:1] + x.shape[2:]
 
 
@@ -29,7 +29,7 @@ def _nll_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     return (
         Operand(LEAD, x),
         Operand(FRESH, TensorType(_nll_shape(x), chosen["target_dtype"]), 0, classes - 1),
-        # Positive: the mean divides by their sum.
+        # Weights are positive, since the mean divides by their sum.
         Operand(FRESH, TensorType((classes,), x.dtype), 0.25, 2.0),
     )
 
@@ -61,7 +61,7 @@ def _entropy_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 _SHAPES = ((3, 5), (1, 7), (4, 1), (2, 29))
 
 OPERATORS: tuple[Operator, ...] = (
-    # Relax does without weights too; Relay does not.
+    # Always with weights: they are optional in Relax, but not in Relay.
     Operator(
         name="nn.nll_loss",
         infer=_nll_infer,
@@ -77,7 +77,7 @@ OPERATORS: tuple[Operator, ...] = (
         relay=call("nn.nll_loss"),
         relax=call("nn.nll_loss"),
     ),
-    # Relay's operator takes two axes alone.
+    # Relay's operator supports rank 2 only.
     Operator(
         name="nn.cross_entropy_with_logits",
         infer=_entropy_infer,

@@ -27,7 +27,7 @@ _FLAG = {"no": (False,), "yes": (True,)}
 
 
 def _swap(shape: Sequence[int], flag: bool) -> tuple[int, ...]:
-    """The shape with its last two dimensions exchanged if `flag`."""
+    """Returns the shape, with its last two dimensions exchanged if `flag`."""
     s = tuple(shape)
     return s[:-2] + (s[-1], s[-2]) if flag else s
 
@@ -69,7 +69,7 @@ def _dense_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 
 def _other(x: TensorType, chosen: Attrs, batch: tuple[int, ...]) -> TensorType:
-    """The second operand: `columns` of them, as long as the first operand's rows."""
+    """Returns the second operand's type: `columns` columns, as long as the first operand's rows."""
     inner = _swap(x.shape, chosen["transpose_a"])[-1]
     shape = _swap((inner, chosen["columns"]), chosen["transpose_b"])
     return TensorType(batch + shape, x.dtype)
@@ -161,7 +161,7 @@ OPERATORS: tuple[Operator, ...] = (
         dtypes=NUMBERS,
         parameters=(
             Parameter("transpose_a", _FLAG),
-            # Relay's default.
+            # True comes first, as it is Relay's default.
             Parameter("transpose_b", {"yes": (True,), "no": (False,)}),
             Parameter("batch", _batch, attribute=False),
             _COLUMNS,

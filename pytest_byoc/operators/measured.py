@@ -1,6 +1,6 @@
-"""What TVM's own LLVM build runs, by operator and IR: measured, not written by hand.
+"""The dtypes and boundary cases that TVM's own LLVM build runs, by operator and IR.
 
-`scripts/measure.py` writes `measured.json`.
+They are measured, not written by hand: `scripts/measure.py` writes `measured.json`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ PATH = Path(__file__).with_name("measured.json")
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, dict[str, Any]]:
-    """By IR: "tvm", its version; "fails": by operator and dtype, what TVM's build said; "left_out": by
-    operator and label, why a boundary case is none."""
+    """Returns the contents of `measured.json`, by IR; an empty table if the file does not exist.
+
+    "tvm" is TVM's version; "fails" holds the message of TVM's build by operator and dtype;
+    "left_out" holds the reason why a boundary case is left out, by operator and the case's label.
+    """
     if not PATH.exists():
         return {}
-    found: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
-    return found
+    contents: dict[str, dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+    return contents
 
 
 def why_not(operator: str, dtype: str, ir: str) -> str | None:
-    """What TVM's LLVM build says to that dtype; None if it runs."""
+    """Returns the message with which TVM's LLVM build fails for that dtype; None if it runs."""
     reason: str | None = table().get(ir, {}).get("fails", {}).get(operator, {}).get(dtype)
     return reason
 
@@ -37,13 +40,19 @@ def _dtypes(name: str, dtypes: tuple[str, ...], irs: tuple[str, ...]) -> tuple[s
 
 
 def dtypes(op: Operator, ir: str | None) -> tuple[str, ...]:
-    """Dtypes of the first operand that can be judged in an IR (None: in every IR the operator has)."""
+    """Returns the dtypes of the lead operand that TVM's LLVM build runs in an IR.
+
+    With `ir` None, it must run them in every IR that has the operator.
+    """
     return _dtypes(op.name, op.dtypes, op.irs() if ir is None else (ir,))
 
 
 def left_out(op: Operator, label: str, ir: str | None) -> str | None:
-    """Why nothing can be judged with that boundary case in an IR (None: in some IR the operator has):
-    TVM's build fails or is wrong, or too few elements have a value. None if there is no such reason."""
+    """Returns the reason why a boundary case is left out in an IR; None if it is not.
+
+    TVM's build fails or is wrong there, or too few elements of the result can be judged. With `ir`
+    None, a reason in any IR that has the operator counts.
+    """
     for each in op.irs() if ir is None else (ir,):
         reason: str | None = table().get(each, {}).get("left_out", {}).get(op.name, {}).get(label)
         if reason is not None:

@@ -90,7 +90,7 @@ def _pad_width(x: TensorType, chosen: Attrs) -> Classes:
     r = x.rank
     none = ((0, 0),)
     if chosen["pad_mode"] == "reflect":
-        # What is reflected must be there.
+        # At most the axis's extent less one can be reflected.
         most = [d - 1 for d in x.shape]
         return {
             "symmetric": (tuple((min(1, m), min(1, m)) for m in most),),
@@ -157,7 +157,7 @@ OPERATORS: tuple[Operator, ...] = (
         relay=call("nn.softmax"),
         relax=call("nn.softmax"),
     ),
-    # TVM 0.9 compiles it for rank 2 and the last axis alone: the default is such a case.
+    # TVM 0.9 compiles it for rank 2 and the last axis only, so this is the default case.
     Operator(
         name="nn.log_softmax",
         infer=same_type_along,
@@ -171,7 +171,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.batch_flatten",
         infer=_flatten_infer,
-        # Relax takes no vectors.
+        # Relax does not accept vectors.
         shapes=tuple(s for s in SHAPES if len(s) > 1),
         accuracy="exact",
         accepts=lambda x: x.rank > 1 and x.size > 0,
@@ -185,7 +185,7 @@ OPERATORS: tuple[Operator, ...] = (
         shapes=SHAPES,
         accuracy="exact",
         accepts=some,
-        # Relax alone has "circular".
+        # "circular" is left out, since only Relax has it.
         parameters=(
             Parameter("pad_mode", {"constant": ("constant",), "edge": ("edge",), "reflect": ("reflect",)}),
             Parameter("pad_width", _pad_width),

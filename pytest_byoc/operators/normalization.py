@@ -24,8 +24,8 @@ from .record import (
 )
 
 _ACCURACY = "running error analysis of mean and variance by either usual formula: see reference_kernels/"
-#: The float32 next to 1e-5, 0.0123456 and 0.3123457: Relay rounds attributes to float32, in float64
-#: graphs too.
+#: The float32 numbers nearest to 1e-5, 0.0123456 and 0.3123457: Relay rounds attributes to float32,
+#: even in float64 graphs.
 _EPSILONS = {"default": (9.999999747378752e-06,), "other": (0.012345599941909313, 0.3123457133769989)}
 _EPSILON = Parameter("epsilon", _EPSILONS)
 _CENTER = Parameter("center", {"yes": (True,), "no": (False,)})
@@ -33,21 +33,23 @@ _SCALE = Parameter("scale", {"yes": (True,), "no": (False,)})
 
 
 def _expect(types: Sequence[TensorType], shape: tuple[int, ...], op: str) -> None:
-    """Every operand after the first has this shape and the first one's dtype."""
+    """Raises TypeRuleError unless all later operands have that shape and the first one's dtype."""
     for t in types[1:]:
         if t != TensorType(shape, types[0].dtype):
             raise TypeRuleError("%s of %s takes %s there, found %s" % (op, types[0], shape, t))
 
 
 def _affine(x: TensorType, shape: tuple[int, ...]) -> tuple[Operand, ...]:
-    """The first operand, gamma, beta."""
+    """Returns the operands x, gamma and beta; `shape` is that of gamma and beta."""
     t = TensorType(shape, x.dtype)
     return Operand(LEAD, x), Operand(WEIGHT, t), Operand(BIAS, t)
 
 
 def _gamma_beta_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:
-    """Relax legalizes layer_norm, group_norm and instance_norm as if center and scale were set, so what
-    is switched off is also made neutral."""
+    """Returns the operands with gamma 1 if `scale` is off, and beta 0 if `center` is off.
+
+    Relax legalizes layer_norm, group_norm and instance_norm as if scale and center were on.
+    """
     gamma = args[1] if attrs["scale"] else ns.ones(types[1].shape, types[1].dtype)
     beta = args[2] if attrs["center"] else ns.zeros(types[2].shape, types[2].dtype)
     return [args[0], gamma, beta]
@@ -61,7 +63,7 @@ def _rest(attrs: Attrs) -> Attrs:
 
 
 def _batch_axis(x: TensorType, chosen: Attrs) -> Classes:
-    """Relay takes no negative axis but -1."""
+    """Returns the channel's axes; Relay supports no negative axis but -1."""
     r = x.rank
     return {
         "channel": (1,),
@@ -73,7 +75,7 @@ def _batch_axis(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _training(x: TensorType, chosen: Attrs) -> Classes:
-    """TVM 0.27 fails at a negative axis."""
+    """Returns the values of `training`; TVM 0.27 fails with it for a negative axis."""
     return {"no": (False,), "yes": (True,) if chosen["axis"] >= 0 else ()}
 
 
@@ -93,7 +95,7 @@ def _batch_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 
 def _batch_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    # Training is its default; graphs of before know nothing of it.
+    # Relax's default is True; graphs saved by earlier versions lack the attribute.
     return ns.nn.batch_norm(*args, **{"training": False, **attrs})
 
 
@@ -103,7 +105,7 @@ def _batch_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 def _layer_axes(x: TensorType, chosen: Attrs) -> Classes:
     r = x.rank
     if x.dtype == "bfloat16":
-        # Over other axes the LLVM code of TVM 0.16 (Relay) returns garbage.
+        # For other axes the LLVM code of TVM 0.16 (Relay) returns garbage.
         return {"last": ((-1,),), "positive": ((r - 1,),)}
     return {
         "last": ((-1,),),
@@ -116,11 +118,14 @@ def _layer_axes(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _axes_shape(x: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
-    """Sizes of the axes normalised over, which are named in their order."""
-    found = [normalize_axis(a, x.rank) for a in axes]
-    if not found or sorted(set(found)) != found:
+    """Returns the extents of the axes to normalise over.
+
+    Raises TypeRuleError unless the axes are in ascending order and differ.
+    """
+    positions = [normalize_axis(a, x.rank) for a in axes]
+    if not positions or sorted(set(positions)) != positions:
         raise TypeRuleError("axes %s of %s" % (tuple(axes), x))
-    return tuple(x.shape[a] for a in found)
+    return tuple(x.shape[a] for a in positions)
 
 
 def _layer_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
@@ -133,7 +138,10 @@ def _layer_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
 
 
 def _layer_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    """Relay takes one axis: several last ones are made one, and the result is reshaped back."""
+    """Builds Relay's call, which supports one axis only.
+
+    Several last axes are merged into one before the call, and the result is reshaped back.
+    """
     x, axes = types[0], attrs["axes"]
     if len(axes) == 1:
         return ns.nn.layer_norm(*args, axis=axes[0], **_rest(attrs))
@@ -150,7 +158,7 @@ def _layer_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 
 def _rms_axes(x: TensorType, chosen: Attrs) -> Classes:
-    """Relax compiles it for the last axes alone, and not for all of them."""
+    """Returns axes to normalise over; TVM compiles only trailing axes, and not all axes at once."""
     r = x.rank
     return {
         "last": ((-1,),),
@@ -218,7 +226,7 @@ def _instance_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
 
 
 def _group_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    """Relay normalises over what comes after the channels; Relax is told so."""
+    """Builds Relax's call over all axes after the channels, which Relay's operator implies."""
     axes = list(range(normalize_axis(attrs["axis"], types[0].rank) + 1, types[0].rank))
     return ns.nn.group_norm(
         *_gamma_beta_relax(ns, args, attrs, types),
@@ -230,8 +238,10 @@ def _group_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 
 def _instance_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    """Relay normalises over all but the first axis and the channels. Relax's legalization takes no
-    negative channel axis."""
+    """Builds Relax's call over all axes but the first and the channels, as Relay implies.
+
+    Relax's legalization does not support a negative channel axis.
+    """
     axis = normalize_axis(attrs["axis"], types[0].rank)
     axes = [i for i in range(1, types[0].rank) if i != axis]
     operands = _gamma_beta_relax(ns, args, attrs, types)
@@ -266,12 +276,12 @@ def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
     return (types[0], types[0])
 
 
-#: At most some 60 elements are summed: bounds grow with their number.
+#: At most about 60 elements are summed, since bounds grow with their number.
 _SHAPES = ((2, 3, 5), (7,), (3, 29), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 3))
 _CHANNELS = ((2, 6, 4, 5), (3, 4, 7), (1, 8, 3, 3), (2, 1, 5, 4), (1, 4, 2, 3, 2))
 
 OPERATORS: tuple[Operator, ...] = (
-    # The second and third result are the moving statistics.
+    # The second and the third result are the moving statistics.
     Operator(
         name="nn.batch_norm",
         infer=_batch_infer,
@@ -284,7 +294,7 @@ OPERATORS: tuple[Operator, ...] = (
             _EPSILON,
             _CENTER,
             _SCALE,
-            # By the batch's own statistics: then the moving ones are renewed.
+            # Training normalises by the batch's statistics and updates the moving ones.
             Parameter("training", _training),
         ),
         relay=Lowering("nn.batch_norm", _batch_relay, only={"training": (False,)}),
@@ -348,14 +358,14 @@ OPERATORS: tuple[Operator, ...] = (
         shapes=_SHAPES,
         accuracy="sum of n squares: gamma(n + 5), and 6 roundings",
         accepts=some,
-        # The largest exceeds the sums of squares of small tensors.
+        # The second eps is larger than the sum of squares of a small tensor.
         parameters=(
             Parameter("eps", {"usual": (9.999999747378752e-06,), "large": (3.1234567165374756,)}),
             Parameter("axis", _l2_axis),
         ),
         relay=Lowering("nn.l2_normalize", _l2_relay),
     ),
-    # Relax has no such operator. norm_region is ignored by TVM: its code is that of ACROSS_CHANNELS.
+    # Relax has no such operator. TVM ignores norm_region and always normalises across channels.
     Operator(
         name="nn.lrn",
         infer=same_type_along,
@@ -371,7 +381,7 @@ OPERATORS: tuple[Operator, ...] = (
         ),
         relay=call("nn.lrn"),
     ),
-    # As at inference, which is how TVM compiles it: the operand, and a mask of ones.
+    # TVM compiles it as at inference: it returns the operand and a mask of ones.
     Operator(
         name="nn.dropout",
         infer=_dropout_infer,

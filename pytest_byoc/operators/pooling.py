@@ -11,7 +11,7 @@ from .record import NUMBERS, Attrs, Classes, Lowering, Operator, Parameter, Type
 
 _FLAG = {"no": (False,), "yes": (True,)}
 
-#: Windows by the number of spatial axes.
+#: Windows by the number of spatial axes, by class.
 _POOL_SIZES: dict[int, Classes] = {
     1: {"odd": ((3,), (5,)), "even": ((2,), (4,)), "pointwise": ((1,),)},
     2: {
@@ -27,8 +27,8 @@ _POOL_SIZES: dict[int, Classes] = {
 }
 _STRIDES: dict[int, Classes] = {
     1: {"unit": ((1,),), "strided": ((2,), (3,))},
-    # Not (1, 2) nor (1, 3): TVM 0.27 makes invalid LLVM code of some average pools with them
-    # ("Instruction does not dominate all uses").
+    # (1, 2) and (1, 3) are left out: for some average pools with them TVM 0.27 emits invalid LLVM
+    # code ("Instruction does not dominate all uses").
     2: {"unit": ((1, 1),), "strided": ((2, 2), (3, 3)), "uneven": ((2, 1), (3, 2))},
     3: {"unit": ((1, 1, 1),), "strided": ((2, 2, 2),), "uneven": ((2, 1, 3), (3, 2, 1))},
 }
@@ -53,15 +53,16 @@ _DILATIONS: dict[int, Classes] = {
 
 
 def _simplest(n: int) -> dict[str, Any]:
-    """What a parameter not chosen yet will be at its simplest."""
+    """Returns the simplest value of each parameter, for n spatial axes."""
     return {"strides": (1,) * n, "dilation": (1,) * n, "padding": (0, 0) * n, "ceil_mode": False}
 
 
 def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ceil: bool) -> int:
-    """Output length along one axis. Raises TypeRuleError where a window holds padding alone.
+    """Returns the output length along one axis.
 
-    Such windows are left out: with ceil_mode TVM up to 0.19 makes them and later ones do not, and
-    their value is the smallest number or -inf (max), or 0 by 0 (avg).
+    Raises TypeRuleError where a window contains only padding. With ceil_mode TVM up to 0.19 has
+    such windows and later versions do not; their value is the smallest number or -inf (max), or
+    0 / 0 (avg).
     """
     out, wrong = _counted(n, k, stride, before, after, dilation, ceil)
     if wrong:
@@ -69,12 +70,12 @@ def _out(n: int, k: int, stride: int, before: int, after: int, dilation: int, ce
     return out
 
 
-# The systematic cases ask for the same few windows a hundred thousand times.
+# Cached: the systematic cases need the same few windows a hundred thousand times.
 @lru_cache(maxsize=1 << 14)
 def _counted(
     n: int, k: int, stride: int, before: int, after: int, dilation: int, ceil: bool
 ) -> tuple[int, str]:
-    """Output length along one axis, and what is wrong with it."""
+    """Returns the output length along one axis, and the error message, empty if it is valid."""
     room = n + before + after - dilation * (k - 1) - 1
     if room < 0:
         return 0, "a window of %d does not fit" % (dilation * (k - 1) + 1)
@@ -97,7 +98,10 @@ def _pool_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
 
 
 def _valid(x: TensorType, chosen: Attrs, name: str, values: Sequence[Any]) -> tuple[Any, ...]:
-    """The values with which the operator can be applied, all that is not chosen yet being simplest."""
+    """Returns the values of a parameter with which the operator can be applied.
+
+    Parameters that have no value yet are assumed to have their simplest value.
+    """
     good = []
     for value in values:
         try:
@@ -125,25 +129,25 @@ def _strides(x: TensorType, chosen: Attrs) -> Classes:
         attrs = {**_simplest(n), **chosen, "strides": strides}
         return _pool_infer([x], attrs) != _pool_infer([x], {**attrs, "ceil_mode": False})
 
-    # Strides with which ceil_mode changes something, where there are any.
+    # Prefers strides for which ceil_mode changes the output's shape.
     telling = {k: tuple(s for s in v if enlarges(s)) for k, v in valid.items()}
     return telling if any(telling.values()) else valid
 
 
 def _padding(x: TensorType, chosen: Attrs) -> Classes:
     valid = {k: _valid(x, chosen, "padding", v) for k, v in _PADDINGS[x.rank - 2].items()}
-    # Whether padding is counted shows only where there is some.
+    # count_include_pad has an effect only with padding.
     padded = {k: v for k, v in valid.items() if k != "none"}
     return padded if chosen.get("count_include_pad") and any(padded.values()) else valid
 
 
 def _ceil_mode(x: TensorType, chosen: Attrs) -> Classes:
-    """Windows of one element end where the tensor does."""
+    """Returns ceil_mode's values; with windows of one element it changes nothing."""
     return {"no": (False,), "yes": (True,) if max(chosen["pool_size"]) > 1 else ()}
 
 
 _LAYOUT = Parameter("layout", lambda x, chosen: layouts(x.rank - 2))
-# What changes nothing unless another parameter is off its default stands before that one.
+# A parameter that has an effect only if another one is not at its default stands before that one.
 _WINDOW = (
     _LAYOUT,
     _domain("pool_size", _POOL_SIZES.__getitem__),
@@ -159,7 +163,7 @@ AVERAGE = "sum of n: gamma(n), and 3 roundings of the division"
 
 
 def max_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
-    """nn.max_pool1d and so on: n spatial axes."""
+    """Returns the record of max pooling with n spatial axes: nn.max_pool1d and so on."""
     name = "nn.max_pool%dd" % n
     return Operator(
         name=name,
@@ -175,7 +179,7 @@ def max_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
 
 
 def avg_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
-    """nn.avg_pool1d and so on."""
+    """Returns the record of average pooling with n spatial axes: nn.avg_pool1d and so on."""
     name = "nn.avg_pool%dd" % n
     return Operator(
         name=name,
@@ -207,7 +211,8 @@ def _global_max_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Te
     return ns.max(args[0], axis=list(image_axes(attrs["layout"])[2:]), keepdims=True)
 
 
-# H, W and C all differ; batch above 1; size 1; one size that is no multiple of a vector.
+# The shapes cover: H, W and C that all differ, a batch above 1, an extent of 1, and an extent that
+# is no multiple of a vector's length.
 SHAPES = ((1, 4, 7, 6), (2, 3, 5, 8), (1, 1, 9, 5), (3, 2, 1, 4), (1, 17, 4, 3))
 
 OPERATORS: tuple[Operator, ...] = (

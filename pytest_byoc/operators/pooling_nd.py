@@ -19,7 +19,8 @@ from .record import (
     call,
 )
 
-#: By the number of spatial axes: all sizes differ; batch above 1; size 1; no multiple of a vector.
+#: Shapes by the number of spatial axes. They cover: extents that all differ, a batch above 1, an
+#: extent of 1, and an extent that is no multiple of a vector's length.
 _SHAPES: dict[int, tuple[tuple[int, ...], ...]] = {
     1: ((1, 4, 9), (2, 3, 7), (1, 2, 67), (3, 5, 4), (1, 17, 1)),
     2: pooling.SHAPES,
@@ -28,19 +29,19 @@ _SHAPES: dict[int, tuple[tuple[int, ...], ...]] = {
 
 
 def _output_size(x: TensorType, chosen: Attrs) -> Classes:
-    """Sizes by whether they divide the image's; None is the image's own."""
+    """Returns output sizes, by whether they divide the image's; None stands for the image's own."""
     _, _, sizes = image(x, chosen["layout"])
     n = len(sizes)
     divided = tuple(next((d for d in (2, 3) if s > d and s % d == 0), s) for s in sizes)
     uneven = tuple(next((d for d in (4, 3, 2) if s > d and s % d), s) for s in sizes)
-    # Some axes pooled, others left alone.
+    # Some axes are pooled, the others keep their size.
     ones = (1,) * (n - 1)
     mixed = {
         "mixed": (sizes[:-1] + (2,), (2,) + sizes[1:]),
         "one_row": (ones + (2,),),
         "one_column": ((2,) + ones,),
     }
-    # In one dimension TVM 0.27 fails to read the image's size.
+    # In one dimension TVM 0.27 does not accept None: it fails to read the image's size.
     unset = {"unset": (None,)} if n > 1 else {}
     return {
         "uneven": (uneven,) if uneven != sizes else (),
@@ -85,6 +86,6 @@ OPERATORS: tuple[Operator, ...] = (
     *(pooling.max_pool(n, _SHAPES[n]) for n in (1, 3)),
     *(pooling.avg_pool(n, _SHAPES[n]) for n in (1, 3)),
     *(_adaptive("avg", n, pooling.AVERAGE, FLOATS, True) for n in (1, 2, 3)),
-    # Relax has no adaptive maximum.
+    # Relax has no adaptive max pooling.
     *(_adaptive("max", n, "exact", NUMBERS, False) for n in (1, 2, 3)),
 )

@@ -1,7 +1,7 @@
 """Quantisation: to quantised tensors, from them, between them.
 
-Scales and zero points are constants, chosen by parameters that are no attributes: a number for the
-whole tensor, or a tuple of one for each channel along `axis`.
+Scales and zero points are constant operands. Parameters that are no attributes give their values: a
+number for the whole tensor, or a tuple with a number for each channel along `axis`.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ from .record import (
     normalize_axis,
 )
 
-#: The whole of the 8-bit dtypes, results of some products otherwise.
+#: Range of a quantised operand's elements by dtype: the whole range of 8-bit dtypes; for wider ones
+#: a range like that of sums of products.
 RANGES = {
     "int8": (-128.0, 127.0),
     "uint8": (0.0, 255.0),
     "int16": (-1000.0, 1000.0),
     "int32": (-1000.0, 1000.0),
 }
+#: Smallest and largest integer by dtype.
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
-#: Which of two integers a number near their middle becomes is left open.
+#: The accuracy of results that are rounded to an integer: near the middle between two integers,
+#: both are right.
 STEP = "exact, +-1 step where float32 and fixed-point arithmetic, or an unnamed rounding, round apart"
 
-#: By how much the channels' scales differ.
+#: Factors by which the scales of the channels differ; they repeat.
 _CHANNELS = (1.0, 0.5, 1.7, 0.83, 1.21)
 
 
 def constant(value: Any, dtype: str) -> Operand:
-    """A scale or a zero point: a number, or a tuple of them."""
+    """Returns the operand of a scale or a zero point: a number, or a tuple of numbers."""
     if isinstance(value, tuple):
         return Operand(CONSTANT, TensorType((len(value),), dtype), data=list(value))
     return Operand(CONSTANT, TensorType((), dtype), data=value)
@@ -55,7 +58,7 @@ def zero_point(value: Any) -> Operand:
 
 
 def per_channel(base: float, n: int) -> tuple[float, ...]:
-    """n scales that differ."""
+    """Returns n scales around `base`, of which up to five differ."""
     return tuple(base * _CHANNELS[i % len(_CHANNELS)] for i in range(n))
 
 
@@ -64,8 +67,11 @@ def _length(x: TensorType, axis: int) -> int:
 
 
 def scales(x: TensorType, axis: int | None, base: float, **more: tuple[float, ...]) -> Classes:
-    """Scales around `base`; those of channels first where an axis other than the last is chosen, since
-    it means nothing to a tensor with one scale."""
+    """Returns scales around `base`, and for an axis also a scale for each channel.
+
+    The latter comes first for an axis other than the last: with a single scale the axis has no
+    effect. more: further classes.
+    """
     classes: dict[str, Sequence[Any]] = {"odd": (base,), "power_of_two": (_power_of_two(base),), **more}
     if axis is not None and x.rank:
         channels: dict[str, Sequence[Any]] = {"per_channel": (per_channel(base, _length(x, axis)),)}
@@ -81,7 +87,7 @@ def _power_of_two(base: float) -> float:
 
 
 def zero_points(x: TensorType, axis: int | None, dtype: str) -> Classes:
-    """Zero points of a tensor of that dtype: of 8-bit ones also both ends of the dtype."""
+    """Returns zero points of a tensor of that dtype, including both ends of 8-bit dtypes."""
     low, high = LIMITS[dtype]
     odd = (3, 117) if dtype == "uint8" else (-5, 11)
     classes: dict[str, Sequence[Any]] = {"zero": (0,), "odd": odd}
@@ -94,12 +100,15 @@ def zero_points(x: TensorType, axis: int | None, dtype: str) -> Classes:
 
 
 def axes(x: TensorType, chosen: Attrs) -> Classes:
-    """The axis of the channels."""
+    """Returns the channel axes."""
     return {"last": (-1,), "other": tuple(range(x.rank - 1))}
 
 
 def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: int | None, what: str) -> None:
-    """Raises TypeRuleError unless t is a number, or one for each channel of x (axis None: a number)."""
+    """Raises TypeRuleError unless t has rank 0, or one element for each channel of x along `axis`.
+
+    With `axis` None it must have rank 0. what: the name of the parameter in the message.
+    """
     if t.dtype != dtype:
         raise TypeRuleError("%s is %s" % (what, t.dtype))
     if t.rank == 0:
@@ -109,7 +118,7 @@ def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: int | None, 
 
 
 def check_parameters(types: Sequence[TensorType], x: TensorType, axis: int | None) -> None:
-    """A scale and a zero point, one after the other."""
+    """Checks a scale and a zero point, in this order; raises TypeRuleError."""
     check_parameter(types[0], "float32", x, axis, "a scale")
     check_parameter(types[1], "int32", x, axis, "a zero point")
 
@@ -155,7 +164,7 @@ _QUANTIZE = Operator(
         Parameter("out_dtype", {"int8": ("int8",), "uint8": ("uint8",), "int16": ("int16",)}),
         Parameter(
             "scale",
-            # The last: what TFLite gives the results of softmax and sigmoid.
+            # unit: the scales that TFLite prescribes for the results of softmax and sigmoid.
             lambda x, chosen: scales(
                 x, chosen["axis"], 0.0371, saturating=(0.0071,), coarse=(0.83,), unit=(1 / 256, 1 / 32768)
             ),
@@ -220,8 +229,11 @@ def _requantize_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Te
 
 
 def _middles(classes: Classes, chosen: Attrs) -> Classes:
-    """Powers of two first where a rounding is named: of their quotients many lie in the middle between
-    two integers, the only place where a rounding tells."""
+    """Returns the classes with powers of two first if `rounding` is named.
+
+    Many quotients of powers of two lie in the middle between two integers, and only there do the
+    roundings differ.
+    """
     if chosen["rounding"] == "None":
         return classes
     return {"power_of_two": classes["power_of_two"], **classes}
@@ -238,8 +250,8 @@ def _output_scale(x: TensorType, chosen: Attrs) -> Classes:
     return _middles(classes if isinstance(equal, tuple) else {**classes, "equal": (equal,)}, chosen)
 
 
-#: Of rank 0 TVM's build makes a tensor of rank 1 where the zero point is not 0, and refuses it.
-#: Many elements second: the cases of the first parameters are made of these.
+#: No rank 0: with a zero point other than 0, TVM's build gives it rank 1 and then rejects it. A
+#: shape with many elements is second, since the cases of the first parameters use it.
 SHAPES = ((2, 3, 5), (2, 67), *(s for s in elementwise.SHAPES if s not in ((), (2, 3, 5), (2, 67))))
 
 _REQUANTIZE = Operator(
@@ -286,7 +298,7 @@ _CONCATENATE = next(op for op in shape.OPERATORS if op.name == "concatenate")
 
 
 def output_parameters(x: TensorType, chosen: Attrs) -> Classes:
-    """Scale and zero point of a result of the first operand's dtype."""
+    """Returns pairs (scale, zero point) of a result that has the dtype of x."""
     low, high = LIMITS[x.dtype]
     return {
         "odd": ((0.0523, low + 131),),
@@ -298,7 +310,7 @@ def output_parameters(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _joined_parameters(x: TensorType, chosen: Attrs) -> Classes:
-    """Scales and zero points of the operands, taken in turn."""
+    """Returns tuples of pairs (scale, zero point), which the operands use in turn."""
     low, high = LIMITS[x.dtype]
     return {
         "different": (((0.0371, low + 121), (0.0613, low + 140), (0.0199, low + 128)),),
@@ -339,10 +351,11 @@ def _concatenate_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[T
     return ns.qnn.op.concatenate(parts, *of, args[-2], args[-1], axis=attrs["axis"])
 
 
-# Left out, since TVM 0.16's (the fork measured here) LLVM build runs none of them: the operators made
-# of a table (qnn.sqrt, qnn.rsqrt, qnn.exp, qnn.erf, qnn.sigmoid, qnn.hardswish, qnn.tanh, qnn.log,
-# qnn.abs), whose table it computes for another machine than the host; qnn.leaky_relu, whose Python
-# function and C++ function take different operands; qnn.softmax and qnn.avg_pool2d, which it lacks.
+# Some operators are left out, since the LLVM build of TVM 0.16 (the fork measured here) runs none
+# of them: the operators implemented by a table (qnn.sqrt, qnn.rsqrt, qnn.exp, qnn.erf, qnn.sigmoid,
+# qnn.hardswish, qnn.tanh, qnn.log, qnn.abs), whose table it computes for another machine than the
+# host; qnn.leaky_relu, whose Python and C++ functions have different operands; qnn.softmax and
+# qnn.avg_pool2d, which this TVM lacks.
 OPERATORS: tuple[Operator, ...] = (
     _QUANTIZE,
     _DEQUANTIZE,

@@ -43,7 +43,7 @@ def _named(operators: Sequence[Operator], name: str) -> Operator:
 
 
 def _data(role: str, shape: Sequence[int], dtype: str) -> Operand:
-    """An operand that takes the whole range of its dtype."""
+    """Returns an operand whose elements span the whole range of its dtype."""
     return Operand(role, TensorType(tuple(shape), dtype), *RANGES[dtype])
 
 
@@ -51,7 +51,7 @@ def _data(role: str, shape: Sequence[int], dtype: str) -> Operand:
 
 
 def _input_parameters(base: float) -> Callable[[TensorType, Attrs], Classes]:
-    """Scale and zero point of an operand."""
+    """Returns a function that gives pairs (scale, zero point) of an operand, by class."""
 
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         low, high = LIMITS[x.dtype]
@@ -132,7 +132,7 @@ def _kernel_dtype(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _zero_points(x: TensorType, chosen: Attrs) -> Classes:
-    """Zero points of both operands."""
+    """Returns pairs of zero points, of the input and the kernel."""
     (low, high), (other_low, other_high) = LIMITS[x.dtype], LIMITS[chosen.get("kernel_dtype", x.dtype)]
     a, b = low + 121, other_low + 131
     return {
@@ -145,7 +145,10 @@ def _zero_points(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _kernel_scale(n: str) -> Parameter:
-    """One for all output channels, of which chosen[n] are made, or one for each."""
+    """Returns the parameter kernel_scale: one scale, or one for each output channel.
+
+    n: the name of the parameter that is the number of output channels.
+    """
 
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         return {"per_tensor": (0.0173,), "per_channel": (per_channel(0.0173, chosen[n]),)}
@@ -164,7 +167,7 @@ def _with_parameters(x: TensorType, kernel: Operand, chosen: Attrs) -> tuple[Ope
 
 
 def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], tuple[Operand, ...]]:
-    """The operands of the operator that this one is called after, with their scales and zero points."""
+    """Returns a function that gives the operands of `of`, followed by scales and zero points."""
 
     def operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
         other = of.operands(x, chosen)[1]
@@ -177,15 +180,15 @@ def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], tuple[Opera
 def _check_product(types: Sequence[TensorType], channels: int) -> None:
     if types[0].dtype not in _BYTES or types[1].dtype not in _BYTES:
         raise TypeRuleError("a quantised product of %s and %s" % (types[0], types[1]))
-    made = TensorType((channels,), "int32")
-    check_parameter(types[2], "int32", made, None, "a zero point")
-    check_parameter(types[3], "int32", made, None, "a zero point")
-    check_parameter(types[4], "float32", made, None, "a scale")
-    check_parameter(types[5], "float32", made, 0, "a scale")
+    result = TensorType((channels,), "int32")
+    check_parameter(types[2], "int32", result, None, "a zero point")
+    check_parameter(types[3], "int32", result, None, "a zero point")
+    check_parameter(types[4], "float32", result, None, "a scale")
+    check_parameter(types[5], "float32", result, 0, "a scale")
 
 
 def _plain(types: Sequence[TensorType]) -> tuple[TensorType, ...]:
-    """The two factors as what their products are summed up in."""
+    """Returns the types of the two factors with the dtype int32, in which products are summed."""
     return tuple(TensorType(t.shape, "int32") for t in types[:2])
 
 
@@ -199,7 +202,7 @@ def _conv2d_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Tensor
 
 
 def _after(of: Operator) -> Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]]:
-    """The type rule of a matrix product, with int32 for its result."""
+    """Returns the type rule of the matrix product `of`, with an int32 result."""
 
     def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
         _check_product(types, attrs.get("units", 0))
@@ -237,7 +240,8 @@ def _transpose_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[Ten
 
 _CONV2D = _named(convolution.OPERATORS, "nn.conv2d")
 _TRANSPOSE = _named(transposed.OPERATORS, "nn.conv2d_transpose")
-#: Of the parameters of nn.conv2d_transpose, what TVM has here. Of the layouts its LLVM build has NCHW.
+#: Values of nn.conv2d_transpose's parameters that qnn.conv2d_transpose supports. TVM's LLVM build
+#: compiles only the layout NCHW.
 _ONLY = {"data_layout": ("NCHW", "NHWC"), "kernel_layout": ("IOHW",), "groups": (1,)}
 _DENSE = _named(matrix.OPERATORS, "nn.dense")
 _BATCH = _named(matrix.OPERATORS, "nn.batch_matmul")
@@ -277,8 +281,8 @@ OPERATORS: tuple[Operator, ...] = (
         relay=Lowering("qnn.dense", _dense_relay),
     ),
     _binary("add", _lhs),
-    # Of the scales of channels TVM multiplies those of both operands, and reads beyond the end where
-    # one has a single scale.
+    # No scales per channel: TVM multiplies the scales of both operands element by element, and
+    # reads beyond the end if one operand has a single scale.
     _binary("mul", _input_parameters(0.0371)),
     _binary("subtract", _lhs),
     _product(

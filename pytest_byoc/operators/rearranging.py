@@ -41,7 +41,7 @@ _AXIS = Parameter("axis", lambda x, chosen: _axes(x.rank))
 
 
 def _fill(x: TensorType, chosen: Attrs) -> Classes:
-    """A value to pad with."""
+    """Returns values to pad with."""
     if x.dtype in FLOATS:
         return {"zero": (0.0,), "other": (1.5, -2.0)}
     return {"zero": (0.0,), "other": (3.0, -2.0) if x.dtype in SIGNED else (1.0,)}
@@ -107,7 +107,7 @@ def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 
 
 def _mirrored(x: TensorType, chosen: Attrs) -> Classes:
-    """At most what there is to mirror: all of an axis, or all but its edge."""
+    """Returns paddings within the mirror's limit: the axis's extent, less one for REFLECT."""
     r, less = x.rank, 1 if chosen["mode"] == "REFLECT" else 0
     most = [d - less for d in x.shape]
     none = ((0, 0),)
@@ -153,7 +153,7 @@ def _mesh_others(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _indexing(x: TensorType, chosen: Attrs) -> Classes:
-    # TVM 0.27 gives "xy" the type of "ij": only where the two are the same.
+    # TVM 0.27 infers the type of "ij" for "xy", so "xy" is used only where the types are equal.
     return {"ij": ("ij",), "xy": ("xy",) if chosen["others"][0] == x.shape[0] else ()}
 
 
@@ -240,7 +240,7 @@ def _triangle(name: str) -> Operator:
 
 
 OPERATORS: tuple[Operator, ...] = (
-    # Relax's takes a function of indices, which a lowering cannot hand on.
+    # Relax's layout_transform needs a function of indices, which a lowering cannot pass.
     _moving(
         "layout_transform",
         layouts.infer,
@@ -257,7 +257,7 @@ OPERATORS: tuple[Operator, ...] = (
         shapes=((1, 8, 2, 3), (2, 4, 3, 5), (2, 3, 5, 8), (1, 18, 1, 2), (2, 1, 3, 36), (1, 4, 7, 4)),
         accepts=blocks.takes_blocks(blocks.deep),
     ),
-    # Relax has nn.pixel_shuffle, which TVM 0.27 cannot build: it looks for topi.nn.pixel_shuffle.
+    # Relax has nn.pixel_shuffle, but TVM 0.27 cannot build it: topi.nn.pixel_shuffle is missing.
     _moving(
         "nn.space_to_depth",
         blocks.to_depth_infer,
@@ -290,7 +290,7 @@ OPERATORS: tuple[Operator, ...] = (
         relax=Lowering("tile", _tile_relax),
         accepts=lambda x: 0 < x.rank < 6 and 0 < x.size <= 250,
     ),
-    # Along an axis: Relay has no other.
+    # Only along an axis: Relay has no other repeat.
     _moving(
         "repeat",
         _repeat_infer,
@@ -312,7 +312,7 @@ OPERATORS: tuple[Operator, ...] = (
         accepts=lambda x: x.size > 0,
     ),
     _moving("reverse", _reverse_infer, _AXIS, relax=call("flip")),
-    # Relax pads by reflection with nn.pad.
+    # In Relax, nn.pad does this.
     _moving(
         "nn.mirror_pad",
         _mirror_infer,
@@ -324,7 +324,7 @@ OPERATORS: tuple[Operator, ...] = (
     # ("variables [i3] are used, but are not passed in as API arguments").
     _triangle("triu"),
     _triangle("tril"),
-    # Not of one vector: Relax makes no tuple of it.
+    # At least two vectors, since Relax returns no tuple for one.
     _moving(
         "meshgrid",
         _mesh_infer,

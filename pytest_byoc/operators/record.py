@@ -1,8 +1,8 @@
-"""What is known of one TVM operator, as data.
+"""The record of one TVM operator, as data, and helpers shared by the families of operators.
 
-Everything else is read from these records: the systematic cases, the random graphs, the lowering to
-Relay and Relax, the table of `--byoc-list-operators`. Workers import them too, so they need nothing
-beyond the standard library and run on Python 3.8.
+The systematic cases, the random graphs, the lowering to Relay and Relax, and the table of
+`--byoc-list-operators` are all derived from these records. Workers import them too, so they need
+only the standard library and run on Python 3.8.
 """
 
 from __future__ import annotations
@@ -14,35 +14,44 @@ from ..core.graph import TensorType
 from ..core.irs import IRS
 
 Attrs = Mapping[str, Any]
-#: Values of a parameter by their class. Coverage counts classes; the first value of the first
-#: class is the default, and what shrinking tends to.
+#: The values of a parameter by class. Coverage counts classes. The first value of the first class
+#: is the default, towards which shrinking moves.
 Classes = Mapping[str, Sequence[Any]]
-#: Builds an operator's expression: (namespace, operand expressions, attributes, operand types).
-#: The namespace is `tvm.relay` or `tvm.relax.op`. What it returns is a call, or ends in one.
+#: Builds an operator's expression from (namespace, operand expressions, attributes, operand types).
+#: The namespace is `tvm.relay` or `tvm.relax.op`. The result is a call, possibly of other calls.
 Build = Callable[[Any, List[Any], Attrs, Sequence[TensorType]], Any]
 
-#: Whether a value of a parameter is meant, where others are chosen: (value, the parameters before it).
+#: Selects values of a parameter: (value, values of the parameters before it) -> whether selected.
 Which = Callable[[Any, Attrs], bool]
 
-#: Dtypes by kind. Which of them TVM's LLVM build runs for an operator is measured: see `measured`.
+#: Dtypes by kind. `measured` knows which of them TVM's LLVM build runs for each operator.
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SIGNED = ("int32", "int8", "int16", "int64")
 INTEGERS = SIGNED + ("uint8",)
 NUMBERS = FLOATS + INTEGERS
 ANY = NUMBERS + ("bool",)
 
-#: The attribute of a node that names those which are not written.
+#: The attribute of a node that lists the names of attributes that its lowering leaves out.
 UNSET = "unset"
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """How an operator is written in one IR. op: the IR's own name of the operator (without Relax's
-    `relax.`), or of the one it ends in where it takes several. only: by parameter, the values this IR
-    takes, where the other IR takes more; lacks: which it does not take. unbuilt: by parameter, which values
-    the IR takes and a target may claim, but TVM's LLVM build cannot compile: what a target makes of them is
-    judged by the oracle alone. optional: attributes that TVM does without, where they have their defaults or
-    can be told from the operands; a node whose attribute UNSET names them is written without."""
+    """The expression of an operator in one IR.
+
+    op: the IR's own name of the operator, without Relax's `relax.`; the last operator's name if the
+        expression needs several.
+    build: builds the expression.
+    only: by parameter, the values that this IR supports, where the other IR supports more.
+    lacks: by parameter, a predicate for the values that this IR does not support.
+    unbuilt: by parameter, a predicate for the values that the IR supports and a target may offload,
+        but that TVM's LLVM build cannot compile. For these only the oracle judges a target.
+    optional: attributes that may be left out, since TVM has the same default or infers them from
+        the operands. They are left out of a node whose attribute UNSET lists them.
+
+    Calling the instance builds the expression; it raises TypeRuleError for a value that the IR does
+    not support.
+    """
 
     op: str
     build: Build
@@ -59,36 +68,43 @@ class Lowering:
         return self.build(ns, args, {k: v for k, v in attrs.items() if k not in left_out}, types)
 
     def takes(self, name: str, value: Any, chosen: Attrs) -> bool:
-        """Whether a parameter of that name may have that value in this IR, with those chosen before it."""
+        """Returns whether this IR supports that value of a parameter.
+
+        chosen: the values of the parameters before it.
+        """
         lacking = name in self.lacks and self.lacks[name](value, chosen)
         return value in self.only.get(name, (value,)) and not lacking
 
     def cannot_build(self, name: str, value: Any, chosen: Attrs) -> bool:
-        """Whether TVM's LLVM build cannot compile that value, with the parameters chosen before it."""
+        """Returns whether TVM's LLVM build cannot compile that value of a parameter.
+
+        chosen: the values of the parameters before it.
+        """
         return name in self.unbuilt and self.unbuilt[name](value, chosen)
 
     def is_unbuilt(self, attrs: Attrs) -> bool:
-        """Whether TVM's LLVM build cannot compile the operator with these attributes."""
+        """Returns whether TVM's LLVM build cannot compile the operator with these attributes."""
         return any(self.cannot_build(name, attrs[name], attrs) for name in self.unbuilt if name in attrs)
 
 
 def among(*values: Any) -> Which:
-    """Which values: these, whatever else is chosen."""
+    """Returns a predicate that selects these values, whatever the other parameters are."""
     return lambda value, chosen: value in values
 
 
 class TypeRuleError(ValueError):
-    """Raised by a type rule for operands or attributes the operator does not take."""
+    """Raised by a type rule for operands or attributes that the operator does not accept."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Something to choose when the operator is applied: an attribute, or a property of an operand.
+    """A choice to make when the operator is applied: an attribute, or a property of an operand.
 
-    `classes` gives the values by class; where they depend on the first operand's type or on the
-    parameters before this one, it is a function of (type, chosen so far). A class without values is
-    left out for that operand. With `attribute=False` the value shapes operands only and is not
-    handed to TVM.
+    name: the name of the attribute or property.
+    classes: the values by class; or a function of the lead operand's type and the values of the
+        parameters before this one, where the values depend on these. A class without values does
+        not exist for that operand.
+    attribute: False if the value only determines operands and is not passed to TVM.
     """
 
     name: str
@@ -100,7 +116,7 @@ class Parameter:
         return {k: v for k, v in classes.items() if len(v)}
 
     def narrowed(self, keep: Which) -> Parameter:
-        """The same parameter with no values but those."""
+        """Returns the parameter with only the values for which `keep` is true."""
 
         def classes(x: TensorType, chosen: Attrs) -> Classes:
             kept = {k: [v for v in vs if keep(v, chosen)] for k, vs in self.values(x, chosen).items()}
@@ -111,14 +127,20 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand the operator takes once its parameters are chosen.
+    """One operand of an operator whose parameters have values.
 
-    role: "lead" (the operand the choice started from; exactly one), "data" (any value of that
-    type), "weight" or "bias" (usually constant), "fresh" (an input or constant of its own: other
-    values of that type need not lie in its range, as indices must), "own" (the same, but usually
-    constant, as a variance is) or "constant" (never anything but a constant, as scales and zero
-    points must be). low, high: the range its elements are drawn from, both included; by default that
-    of its role and dtype. data: its elements, for a constant whose values matter: nested lists.
+    role: one of
+        "lead": the operand from whose type the parameters' values and all other operands were
+            derived; exactly one, not always the first;
+        "data": any value of the graph that has the type;
+        "weight", "bias": usually a constant;
+        "fresh": an input or constant of its own, since other values of the type may lie outside of
+            its range (indices, for example);
+        "own": like "fresh", but usually a constant (a variance, for example);
+        "constant": always a constant (scales and zero points, for example).
+    low, high: the range from which its elements are drawn, both ends included; by default the range
+        of its role and dtype.
+    data: its elements as nested lists, if they are fixed.
     """
 
     role: str
@@ -143,8 +165,10 @@ ROLES = (LEAD, DATA, WEIGHT, BIAS, FRESH, OWN, CONSTANT)
 
 
 def default_range(dtype: str, role: str = DATA) -> tuple[float, float]:
-    """Where elements are drawn from when nothing is said: small enough that a few products in a
-    row overflow no dtype."""
+    """Returns the range from which elements are drawn by default, both ends included.
+
+    It is so small that a few products in a row overflow no dtype.
+    """
     if dtype == "bool":
         return 0.0, 1.0
     high = 2.0 if dtype in FLOATS else 4.0 if dtype.endswith("int8") else 8.0
@@ -154,33 +178,41 @@ def default_range(dtype: str, role: str = DATA) -> tuple[float, float]:
 
 
 def some(x: TensorType) -> bool:
-    """Accepts tensors of at least one axis and one element."""
+    """Returns whether a tensor has at least one axis and one element."""
     return x.rank > 0 and x.size > 0
 
 
 def only_lead(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    """Operands of a unary operator."""
+    """Returns the operands of a unary operator."""
     return (Operand(LEAD, x),)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator.
+    """The record of one operator.
 
-    name: TVM's (Relay's, where the two differ). infer: the type rule, from operand types and
-    attributes to output types; raises TypeRuleError. shapes: of the first operand in the systematic
-    cases, the first being the default; their ranks must be among those `accepts` takes. accepts:
-    whether a tensor of that type can be the first operand. operands: all operands, from the first
-    one's type and the chosen parameters. domain: the range of values the operator is made for
-    (None: any). ranges: by dtype, what a first operand made for it is drawn from, where the dtype's
-    default would not do; other values need not keep to it. relay, relax: the lowering, None where that
-    IR lacks the operator. tuple_result: TVM returns a tuple, be it of one tensor. steep: results grow
-    so quickly that one such operator in a graph is enough. type_only: positions of operands that give a type
-    and no elements: where all others are constants, the result is one. large: the shape of the first operand
-    in the case of a large tensor (None: the default shape with a long last dimension). calls: functions by
-    whose name TVM's own build calls them: some of TVM's runtime libraries lack them. used: how many of its
-    results, the first ones, models have a use for (None: all). accuracy: the error bound and where it comes
-    from, for the docs.
+    name: TVM's name of the operator; Relay's, where the two IRs differ.
+    infer: the type rule, from operand types and attributes to output types; raises TypeRuleError.
+    shapes: the shapes of the lead operand in the systematic cases; the first is the default.
+        `accepts` must accept their ranks.
+    accuracy: the error bound and its source, for the docs.
+    accepts: returns whether a tensor of that type can be the lead operand.
+    operands: returns all operands in order, from the lead's type and the parameters' values.
+    parameters: the parameters; each may depend on those before it.
+    dtypes: the dtypes of the lead operand.
+    domain: the range of values for which the operator is meant (None: any value).
+    ranges: by dtype, the range from which a lead operand generated for the operator is drawn, if
+        it is not the dtype's default; other values of the graph may lie outside of it.
+    relay, relax: the lowering to that IR, None if the IR lacks the operator.
+    tuple_result: True if TVM returns a tuple, even of one tensor.
+    steep: True if results grow so fast that a graph contains at most one such operator.
+    type_only: positions of operands whose elements are not read, only their types. If all other
+        operands are constant, the result is constant.
+    large: the shape of the lead operand in the case of a large tensor (None: the default shape
+        with a long last dimension).
+    calls: names of the runtime functions that TVM's own build of the operator calls; some builds of
+        TVM's runtime lack them.
+    used: the number of leading results that models use (None: all).
     """
 
     name: str
@@ -206,17 +238,24 @@ class Operator:
         return tuple(ir for ir in IRS if getattr(self, ir) is not None)
 
     def within(self, ir: str | None) -> Operator:
-        """The operator with the parameters' values that the IR takes and TVM builds there (None: that any
-        IR takes)."""
+        """Returns the operator with the values that the IR supports and TVM's LLVM build compiles.
+
+        If the operator is not in that IR, or `ir` is None, only the values are left out that TVM
+        does not compile in the operator's first IR.
+        """
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
         return self._narrowed(lowering, taken=ir in self.irs(), built=True)
 
     def taken(self, ir: str) -> Operator:
-        """The operator with the parameters' values that the IR takes, be it that TVM builds them or not."""
+        """Returns the operator with all values that the IR supports, compiled by TVM or not."""
         return self._narrowed(getattr(self, ir), taken=True, built=False)
 
     def _narrowed(self, lowering: Lowering, taken: bool, built: bool) -> Operator:
-        """taken, built: without values that the IR does not take, that TVM does not build there."""
+        """Returns the operator with fewer values of its parameters.
+
+        taken: leave out values that the IR does not support. built: leave out values that TVM's
+        LLVM build does not compile there.
+        """
         names = {*((*lowering.only, *lowering.lacks) if taken else ()), *(lowering.unbuilt if built else ())}
         if not names:
             return self
@@ -232,11 +271,11 @@ class Operator:
         return replace(self, parameters=tuple(narrowed(p) for p in self.parameters))
 
     def attrs(self, chosen: Attrs) -> dict[str, Any]:
-        """The attributes among the chosen parameters."""
+        """Returns the values of the parameters that are attributes."""
         return {p.name: chosen[p.name] for p in self.parameters if p.attribute}
 
     def range(self, dtype: str) -> tuple[float, float]:
-        """What a first operand made for the operator is drawn from."""
+        """Returns the range from which a lead operand generated for the operator is drawn."""
         return self.domain or self.ranges.get(dtype) or default_range(dtype)
 
     def takes(self, x: TensorType) -> bool:
@@ -244,9 +283,10 @@ class Operator:
 
 
 def call(path: str, **only: Sequence[Any]) -> Lowering:
-    """The lowering that passes operands by position and attributes by name: `call("nn.relu")`.
+    """Returns a lowering that passes operands by position and attributes by name.
 
-    only: by parameter, the values the IR takes.
+    path: the function's name in the namespace, as in `call("nn.relu")`. only: by parameter, the
+    values that the IR supports.
     """
 
     def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
@@ -259,35 +299,38 @@ def call(path: str, **only: Sequence[Any]) -> Lowering:
 
 
 def _out_dtypes(x: TensorType, chosen: Attrs) -> Classes:
-    """Sums of 8-bit products are made in int32: in their own dtype hardly one would fit."""
+    # Products of 8-bit integers are summed in int32: in their own dtype nearly every sum overflows.
     if x.dtype in ("int8", "uint8"):
         return {"int32": ("int32",), "same": (x.dtype,)}
     return {"same": (x.dtype,), **({"float32": ("float32",)} if x.dtype == "float16" else {})}
 
 
-#: The dtype in which a contraction sums up and returns.
+#: The dtype in which a contraction sums its products, and of its result.
 OUT_DTYPE = Parameter("out_dtype", _out_dtypes)
 
 
 def out_dtype(attrs: Attrs, types: Sequence[TensorType]) -> dict[str, str]:
-    """The attribute as a keyword where it is not the operands' dtype (nor absent, as in old graphs)."""
+    """Returns the attribute out_dtype as a keyword argument, if it is not the operands' dtype.
+
+    It may be absent in graphs saved by earlier versions.
+    """
     dtype = attrs.get("out_dtype", types[0].dtype)
     return {} if dtype == types[0].dtype else {"out_dtype": dtype}
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: one output, of the type of the first operand."""
+    """Type rule: returns the type of the first operand as the one output type."""
     return (types[0],)
 
 
 def same_type_along(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: as `same_type`, of an operator whose attribute axis must be one of the operand's."""
+    """Type rule: like `same_type`; raises TypeRuleError if the attribute axis is out of range."""
     normalize_axis(attrs["axis"], types[0].rank)
     return same_type(types, attrs)
 
 
 def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """NumPy's broadcasting rule. Raises TypeRuleError."""
+    """Returns the shape to which two shapes broadcast by NumPy's rule; raises TypeRuleError."""
     out: list[int] = []
     for i in range(1, max(len(a), len(b)) + 1):
         p = a[-i] if i <= len(a) else 1
@@ -299,7 +342,7 @@ def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """A non-negative axis. Raises TypeRuleError when it is out of range."""
+    """Returns the axis as a non-negative number; raises TypeRuleError if it is out of range."""
     if not -rank <= axis < rank:
         raise TypeRuleError("axis %d is out of range for rank %d" % (axis, rank))
     return axis + rank if axis < 0 else axis

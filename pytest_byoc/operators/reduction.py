@@ -20,9 +20,11 @@ from .record import (
 
 
 def reduced_axes(rank: int, attrs: Attrs) -> tuple[int, ...]:
-    """The axes reduced, in order. `exclude` stands for all axes but those named.
+    """Returns the axes to reduce, in ascending order.
 
-    Raises TypeRuleError where an axis is out of range or named twice, or none is left of those named.
+    An `axis` of None names all axes. With `exclude` the axes that are not named are reduced. Raises
+    TypeRuleError if an axis is out of range or named twice, or if naming axes leaves none to
+    reduce.
     """
     if attrs["axis"] is None:
         return tuple(range(rank))
@@ -36,7 +38,7 @@ def reduced_axes(rank: int, attrs: Attrs) -> tuple[int, ...]:
 
 
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
-    """Axes to reduce: None, one or several; of two first those that are furthest apart."""
+    """Returns axes to reduce: None for all, one, or several; pairs furthest apart come first."""
     r = x.rank
     if r == 0:
         return {"all": (None,)}
@@ -52,18 +54,18 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _axes(x: TensorType, chosen: Attrs) -> Classes:
-    """Relax reduces nothing over no axes."""
+    """Adds an empty list of axes, over which Relax reduces nothing."""
     return {**axis_classes(x, chosen), "none": ((),) if x.rank else ()}
 
 
 def exclusions(x: TensorType, chosen: Attrs) -> Classes:
-    """Whether the axes named are those kept (Relay's `exclude`)."""
+    """Returns whether the named axes may be those that are kept (Relay's `exclude`)."""
     some_left = chosen["axis"] is not None and len(chosen["axis"]) < x.rank
     return {"no": (False,), "yes": (True,) if some_left else ()}
 
 
 def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: the shape without the axes reduced, or with 1 in their place."""
+    """Type rule: removes the reduced axes from the shape, or with keepdims makes them 1."""
     x = types[0]
     axes = reduced_axes(x.rank, attrs)
     if attrs["keepdims"]:
@@ -75,7 +77,7 @@ def _relay(name: str) -> Lowering:
     def lower(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(args[0], **attrs)
 
-    # There no axes are all of them.
+    # For Relay an empty list of axes means all axes.
     return Lowering(name, lower, lacks={"axis": among(())})
 
 
@@ -91,7 +93,7 @@ def _relax(name: str) -> Lowering:
     return Lowering(name, lower)
 
 
-#: What an integer dtype holds: Relay's mean divides by the count as a constant of the dtype.
+#: Largest integer by dtype. Relay's mean divides by the count as a constant of the dtype.
 _MOST = {"int8": 2**7 - 1, "uint8": 2**8 - 1, "int16": 2**15 - 1}
 
 

@@ -1,4 +1,4 @@
-"""Relay's `newshape`: its type rule and its special values."""
+"""Type rule and parameters of reshape, with the special values of Relay's `newshape`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .record import Attrs, Classes, TypeRuleError
 
 
 def reshaped(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
-    """The shape that Relay's `newshape` asks for. Raises TypeRuleError.
+    """Returns the shape that Relay's `newshape` describes; raises TypeRuleError if it does not fit.
 
-    0 copies a dimension, -1 is inferred, -2 copies all that are left, -3 joins the next two, -4
-    splits the next one into the two that follow, one of which may be -1.
+    0 copies a dimension, -1 is inferred, -2 copies all remaining dimensions, -3 joins the next two,
+    -4 splits the next one into the two values that follow, one of which may be -1.
     """
-    left, asked = list(shape), list(newshape)
+    left, wanted = list(shape), list(newshape)
     out: list[int] = []
     total = TensorType(tuple(shape), "").size
     try:
-        while asked:
-            d = asked.pop(0)
+        while wanted:
+            d = wanted.pop(0)
             if d == 0:
                 out.append(left.pop(0))
             elif d == -2:
@@ -28,7 +28,7 @@ def reshaped(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
             elif d == -3:
                 out.append(left.pop(0) * left.pop(0))
             elif d == -4:
-                whole, a, b = left.pop(0), asked.pop(0), asked.pop(0)
+                whole, a, b = left.pop(0), wanted.pop(0), wanted.pop(0)
                 out += [whole // b if a == -1 else a, whole // a if b == -1 else b]
             else:
                 out.append(d)

@@ -26,7 +26,7 @@ _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
 def spatial(rank: int, layout: str) -> tuple[int, ...]:
-    """The axes of depth, height and width."""
+    """Returns the positions of depth, height and width, as far as the rank has them."""
     return tuple(range(1, rank - 1)) if layout.endswith("C") else tuple(range(2, rank))
 
 
@@ -54,7 +54,7 @@ def _layout(dims: int) -> Parameter:
 def _size(x: TensorType, chosen: Attrs) -> Classes:
     old = _sizes(x, chosen["layout"])
     k = len(old)
-    # Sizes with a common factor with the old ones and without.
+    # Some new sizes share a factor with the old ones, some do not.
     return {
         "doubled": (tuple(2 * d for d in old),),
         "larger": (tuple(d + 1 + (i + k) % 3 for i, d in enumerate(old)),),
@@ -67,8 +67,8 @@ def _size(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _method(x: TensorType, chosen: Attrs) -> Classes:
-    # An interpolated integer is truncated by TVM and rounded by others: integers are only chosen. TVM
-    # 0.16 chooses float64 by way of float32.
+    # TVM truncates interpolated integers, other implementations round them: integers are only
+    # selected by "nearest_neighbor". TVM 0.16 selects float64 values by way of float32.
     real = x.dtype in FLOATS
     return {
         "linear": ("linear",) if real else (),
@@ -82,7 +82,7 @@ def _crop_method(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _mode(x: TensorType, chosen: Attrs) -> Classes:
-    # 0 by 0 where corners are aligned in a size of 1.
+    # Aligning the corners of a size of 1 divides 0 by 0.
     corners = min(chosen["size"]) > 1
     classes: dict[str, Sequence[Any]] = {
         "half_pixel": ("half_pixel",),
@@ -91,8 +91,8 @@ def _mode(x: TensorType, chosen: Attrs) -> Classes:
         "pytorch_half_pixel": ("pytorch_half_pixel",),
         "tf_half_pixel_for_nn": ("tf_half_pixel_for_nn",) if "nearest" in chosen["method"] else (),
     }
-    # TVM 0.16 and 0.27 take the regions of three dimensions in the wrong order, and divide by zero in
-    # a size of 1.
+    # TVM 0.16 and 0.27 read the region of interest of three dimensions in the wrong order, and they
+    # divide by zero for a size of 1.
     if x.rank < 5:
         classes["tf_crop_and_resize"] = ("tf_crop_and_resize",) if corners else ()
     return classes
@@ -103,9 +103,10 @@ def _rounding(x: TensorType, chosen: Attrs) -> Classes:
         return {"unset": ("",)}
     classes: dict[str, Sequence[Any]] = {"unset": ("",), "floor": ("floor",)}
     multiple = any(n % d == 0 for n, d in zip(chosen["size"], _sizes(x, chosen["layout"])))
-    # TVM 0.16 takes the floor, whatever is asked for, where the new size is a multiple of the old one.
+    # TVM 0.16 rounds down, whatever the attribute says, if the new size is a multiple of the old
+    # one.
     mode = chosen["coordinate_transformation_mode"]
-    # Half pixels that are not taken off again are all ties where the size stays the same.
+    # With tf_half_pixel_for_nn all coordinates are ties where the size stays the same.
     if (mode == "asymmetric" and multiple) or mode == "tf_half_pixel_for_nn":
         return classes
     return {
@@ -185,7 +186,7 @@ def _resize(dims: int, shapes: Any, relax: Lowering | None = None) -> Operator:
 
 
 def _scale(name: str, axis: int) -> Parameter:
-    """Scales with which the new size is whole: TVM derives the scale from the sizes."""
+    """Returns a parameter of scales that give whole new sizes: TVM derives scales from sizes."""
 
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         n = _sizes(x, chosen["layout"])[axis]
@@ -204,14 +205,14 @@ def _scale(name: str, axis: int) -> Parameter:
 def _methods(*names: str) -> Parameter:
     def classes(x: TensorType, chosen: Attrs) -> Classes:
         # As in _method.
-        found: dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
-        return {**found, **{n: (n,) if x.dtype in FLOATS else () for n in names}}
+        nearest: dict[str, Sequence[Any]] = {"nearest": ("nearest_neighbor",) if x.dtype != "float64" else ()}
+        return {**nearest, **{n: (n,) if x.dtype in FLOATS else () for n in names}}
 
     return Parameter("method", classes)
 
 
 def scaled(shape: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
-    """The new sizes of depth, height and width."""
+    """Returns the new sizes of depth, height and width, as far as the rank has them."""
     names = ("scale_d", "scale_h", "scale_w")[5 - len(shape) :]
     axes = spatial(len(shape), attrs["layout"])
     return tuple(int(shape[a] * attrs[name] + 0.5) for a, name in zip(axes, names))
@@ -243,7 +244,7 @@ def _upsampling_mode(x: TensorType, chosen: Attrs) -> Classes:
 
 def _crop_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     n = chosen["boxes"]
-    # Boxes in part beyond the image.
+    # Some boxes lie partly outside of the image.
     return (
         Operand(LEAD, x),
         Operand(FRESH, TensorType((n, 4), "float32"), -0.1, 1.1),
@@ -264,7 +265,7 @@ def _crop_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTy
     return ns.image.crop_and_resize(*args, **attrs)
 
 
-# Batch above 1; dims that all differ; a size of 1.
+# The shapes cover: a batch above 1, extents that all differ, an extent of 1.
 _TWO = ((1, 3, 5, 4), (2, 2, 4, 7), (1, 4, 3, 5), (2, 1, 6, 5), (1, 2, 1, 7))
 _THREE = ((1, 2, 3, 4, 5), (2, 1, 4, 3, 6), (1, 3, 5, 2, 4))
 
@@ -272,7 +273,7 @@ OPERATORS: tuple[Operator, ...] = (
     _resize(1, ((1, 3, 5), (2, 2, 7), (1, 4, 6), (3, 5, 4))),
     _resize(2, _TWO, relax=call("image.resize2d")),
     _resize(3, _THREE, relax=call("image.resize3d")),
-    # Relax has no upsampling, no cropping, and resizes nothing of one dimension.
+    # Relax has no upsampling, no crop_and_resize, and no resize in one dimension.
     Operator(
         name="nn.upsampling",
         infer=_upsampling_infer,

@@ -38,7 +38,7 @@ def _places(x: TensorType, chosen: Attrs) -> Classes:
 
 def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape = (x.shape[0], x.rank - 2) + chosen["places"]
-    # In part beyond the image, which is -1 to 1.
+    # Some coordinates lie outside of the image, which spans -1 to 1.
     return Operand(LEAD, x), Operand(FRESH, TensorType(shape, x.dtype), -1.4, 1.4)
 
 
@@ -81,7 +81,7 @@ OPERATORS: tuple[Operator, ...] = (
         relay=call("image.grid_sample"),
         relax=call("image.grid_sample"),
     ),
-    # With corners aligned and in two dimensions: Relay has no other.
+    # Only with aligned corners and in two dimensions: Relay has no other affine_grid.
     Operator(
         name="image.affine_grid",
         infer=_affine_infer,

@@ -58,12 +58,15 @@ def _reductions(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _element_reductions(x: TensorType, chosen: Attrs) -> Classes:
-    # The mean of integers TVM does not build.
+    # TVM does not build the mean of integers.
     return {**_reductions(x, chosen), "mean": ("mean",) if x.dtype in FLOATS else ()}
 
 
 def _repeated(x: TensorType, chosen: Attrs) -> Classes:
-    """Whether several updates meet in an element: which comes last in "update" is open."""
+    """Returns whether several updates may have the same position.
+
+    Not for "update" and "mean", since TVM does not specify the order of the updates.
+    """
     mode = chosen.get("reduction", chosen.get("mode"))
     return {"no": (False,), "yes": (True,) if mode not in ("update", "mean") else ()}
 
@@ -79,12 +82,12 @@ def _elements_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
     shape = x.shape[:axis] + (length,) + x.shape[axis + 1 :]
     inner = _size(shape[axis + 1 :])
     order = permuted(length, n)
-    found = []
+    positions = []
     for i in range(_size(shape)):
         line = i // (inner * length) + i % inner
         at = (order[i // inner % length] + line) % n
-        found.append(at // 2 if chosen["repeated"] else at)
-    index = Operand(FRESH, TensorType(shape, chosen["index_dtype"]), data=found)
+        positions.append(at // 2 if chosen["repeated"] else at)
+    index = Operand(FRESH, TensorType(shape, chosen["index_dtype"]), data=positions)
     return (Operand(LEAD, x), index, Operand(DATA, TensorType(shape, x.dtype)))
 
 
@@ -100,10 +103,10 @@ def _elements_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
 
 
 def _update_shape(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes of the index without its coordinates, for at most as many updates as there are places."""
+    """Returns shapes of the index without its coordinates, with at most one update per position."""
     places = _size(x.shape[: chosen["depth"]])
-    found = {"vector": (4,), "matrix": (2, 3), "one": (1,), "none": ()}
-    return {k: (s,) if _size(s) <= places else () for k, s in found.items()}
+    shapes = {"vector": (4,), "matrix": (2, 3), "one": (1,), "none": ()}
+    return {k: (s,) if _size(s) <= places else () for k, s in shapes.items()}
 
 
 def _nd_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
@@ -137,7 +140,7 @@ def _put_count(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _put_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    # All places differ: TVM's loop over the values is a parallel one, so that two of one place may race.
+    # All positions differ: TVM's loop over the values is parallel, so two at one position may race.
     flat = permuted(chosen["count"], x.size)
     indices: list[Operand] = []
     for d in reversed(x.shape):
@@ -167,17 +170,17 @@ def _put_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTyp
 
 
 def _whole(classes: Any) -> Any:
-    """Classes of a slice along all axes."""
+    """Returns the given classes of a slice, for a slice along all axes."""
     return lambda x, chosen: classes(x, {**chosen, "axes": None})
 
 
 def _set_begin(x: TensorType, chosen: Attrs) -> Classes:
-    # TVM does not cut off a begin that lies in front of the first element: it writes there.
+    # TVM does not clip a begin that lies before the first element: it writes outside of the tensor.
     return {k: v for k, v in _whole(slice_begin)(x, chosen).items() if k != "beyond"}
 
 
 def _set_strides(x: TensorType, chosen: Attrs) -> Classes:
-    # Backwards in steps of more than one TVM counts the steps from the end.
+    # With strides below -1 TVM counts the steps from the end, so they are left out.
     classes = slice_strides(x, {**chosen, "axes": None})
     return {k: tuple(s for s in v if min(s) >= -1) for k, v in classes.items()}
 

@@ -69,7 +69,7 @@ def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorT
 
 
 def _joined(x: TensorType, chosen: Attrs) -> Classes:
-    """Lengths of the other operands along the axis."""
+    """Returns the extents of the other operands along the axis, a tuple for each way to join."""
     n = x.shape[chosen["axis"]]
     return {
         "same": ((n,),),
@@ -112,18 +112,21 @@ def _concatenate_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[T
 
 # --- split -----------------------------------------------------------------------------------
 
-#: Elements at either end of an axis between which it may be split, if it is long.
+#: A long axis may be split only within this many elements of its ends, and around its middle.
 _ENDS = 8
 
 
 def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
-    """Axes that can be split."""
+    """Returns the axes that have several elements."""
     classes = _axes_classes(x.rank)
     return {k: tuple(a for a in v if x.shape[a] > 1) for k, v in classes.items()}
 
 
 def _places(n: int) -> Sequence[int]:
-    """Where n elements may be split: everywhere, of many of them at either end and in the middle."""
+    """Returns the positions at which n elements may be split.
+
+    These are all positions for a short axis; for a long one, those near its ends and its middle.
+    """
     ends = {*range(1, _ENDS), *range(n // 2 - 1, n // 2 + 2), *range(n - _ENDS + 1, n)}
     return range(1, n) if n <= 3 * _ENDS else sorted(ends)
 
@@ -236,12 +239,15 @@ def slice_strides(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
-    """Every begin lies within the tensor, so that no slice is empty, or is cut off at its edge."""
+    """Returns begins within the tensor, and begins beyond its edge, which are clipped to it.
+
+    No begin leaves an empty slice.
+    """
     dims, strides = _dims(x, chosen), chosen["strides"]
     start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
     inside = tuple(d // 2 for d in dims)
     return {
-        # The default slices something off.
+        # The first class is the default, and it leaves out some elements.
         "inside": (inside,) if inside != start else (),
         "edge": (start,),
         "negative": (tuple(b - d for b, d in zip(inside, dims)), tuple(-d for d in dims)),
@@ -250,7 +256,7 @@ def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def slice_end(x: TensorType, chosen: Attrs) -> Classes:
-    """Ends after the begin in the direction of the stride."""
+    """Returns ends that lie after the begin in the direction of the stride."""
     triples = list(zip(_dims(x, chosen), chosen["begin"], chosen["strides"]))
     begins = [slice(b, None, s).indices(d)[0] for d, b, s in triples]
     whole = tuple(d if s > 0 else -d - 1 for d, _, s in triples)
@@ -348,13 +354,13 @@ OPERATORS: tuple[Operator, ...] = (
     _moving(
         "split",
         _split_infer,
-        # Relax makes no tuple of one section.
+        # Relax returns no tuple for one section.
         Lowering("split", _split, lacks={"indices_or_sections": among(1)}),
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),
         accepts=lambda x: any(d > 1 for d in x.shape) and x.size > 0,
-        # The last one falls into query, key and value.
+        # The last shape can be split into query, key and value.
         shapes=(*(s for s in SHAPES if s != (1,)), (2, 4, 6)),
         tuple_result=True,
     ),
@@ -374,7 +380,7 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("strides", slice_strides),
         Parameter("begin", slice_begin),
         Parameter("end", slice_end),
-        # TVM 0.16 looks an axis up as it is written.
+        # TVM 0.16 does not normalise negative axes.
         relay=replace(call("strided_slice"), lacks={"axes": _from_the_end}, optional=("strides",)),
     ),
     _moving("broadcast_to", _broadcast_infer, call("broadcast_to"), Parameter("shape", _wider)),

@@ -91,13 +91,17 @@ def _rhs_end(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _like_reshaped(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
-    """The part of the shape that is replaced, in factors; around it what counts for nothing."""
+    """Returns x and a tensor whose axes rhs_begin to rhs_end replace the axes lhs_begin to lhs_end.
+
+    They have the same number of elements, in two factors where possible. The other axes of the
+    second operand have no effect.
+    """
     size = TensorType(x.shape[chosen["lhs_begin"] : chosen["lhs_end"]], "").size
     begin, end = chosen["rhs_begin"], chosen["rhs_end"]
     factor = next((f for f in (2, 3, 5) if size % f == 0), 1)
     part = (size,) if end is not None and end - begin == 1 else (size // factor, factor)
     shape = (3, 2)[:begin] + part + ((2,) if end is not None else ())
-    # Usually a constant: TVM 0.16 leaves the result unwritten where the data is one and this is not.
+    # Usually a constant: TVM 0.16 does not write the result if x is a constant and this is not.
     return Operand(LEAD, x), Operand(WEIGHT, TensorType(shape, x.dtype))
 
 
@@ -165,7 +169,7 @@ _SUM = "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2"
 _LIKE = "like"
 
 OPERATORS: tuple[Operator, ...] = (
-    # Relax has none of the first three.
+    # Relax lacks slice_like, reshape_like and broadcast_to_like.
     Operator(
         name="slice_like",
         type_only=(1,),

@@ -23,7 +23,8 @@ from .record import (
     some,
 )
 
-#: The default's last axis is short, so that integers seldom meet their like, which leaves an order open.
+#: The default's last axis is short, so that integers are seldom equal: equal elements have no
+#: order.
 _SHAPES = ((2, 5, 3), (7,), (1,), (6, 5), (2, 67), (2, 3, 4, 5), (2, 1, 6, 1, 2))
 _ASCENDING = Parameter("is_ascend", {"yes": (True,), "no": (False,)})
 _DESCENDING = Parameter("is_ascend", {"no": (False,), "yes": (True,)})
@@ -88,7 +89,10 @@ def _topk_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTy
 
 
 def _rising(count: int, dtype: str, distinct: bool) -> list[float]:
-    """A sequence in order within the range that operands of this dtype are drawn from."""
+    """Returns `count` numbers in ascending order, within the default range of the dtype.
+
+    distinct: whether integers must differ.
+    """
     if dtype in FLOATS:
         steps = [-1.75 + 3.5 * i / max(count - 1, 1) for i in range(count)]
         return [round(s * 64) / 64 for s in steps]
@@ -99,7 +103,7 @@ def _rising(count: int, dtype: str, distinct: bool) -> list[float]:
 
 
 def _sequence(x: TensorType, chosen: Attrs) -> Classes:
-    """Shapes of the sequence: one for each row of values, or one for all."""
+    """Returns shapes of the sequence: one sequence for each row of values, or one for all rows."""
     return {"rows": (x.shape[:-1] + (5,), x.shape[:-1] + (4,)), "shared": ((6,),)}
 
 

@@ -20,12 +20,12 @@ from .reduction import axis_classes, exclusions, infer, reduced_axes
 
 SHAPES = ((2, 3, 5), (7,), (1,), (3, 67), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2))
 _KEEPDIMS = Parameter("keepdims", {"no": (False,), "yes": (True,)})
-#: Axes that Relax takes where it reduces along one axis or all of them.
+#: Values of axis for operators that Relax reduces along one axis or all axes only.
 _SINGLE = (None,) + tuple((i,) for i in range(-6, 6))
 
 
 def _axis_list(attrs: Attrs, types: Sequence[TensorType]) -> Any:
-    """The axes reduced as Relax takes them: without `exclude`."""
+    """Returns the axes to reduce as Relax expects them: a list without `exclude`, or None."""
     axis = attrs["axis"]
     if attrs["exclude"]:
         axis = reduced_axes(types[0].rank, attrs)
@@ -40,7 +40,7 @@ def _arg_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
 
 
 def _arg(name: str) -> Operator:
-    """The position among the elements reduced: of the first extreme one, or the last."""
+    """Returns the record of argmax or argmin: the position of the first or last extreme element."""
 
     def relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         return getattr(ns, name)(
@@ -74,7 +74,7 @@ def _arg(name: str) -> Operator:
             _KEEPDIMS,
             Parameter("exclude", exclusions),
             Parameter("select_last_index", {"no": (False,), "yes": (True,)}),
-            # The index's, which each IR fixes.
+            # The dtype of the index: int32 in Relay, int64 in Relax.
             Parameter("dtype", {"int32": ("int32",), "int64": ("int64",)}),
         ),
         dtypes=NUMBERS,
@@ -230,7 +230,7 @@ OPERATORS: tuple[Operator, ...] = (
         accuracy="exp and log 4 roundings each, sum of n: gamma(n), the shift 1 rounding",
         accepts=some,
         parameters=(Parameter("axis", axis_classes), _KEEPDIMS),
-        # Neither IR has it: its last call removes the axes.
+        # Neither IR has it; the last call of the expression removes the axes.
         relay=Lowering("squeeze", _logsumexp_relay),
         relax=Lowering("squeeze", _logsumexp_relax),
     ),

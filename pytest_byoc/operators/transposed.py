@@ -67,7 +67,7 @@ def _kernel_layout_2d(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _strides(x: TensorType, chosen: Attrs) -> Classes:
-    """Strides that are larger than the output's padding, as TVM wants them."""
+    """Returns strides that exceed the output's padding, as TVM requires."""
     extra = chosen["output_padding"]
     valid: dict[str, Sequence[Any]] = {}
     for name, values in STRIDES[len(extra)].items():
@@ -76,13 +76,13 @@ def _strides(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def _reach(chosen: Attrs) -> list[int]:
-    """By how much an element reaches beyond itself along each axis."""
+    """Returns by how many elements the kernel's window exceeds one element along each axis."""
     kernel = chosen["kernel_size"]
     return [(k - 1) * d for k, d in zip(kernel, chosen.get("dilation", (1,) * len(kernel)))]
 
 
 def _padding(x: TensorType, chosen: Attrs) -> Classes:
-    """Paddings that take off no more than the kernel has added, and leave something."""
+    """Returns paddings that remove at most the elements the kernel adds, and not all elements."""
     reach, n = _reach(chosen), x.rank - 2
     _, _, sizes = image(x, chosen["data_layout"])
 
@@ -101,7 +101,10 @@ def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """The inverse of a convolution's arithmetic: (n - 1) * stride + window - padding + output_padding."""
+    """Type rule: an axis of n elements has (n - 1) * stride + window - padding + output_padding.
+
+    It is the inverse of a convolution's arithmetic.
+    """
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])
     outer, inner, _ = weight_dims(w, x, attrs)
@@ -116,8 +119,8 @@ def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (TensorType(laid_out(batch, attrs["channels"], out, attrs["data_layout"]), x.dtype),)
 
 
-#: data_layout and kernel_layout, by the number of spatial axes. In two dimensions Relay moves the axes
-#: before it compiles.
+#: Parameters data_layout and kernel_layout by the number of spatial axes. Only in two dimensions
+#: does Relay transpose other layouts before it compiles.
 _CHANNELS_FIRST = Parameter("data_layout", _channels_first)
 _INPUT_FIRST = Parameter("kernel_layout", _input_first)
 _LAYOUTS: dict[int, tuple[Parameter, Parameter]] = {
@@ -130,13 +133,13 @@ _LAYOUTS: dict[int, tuple[Parameter, Parameter]] = {
 }
 
 
-#: Of the layouts in two dimensions Relax takes these, and TVM 0.27 does not compile them.
+#: Layouts in two dimensions that Relax supports, but that TVM 0.27 does not compile.
 _UNBUILT_RELAX = {
     "data_layout": among("NHWC"), "kernel_layout": among("OIHW", "HWIO", "HWOI", "IHWO"),
 }
 
 
-#: First operands with a long sum, by the number of spatial axes.
+#: Shapes of a lead operand with many products in each sum, by the number of spatial axes.
 _LARGE = {1: (1, 257, 21), 2: (1, 67, 9, 11), 3: (1, 67, 3, 5, 4)}
 
 
@@ -164,7 +167,7 @@ def _transposed(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
             kernel_layout,
             Parameter("dilation", {**unit, **DILATIONS[n]}),
             Parameter("padding", _padding),
-            # Takes strides above one: stands before them.
+            # Stands before the strides, which must be larger.
             Parameter("output_padding", _OUTPUT_PADDINGS[n]),
             Parameter("strides", _strides),
         ),
@@ -177,7 +180,7 @@ def _transposed(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
 
 
 def _one_or_depthwise(x: TensorType, chosen: Attrs) -> Classes:
-    # With groups of several channels TVM 0.16 takes the gradients of the wrong ones.
+    # With groups of several channels TVM 0.16 uses the gradients of the wrong channels.
     return {name: v for name, v in groups(x, chosen).items() if name != "grouped"}
 
 
@@ -247,7 +250,7 @@ OPERATORS: tuple[Operator, ...] = (
         accepts=is_image(2),
         operands=_gradient_operands,
         dtypes=NUMBERS,
-        # TVM compiles it by turning it into other operators, which it does for this layout alone.
+        # TVM compiles it by expressing it with other operators, which it does for this layout only.
         parameters=parameters(_channels_first, _one_or_depthwise)
         + (Parameter("grad_layout", {"nchw": ("NCHW",)}),),
         relay=replace(relay("conv2d_backward_weight"), optional=()),
