@@ -1,4 +1,4 @@
-"""The same graph for another batch size."""
+"""Makes the same graph for another batch size."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from ..operators.record import TypeRuleError
 
 
 def batch_size(graph: Graph) -> int | None:
-    """The first dimension of the first input; None where there is none, or its elements are given."""
+    """Returns the first dimension of the first input; None if there is no such input, if it is a
+    scalar, or if its elements are given."""
     lead = graph.inputs[0] if graph.inputs else None
     return lead.type.shape[0] if lead is not None and lead.type.shape and lead.data is None else None
 
 
 def at_batch(graph: Graph, size: int) -> Graph | None:
-    """The graph with its batch, the first dimension of its first input, made larger: to `size`. Of the other
-    inputs, those of the same length along theirs follow, or none does. None where that is no legal graph
-    (an attribute gives the batch size too), or nothing depends on it.
+    """Returns the graph with a batch of `size`; the batch is the first dimension of the first
+    input.
 
-    Raises ValueError for a smaller size: what were indices into the batch would no longer be."""
+    The other inputs of the same length along their first axis grow with it; if that gives no graph,
+    the first input grows alone. Returns None if no type rule accepts either graph (an
+    attribute may give the batch size too), or if no node's types depend on the batch. Raises
+    ValueError for a smaller size, because indices into the batch would be out of range."""
     batch = batch_size(graph)
     if batch is None:
         return None

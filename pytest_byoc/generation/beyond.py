@@ -1,7 +1,8 @@
 """Systematic cases that TVM's own LLVM build cannot judge: it does not compile them, or gets them wrong.
 
-A target may take them all the same (weights in OHWI, convolutions in bfloat16): what it makes of them is held
-to the oracle's bound. A target that takes none of them loses the time to partition them.
+A target may offload them all the same (weights in OHWI, convolutions in bfloat16); its results are
+then compared with the oracle alone. For a target that offloads none of them, the time to partition
+them is lost.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from .builder import first
 from .single import Made, varied
 from .systematic import Case
 
-#: What follows a case's label.
+#: The end of the label of such a case.
 SUFFIX = "-without_llvm"
-#: What the measurement says of dtypes that nothing can be said about: the IR does not take them, or hardly
-#: an element has a bound that tells.
+#: How `measured.json` begins its reason for a dtype in which nothing can be judged: the IR does not
+#: accept the dtype, or hardly any element has a bound narrow enough to tell right from wrong.
 _UNKNOWN = ("lower:", "kernel:")
 
 
 def is_beyond(graph: Graph, ir: str) -> bool:
-    """Whether TVM's own build is known not to compile an operator of the graph, or to get it wrong."""
+    """Returns whether TVM's own build is known to reject an operator of the graph or get it
+    wrong."""
     for node in graph.nodes:
         lowering = getattr(OPERATORS[node.op], ir)
         if lowering is not None and lowering.is_unbuilt(node.attrs):
@@ -39,7 +41,7 @@ def is_beyond(graph: Graph, ir: str) -> bool:
 
 
 def cases(operators: Sequence[str], ir: str) -> list[Case]:
-    """The cases of those of the operators that the IR has, in a fixed order."""
+    """Returns the cases of the operators that the IR has, in a fixed order."""
     return [c for name in operators if ir in OPERATORS[name].irs() for c in _cases(name, ir)]
 
 
@@ -54,7 +56,7 @@ def _cases(name: str, ir: str) -> tuple[Case, ...]:
 
 
 def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, Made | None]]:
-    """Labels, whether they are for level smoke, and graphs."""
+    """Yields (label, whether the case is in level smoke, the graph or None)."""
     record, built = OPERATORS[name], runnable(OPERATORS[name], ir)
     lowering, taken = getattr(record, ir), record.taken(ir)
     for chosen in _layouts(taken, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
@@ -78,7 +80,8 @@ def _is_layout(parameter: Parameter) -> bool:
 
 
 def _layouts(op: Operator, x: TensorType) -> list[dict[str, Any]]:
-    """Parameters with any layouts that go together, everything else at its default."""
+    """Returns all combinations of layouts that go together, with other parameters at their
+    defaults."""
     found: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []
