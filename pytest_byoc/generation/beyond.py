@@ -29,8 +29,7 @@ _UNKNOWN = ("lower:", "kernel:")
 
 
 def is_beyond(graph: Graph, ir: str) -> bool:
-    """Returns whether TVM's own build is known to reject an operator of the graph or get it
-    wrong."""
+    """Returns whether TVM's own build is known to reject an operator, or to get it wrong."""
     for node in graph.nodes:
         lowering = getattr(OPERATORS[node.op], ir)
         if lowering is not None and lowering.is_unbuilt(node.attrs):
@@ -80,8 +79,7 @@ def _is_layout(parameter: Parameter) -> bool:
 
 
 def _layouts(op: Operator, x: TensorType) -> list[dict[str, Any]]:
-    """Returns all combinations of layouts that go together, with other parameters at their
-    defaults."""
+    """Returns all combinations of layouts that go together, other parameters at their defaults."""
     found: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []

@@ -51,8 +51,7 @@ _Values = tuple[Any, ...]
 
 
 def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]]:
-    """Yields (label, function that makes the graph) for the cases of an operator in these
-    dtypes."""
+    """Yields (label, function that makes the graph) for an operator's cases in these dtypes."""
     floats = [d for d in dtypes if d in FLOATS]
     for dtype in floats:
         for label in FLOAT_LABELS if dtype == floats[0] else ("special_values",):
@@ -171,8 +170,7 @@ def _edges(dtype: str) -> tuple[_Values, ...]:
 
 
 def with_nan(op: Operator, dtype: str, pick: Pick) -> Graph:
-    """Returns the operator on a tensor that begins and ends with NaN, `pick` choosing its
-    parameters."""
+    """Returns the operator on a tensor that begins and ends with NaN; `pick` picks parameters."""
     return _given(op, dtype, _nan(dtype), pick)()
 
 
@@ -206,8 +204,7 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = f
 
 
 def _doubled(op: Operator, x: TensorType) -> Make:
-    """Returns the maker of the operator on a tensor and itself; it holds zero and all special
-    values."""
+    """Returns the maker of the operator on a tensor and itself, with zero and special values."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
@@ -260,8 +257,7 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
 
 
 def _drawn(op: Operator, x: TensorType, **forced: Any) -> Make:
-    """Returns the maker of the operator on drawn elements. forced: parameters off their
-    defaults."""
+    """Returns the maker of the operator on drawn elements. forced: values of some parameters."""
 
     def make() -> Graph:
         builder = Builder(seed=1)

@@ -52,8 +52,7 @@ class Builder:
         self.fixed: set[str] = set()
 
     def usable(self) -> list[str]:
-        """Returns the values that may be operands or outputs, in the order in which they were
-        made."""
+        """Returns the values that may be operands or outputs, in the order of their making."""
         return [name for name in self.types if name not in self.hidden]
 
     def splice(self, part: Graph, choose: Callable[[TensorType], str | None]) -> tuple[str, ...]:
@@ -75,8 +74,7 @@ class Builder:
         return tuple(names[o] for o in part.outputs)
 
     def twin(self, node: Node, lead: str) -> tuple[str, ...]:
-        """Adds a node again on another first operand, with new constants; returns the outputs'
-        names."""
+        """Adds a node again with another first operand and new constants; returns its outputs."""
         constants = {c.name: c for c in self.constants}
 
         def renewed(name: str) -> str:

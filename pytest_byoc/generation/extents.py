@@ -26,8 +26,7 @@ ROW = 4
 
 
 def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, Made | None]]:
-    """Yields (label, graph or None) for these cases of an operator in a dtype of its first
-    operand."""
+    """Yields (label, graph or None) for an operator's cases in a dtype of its first operand."""
     if any(len(s) == len(FIVE) for s in op.shapes) and FIVE not in op.shapes:
         yield f"{dtype}-five_axes", _shaped(op, TensorType(FIVE, dtype), {})
     rank = len(op.shapes[0])

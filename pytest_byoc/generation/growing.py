@@ -43,8 +43,7 @@ def one(rng: Random, options: Sequence[T]) -> T:
 
 
 def chance(rng: Random, out_of_ten: int) -> bool:
-    """Returns True in `out_of_ten` cases of ten; False if the generator returns its least
-    number."""
+    """Returns True in `out_of_ten` cases of ten; False for the generator's least number."""
     return rng.randrange(10) >= 10 - out_of_ten
 
 

@@ -128,8 +128,7 @@ def _form(turn: int) -> Pick:
 
 
 def _result(op: Operator, x: TensorType, form: Pick = first) -> TensorType:
-    """Returns the type of the first result of the operator in that form, by default the
-    simplest."""
+    """Returns the type of the operator's first result in that form, by default the simplest."""
     chosen = choose_parameters(op, x, form)
     return op.infer([o.type for o in op.operands(x, chosen)], op.attrs(chosen))[0]
 

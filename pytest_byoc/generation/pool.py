@@ -62,7 +62,7 @@ class Pool:
             if len(self._takers) > _REMEMBERED:
                 self._takers.clear()
             taking = [r for r in self._running.get(x.dtype, ()) if r.accepts(x)]
-            # Different types are often accepted by the same operators, whose choices are then shared.
+            # The same operators often accept different types, which then share the choices.
             names = tuple(r.name for r in taking)
             if names not in self._choices:
                 self._choices[names] = Choices(taking, self.ir)
@@ -76,7 +76,7 @@ def pool(names: tuple[str, ...], ir: str | None) -> Pool:
 
 
 def takes(op: Operator, x: TensorType, ir: str | None) -> bool:
-    """Returns whether the operator accepts that type as first operand and TVM's own build runs it."""
+    """Returns whether the operator accepts a first operand of the type and TVM's build runs it."""
     return x.dtype in runnable(op, ir) and op.accepts(x)
 
 
@@ -110,7 +110,7 @@ def _common_types() -> list[TensorType]:
 
 @cache
 def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]:
-    """Returns shapes of a first operand: the record's, and variations of their lengths and ranks."""
+    """Returns shapes of a first operand: the record's, and some with other lengths and ranks."""
     op = within(name, ir)
     found = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
     draw = random.Random(zlib.crc32(name.encode()))
