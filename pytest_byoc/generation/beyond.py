@@ -23,8 +23,9 @@ from .systematic import Case
 
 #: The end of the label of such a case.
 SUFFIX = "-without_llvm"
-#: How `measured.json` begins its reason for a dtype in which nothing can be judged: the IR does not
-#: accept the dtype, or hardly any element has a bound narrow enough to tell right from wrong.
+#: Beginnings of the reasons in `measured.json` for dtypes in which nothing can be judged: the IR
+#: does not accept the dtype, or hardly any element has a bound narrow enough to tell right from
+#: wrong.
 _UNKNOWN = ("lower:", "kernel:")
 
 

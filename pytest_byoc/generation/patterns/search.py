@@ -225,7 +225,7 @@ class _Search:
         """Varies the graphs that got furthest in the check, until one matches."""
         best, idle = 0, 0
         for generation in range(_GENERATIONS):
-            # Of graphs that got equally far, the newest are varied: a change that makes no
+            # The newest of the graphs that got equally far are varied: a change that makes no
             # difference by itself may have to come before one that does.
             self._pool = sorted(self._pool, key=self._progress)
             pool = self._pool[-_PARENTS:][::-1]

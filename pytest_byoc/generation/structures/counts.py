@@ -50,7 +50,7 @@ def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
-    """Tensors with as many elements as a byte can count, and one more, in one or two axes (class 18)."""
+    """Sizes that a byte can just count, and one more, in one axis or two (class 18)."""
     found = []
     for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
         x = b.input(TensorType(shape, "float32"))

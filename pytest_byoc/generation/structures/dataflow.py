@@ -78,7 +78,7 @@ def input_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Names as models have them, which become one if every other character becomes an underscore
+    """Names as in models, which become equal if characters other than letters become underscores
     (class 7)."""
     a, c = b.input(_T, name="input.1"), b.input(_T, 0.5, 2.0, name="input:1")
     y = b.node(v.binary, (a, c), {})[0]
@@ -327,7 +327,7 @@ def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
-    """Tuple results taken apart, used out of order and joined (class 2)."""
+    """Results of a split that are used out of order and joined (class 2)."""
     need(v, "split", "concatenate")
     parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(b.node("concatenate", (b.simple(v.unary[0], parts[2]), parts[0]), {"axis": 1})[0])

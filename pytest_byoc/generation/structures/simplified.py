@@ -81,8 +81,7 @@ def integer_factors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """Along an axis of one element softmax is 1 and its logarithm 0, unless it is NaN (classes 42,
-    51)."""
+    """A softmax along an axis of one element is 1, its logarithm 0, or NaN (classes 42, 51)."""
     x = b.input(TensorType((5, 1), "float32"), data=[0.0, 2.5, "nan", "inf", "-inf"])
     return b.graph(*(b.simple(name, x, axis=-1) for name in v.of(("nn.softmax", "nn.log_softmax"))))
 

@@ -52,8 +52,7 @@ class Vocabulary:
         return found
 
     def lacks(self, operators: Collection[str]) -> str:
-        """Returns the message about operators that the target does not offload, or that are not
-        known."""
+        """Returns a message about operators that the target is not known to offload."""
         names = [o for o in dict.fromkeys(operators) if o in self.asked]
         if not names:
             return "not among the operators asked for: " + ", ".join(dict.fromkeys(operators))
@@ -105,8 +104,8 @@ def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
 
 def biased(b: Builder, v: Vocabulary, y: str) -> str:
     """Adds a bias to the result of a layer, whose channels are its second axis; by nn.bias_add,
-    unless the target offloads add alone. Targets often offload nn.bias_add only in a pattern behind
-    a layer."""
+    unless the target offloads add and not nn.bias_add. Targets often offload nn.bias_add only in a
+    pattern behind a layer."""
     if "nn.bias_add" in v.claimed or "add" not in v.claimed:
         return b.simple("nn.bias_add", y)
     _, channels, *others = b.types[y].shape
