@@ -33,11 +33,11 @@ def at_batch(graph: Graph, size: int) -> Graph | None:
     following = [s.name for s in graph.inputs if s.type.shape[:1] == (batch,) and s.data is None]
     for names in (following, following[:1]):
         try:
-            found = _resized(graph, names, size)
+            resized = _resized(graph, names, size)
         except TypeRuleError:
             continue
-        if any(a.types != b.types for a, b in zip(found.nodes, graph.nodes)):
-            return found
+        if any(a.types != b.types for a, b in zip(resized.nodes, graph.nodes)):
+            return resized
     return None
 
 
@@ -46,11 +46,11 @@ def _resized(graph: Graph, names: Collection[str], size: int) -> Graph:
     types = {s.name: s.type for s in (*inputs, *graph.constants)}
     nodes: list[Node] = []
     for node in graph.nodes:
-        made = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
-        if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(made) != len(node.outputs):
+        results = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
+        if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(results) != len(node.outputs):
             raise TypeRuleError(f"{node.op} does not take {types[node.inputs[0]]}")
-        types.update(zip(node.outputs, made))
-        nodes.append(replace(node, types=made))
+        types.update(zip(node.outputs, results))
+        nodes.append(replace(node, types=results))
     return Graph(inputs, graph.constants, tuple(nodes), graph.outputs)
 
 

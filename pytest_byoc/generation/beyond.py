@@ -47,32 +47,32 @@ def cases(operators: Sequence[str], ir: str) -> list[Case]:
 
 @cache
 def _cases(name: str, ir: str) -> tuple[Case, ...]:
-    found: dict[Graph, Case] = {}
-    for label, smoke, made in _labelled(name, ir):
-        if made is not None and is_beyond(made.graph, ir) and made.graph not in found:
-            case = Case(f"{name}[{label}{SUFFIX}]", name, made.graph, smoke, without_llvm=True)
-            found[made.graph] = case
-    return tuple(found.values())
+    by_graph: dict[Graph, Case] = {}
+    for label, smoke, one in _labelled(name, ir):
+        if one is not None and is_beyond(one.graph, ir) and one.graph not in by_graph:
+            case = Case(f"{name}[{label}{SUFFIX}]", name, one.graph, smoke, without_llvm=True)
+            by_graph[one.graph] = case
+    return tuple(by_graph.values())
 
 
 def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, Made | None]]:
     """Yields (label, whether the case is in level smoke, the graph or None)."""
     record, built = OPERATORS[name], runnable(OPERATORS[name], ir)
-    lowering, taken = getattr(record, ir), record.taken(ir)
-    for chosen in _layouts(taken, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
+    lowering, narrowed = getattr(record, ir), record.taken(ir)
+    for chosen in _layouts(narrowed, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
         if lowering.is_unbuilt(chosen):
-            fixed = replace(taken, parameters=tuple(
-                p.narrowed(among(chosen[p.name])) if _is_layout(p) else p for p in taken.parameters
+            fixed = replace(narrowed, parameters=tuple(
+                p.narrowed(among(chosen[p.name])) if _is_layout(p) else p for p in narrowed.parameters
             ))
-            words = "-".join(chosen[p.name].lower() for p in taken.parameters if _is_layout(p))
-            for label, made in varied(fixed, built[0]):
+            words = "-".join(chosen[p.name].lower() for p in narrowed.parameters if _is_layout(p))
+            for label, one in varied(fixed, built[0]):
                 smoke = label == built[0] or "-mixed_" in label
-                yield f"{label}-{words}", smoke, made
+                yield f"{label}-{words}", smoke, one
     for dtype in record.dtypes:
         reason = why_not(name, dtype, ir)
         if reason is not None and dtype in FLOATS and not reason.startswith(_UNKNOWN):
-            for label, made in varied(within(name, ir), dtype):
-                yield label, label == dtype, made
+            for label, one in varied(within(name, ir), dtype):
+                yield label, label == dtype, one
 
 
 def _is_layout(parameter: Parameter) -> bool:
@@ -81,13 +81,13 @@ def _is_layout(parameter: Parameter) -> bool:
 
 def _layouts(op: Operator, x: TensorType) -> list[dict[str, Any]]:
     """Returns all combinations of layouts that go together, other parameters at their defaults."""
-    found: list[dict[str, Any]] = [{}]
+    combined: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []
-        for chosen in found:
+        for chosen in combined:
             classes = parameter.values(x, chosen)
             every = [value for values in classes.values() for value in values]
             some = every if _is_layout(parameter) else [first(parameter.name, classes)]
             grown += [{**chosen, parameter.name: value} for value in some]
-        found = grown
-    return found
+        combined = grown
+    return combined

@@ -62,15 +62,15 @@ class Builder:
         of the part's nodes that are not among its outputs are hidden."""
         names: dict[str, str] = {}
         for source in part.inputs:
-            found = choose(source.type)
-            names[source.name] = found or self.input(source.type, source.low, source.high, source.data)
+            value = choose(source.type)
+            names[source.name] = value or self.input(source.type, source.low, source.high, source.data)
         for source in part.constants:
             names[source.name] = self.constant(source.type, source.low, source.high, source.data)
         for node in part.nodes:
             outputs = self.node(node.op, [names[i] for i in node.inputs], node.attrs)
             names.update(zip(node.outputs, outputs))
-        made = {names[o] for node in part.nodes for o in node.outputs}
-        self.hidden |= made - {names[o] for o in part.outputs}
+        results = {names[o] for node in part.nodes for o in node.outputs}
+        self.hidden |= results - {names[o] for o in part.outputs}
         return tuple(names[o] for o in part.outputs)
 
     def twin(self, node: Node, lead: str) -> tuple[str, ...]:
@@ -141,8 +141,8 @@ class Builder:
     def node(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any]) -> tuple[str, ...]:
         """Adds a node with the given operands and attributes; returns the names of its outputs."""
         types = OPERATORS[op].infer([self.types[i] for i in inputs], attrs)
-        made = sum(len(n.outputs) for n in self.nodes)
-        outputs = tuple(f"v{made + i}" for i in range(len(types)))
+        count = sum(len(n.outputs) for n in self.nodes)
+        outputs = tuple(f"v{count + i}" for i in range(len(types)))
         self.nodes.append(Node(op, tuple(inputs), dict(attrs), outputs, types))
         self.types.update(zip(outputs, types))
         silent = OPERATORS[op].type_only

@@ -52,8 +52,8 @@ def _channels_last(op: Operator, dtype: str) -> tuple[str, str]:
     an empty string for each that does not exist."""
     for position, parameter in enumerate(op.parameters):
         if parameter.name in _LAYOUTS:
-            found = class_names(op, position, dtype)
-            return parameter.name, next((label for label in found if label in _LAST), "")
+            labels = class_names(op, position, dtype)
+            return parameter.name, next((label for label in labels if label in _LAST), "")
     return "", ""
 
 

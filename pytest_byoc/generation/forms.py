@@ -45,7 +45,7 @@ def _each(op: Operator, x: TensorType) -> Iterator[Graph]:
         forced += ({parameter.name: label} for label in labels[1 : 1 + CLASSES])
     seen = []
     for classes in forced:
-        made = by_default(op, x, classes)
-        if made is not None and made.graph.nodes[0].attrs not in seen:
-            seen.append(made.graph.nodes[0].attrs)
-            yield made.graph
+        one = by_default(op, x, classes)
+        if one is not None and one.graph.nodes[0].attrs not in seen:
+            seen.append(one.graph.nodes[0].attrs)
+            yield one.graph

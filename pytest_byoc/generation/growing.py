@@ -86,9 +86,9 @@ class Growing:
     def add(self, op: Operator) -> None:
         """Adds an operator, mostly on an existing value if one fits."""
         fitting = [name for name in self._values() if self._fits(op, name)]
-        made = [name for name in fitting if name[0] == "v"]
+        results = [name for name in fitting if name[0] == "v"]
         if fitting and chance(self.rng, 9):
-            self._apply(op, one(self.rng, (made or fitting)[::-1]))
+            self._apply(op, one(self.rng, (results or fitting)[::-1]))
         else:
             self._apply(op, self._fresh(op))
 
@@ -106,8 +106,8 @@ class Growing:
         values = self._values()
         if values and chance(rng, 9):
             value = self.last if self.last in values and chance(rng, 5) else None
-            made = [name for name in values if name[0] == "v"]
-            if self._add_to(value or one(rng, (made or values)[::-1]), kind):
+            results = [name for name in values if name[0] == "v"]
+            if self._add_to(value or one(rng, (results or values)[::-1]), kind):
                 return
         choices = self._choices(kind.every.records) if self._steep() else kind.every
         op = choices.pick(rng) if choices.total else self.every.every.records[0]

@@ -32,7 +32,7 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
     op = within(name, ir)
     others = [within(other, ir) for other in claimed if other != name]
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
-    found: dict[Graph, None] = {}
+    graphs: dict[Graph, None] = {}
     before = [o for o in others if op.domain is None and _keeps(o, x, ir)][:_EACH]
     for pair in [*((b, None) for b in before), (None, None)]:
         builder, value = _applied(op, x, pair[0])
@@ -41,10 +41,10 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
         after = [o for o in others if o.domain is None and _keeps(o, builder.types[value], ir)][:_EACH]
         for other in after:
             builder, value = _applied(op, x, pair[0])
-            found[builder.graph(_apply(builder, other, value))] = None
+            graphs[builder.graph(_apply(builder, other, value))] = None
         if pair[0] is not None and not after:
-            found[builder.graph(value)] = None
-    return list(found)
+            graphs[builder.graph(value)] = None
+    return list(graphs)
 
 
 def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:

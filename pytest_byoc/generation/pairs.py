@@ -24,7 +24,7 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     """Yields (label, graph) until any two classes of any two parameters occur together; each graph
     holds as many new pairs as fit."""
     met: Met = set()
-    found: list[Made] = []
+    yielded: list[Made] = []
     several = rich(op)
     names = [p.name for p in op.parameters]
     classes = [class_names(op, i, dtype) for i in range(len(names))]
@@ -34,12 +34,12 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 if frozenset({(names[i], a), (names[j], b)}) in met:
                     continue
                 forced = {names[i]: a, names[j]: b}
-                made = (_made(op, TensorType(s, dtype), forced, met) for s in several)
-                graph = next((g for g in made if g is not None), None)
+                attempts = (_made(op, TensorType(s, dtype), forced, met) for s in several)
+                graph = next((g for g in attempts if g is not None), None)
                 if graph is not None:
-                    found.append(graph)
+                    yielded.append(graph)
                     yield f"{names[i]}_{a}-{names[j]}_{b}", graph
-    yield from _conditional_pairs(op, dtype, found, met)
+    yield from _conditional_pairs(op, dtype, yielded, met)
 
 
 def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[str, Made]]:

@@ -58,11 +58,11 @@ def differences(graph: Graph, ir: str) -> Differences:
     if op is None:
         return Differences({}, ())
     operands, defaults = _described(op, graph, ir)
-    found = {
+    attributes = {
         name: value for name, value in node.attrs.items()
         if name not in defaults or not _is_plain(value, defaults[name])
     }
-    return Differences(found, tuple(_others(op, graph, operands, ir)))
+    return Differences(attributes, tuple(_others(op, graph, operands, ir)))
 
 
 def dtype_of(graph: Graph) -> str:
@@ -105,9 +105,9 @@ def without(graph: Graph, gone: frozenset[str], ir: str) -> Graph | None:
     dtypes = runnable(OPERATORS[node.op], ir)
     dtype = dtypes[0] if dtypes and f"dtype={x.dtype}" in gone else x.dtype
     for small in (False, True):
-        made = _made(within(node.op, ir), TensorType(shape, dtype), kept, small)
-        if made is not None and kept == differences(made, ir).attributes:
-            return made
+        candidate = _made(within(node.op, ir), TensorType(shape, dtype), kept, small)
+        if candidate is not None and kept == differences(candidate, ir).attributes:
+            return candidate
     return None
 
 
@@ -230,9 +230,9 @@ def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
     simplest += [(shape, x.dtype, kept) for shape in _smaller(x.shape)]
     for shape, dtype, some in simplest:
         for small in (True, False):
-            made = _made(op, TensorType(shape, dtype), some, small)
-            if made is not None:
-                yield made
+            candidate = _made(op, TensorType(shape, dtype), some, small)
+            if candidate is not None:
+                yield candidate
 
 
 def _smaller(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -305,12 +305,12 @@ def without_attribute(graph: Graph, name: str, ir: str) -> Iterator[dict[str, An
 
 
 def _with_extent(places: Sequence[tuple[Source, int]], n: int) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+    changed: dict[str, Source] = {}
     for source, axis in places:
-        source = found.get(source.name, source)
+        source = changed.get(source.name, source)
         shape = (*source.type.shape[:axis], n, *source.type.shape[axis + 1 :])
-        found[source.name] = replace(source, type=replace(source.type, shape=shape))
-    return found
+        changed[source.name] = replace(source, type=replace(source.type, shape=shape))
+    return changed
 
 
 def retyped(
@@ -319,27 +319,27 @@ def retyped(
     """Yields the graph with other sources (by name) and other attributes (by position of the node),
     its types inferred again. Yields nothing if a type rule rejects them, or if a result that had
     elements has none any more."""
-    found = {s.name: sources.get(s.name, s) for s in graph.sources()}
-    types = {name: s.type for name, s in found.items()}
+    changed = {s.name: sources.get(s.name, s) for s in graph.sources()}
+    types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for position, node in enumerate(graph.nodes):
         chosen = attrs.get(position, node.attrs)
         if node.op not in OPERATORS:
             return
         try:
-            made = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
+            results = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
         except _UNFIT:
             return
-        if len(made) != len(node.types):
+        if len(results) != len(node.types):
             return
-        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+        if any(new.size == 0 < old.size for new, old in zip(results, node.types)):
             return
-        nodes.append(replace(node, attrs=chosen, types=tuple(made)))
-        types.update(zip(node.outputs, made))
+        nodes.append(replace(node, attrs=chosen, types=tuple(results)))
+        types.update(zip(node.outputs, results))
     yield replace(
         graph,
-        inputs=tuple(found[s.name] for s in graph.inputs),
-        constants=tuple(found[s.name] for s in graph.constants),
+        inputs=tuple(changed[s.name] for s in graph.inputs),
+        constants=tuple(changed[s.name] for s in graph.constants),
         nodes=tuple(nodes),
     )
 

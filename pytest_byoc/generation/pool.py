@@ -112,7 +112,7 @@ def _common_types() -> list[TensorType]:
 def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]:
     """Returns shapes of a first operand: the record's, and some with other lengths and ranks."""
     op = within(name, ir)
-    found = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
+    result = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
     draw = random.Random(zlib.crc32(name.encode()))
     for _ in range(_VARIATIONS):
         shape = [d if draw.random() < 0.5 else draw.choice(_LENGTHS) for d in draw.choice(op.shapes)]
@@ -123,5 +123,5 @@ def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]
             shape.insert(draw.randrange(len(shape) + 1), draw.choice(_LENGTHS[:4]))
         x = TensorType(tuple(shape), dtype)
         if x.size <= _MAX_ELEMENTS and op.takes(x):
-            found[x.shape] = None
-    return tuple(found)
+            result[x.shape] = None
+    return tuple(result)

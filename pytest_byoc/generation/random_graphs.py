@@ -108,10 +108,10 @@ def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
     node reads, one that is an output already, or an input. kept: values that must not become dead
     code."""
     used = {i for n in builder.nodes for i in n.inputs}
-    made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
-    leaves = [o for o in made if o not in used]
+    results = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
+    leaves = [o for o in results if o not in used]
     # The last node's results are always outputs; other values may be dead code.
-    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]
+    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [results[-1]]
     others = [o for o in leaves if o not in outputs]
     if others and rng.randrange(5) != 4:
         outputs = others + outputs
@@ -120,7 +120,7 @@ def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
     outputs += [name for name in dict.fromkeys(kept) if name not in live]
     extra = rng.randrange(10)
     if len(outputs) < _MAX_OUTPUTS and extra >= 6:
-        pool = made if extra < 9 else [s.name for s in builder.inputs] or made
+        pool = results if extra < 9 else [s.name for s in builder.inputs] or results
         outputs.append(one(rng, pool))
     if len(outputs) > 1 and chance(rng, 5):
         outputs = outputs[::-1]

@@ -158,8 +158,8 @@ def _without(graph: Graph, node: Node) -> Iterator[Graph]:
     rest = tuple(n for n in graph.nodes if n is not node)
     if not rest:
         return
-    made = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
-    smaller = Graph(graph.inputs + made, graph.constants, rest, graph.outputs).needed()
+    sources = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
+    smaller = Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
     if smaller.nodes:
         yield smaller
 

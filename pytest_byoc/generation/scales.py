@@ -31,12 +31,12 @@ def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
     each = tuple(of_first[0] * s for s in of_second)
     scale, zero_point = _TAKERS[op]
     several = builder.types[second].rank > 0
-    found: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
+    values: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
     if several:
         rank = builder.types[lead].rank
         axis = product.attrs.get("data_layout", "C" * rank).rindex("C")
-        found["axis"] = -1 if axis == rank - 1 else axis
-    return found
+        values["axis"] = -1 if axis == rank - 1 else axis
+    return values
 
 
 def _product(builder: Builder, value: str) -> Node | None:
@@ -44,8 +44,8 @@ def _product(builder: Builder, value: str) -> Node | None:
     nodes = {output: node for node in builder.nodes for output in node.outputs}
     while value in nodes and nodes[value].op in _BETWEEN:
         value = nodes[value].inputs[0]
-    found = nodes.get(value)
-    return found if found is not None and found.op in _PRODUCTS else None
+    producer = nodes.get(value)
+    return producer if producer is not None and producer.op in _PRODUCTS else None
 
 
 def _elements(builder: Builder, name: str) -> Sequence[float]:

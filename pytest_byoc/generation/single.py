@@ -83,8 +83,8 @@ def with_class(
     op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
 ) -> Made | None:
     """Returns the graph for the first shape with which the parameter has that class, or None."""
-    made = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
-    return next((g for g in made if g is not None), None)
+    attempts = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
+    return next((g for g in attempts if g is not None), None)
 
 
 def mixed(op: Operator, dtype: str, turn: int) -> Made | None:
@@ -173,8 +173,8 @@ def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     for parameter in op.parameters:
         if parameter.name.startswith("transpose"):
             for label in parameter.values(x, {}):
-                made = times_itself(op, x, {parameter.name: label})
-                yield f"{dtype}-squared-{parameter.name}_{label}", made
+                one = times_itself(op, x, {parameter.name: label})
+                yield f"{dtype}-squared-{parameter.name}_{label}", one
 
 
 def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made:

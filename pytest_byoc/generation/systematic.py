@@ -85,11 +85,11 @@ class Case:
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
     """Returns all systematic cases of an IR's operators (None: any IR's), in a fixed order."""
-    found: list[Case] = []
+    result: list[Case] = []
     for name in operators:
         if ir is None or ir in OPERATORS[name].irs():
-            found += _cases(name, ir)
-    return found
+            result += _cases(name, ir)
+    return result
 
 
 @cache
@@ -106,11 +106,11 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
 
 
 def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
-    found: dict[Graph, tuple[str, Made]] = {}
+    by_graph: dict[Graph, tuple[str, Made]] = {}
     for label, one in _labelled(op, dtypes, ir):
         if one is not None:
-            found.setdefault(one.graph, (label, one))
-    made = [made for _, made in found.values()]
+            by_graph.setdefault(one.graph, (label, one))
+    made = [made for _, made in by_graph.values()]
     few = _covering(made, 1) | _covering(made, 2, PAIRED)
     single = {
         f"{dtypes[0]}-{parameter.name}_{label}"
@@ -119,7 +119,7 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     }
     single.add(f"{dtypes[0]}-{_shape_label(max(op.shapes, key=len))}")
     # Only the first of the shapes with one element is in level smoke.
-    labels = [label for label, _ in found.values()]
+    labels = [label for label, _ in by_graph.values()]
     ones = (f"{dtypes[0]}-{_shape_label((1,) * rank)}" for rank in range(1, 6))
     single.update([label for label in ones if label in labels][:1])
     if op.parameters:
@@ -130,8 +130,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         single.update([label for label in rows if label in labels][:1])
     for label, one in windows(op, dtypes[0]):
         if left_out(op, label, ir) is None:
-            found.setdefault(one.graph, (label, one))
-    ordered = [(graph, label) for graph, (label, _) in found.items()]
+            by_graph.setdefault(one.graph, (label, one))
+    ordered = [(graph, label) for graph, (label, _) in by_graph.items()]
     ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
@@ -141,8 +141,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
 
 def windows(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     """Yields the labels and graphs of `pairs.threes`, without those that `pairs.pairs` covers."""
-    for label, made in threes(op, dtype, (made for _, made in pairs(op, dtype))):
-        yield f"{dtype}-{label}", made
+    for label, one in threes(op, dtype, (one for _, one in pairs(op, dtype))):
+        yield f"{dtype}-{label}", one
 
 
 def _covering(made: Sequence[Made], together: int, most: int | None = None) -> set[Graph]:
@@ -214,12 +214,12 @@ def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Ma
 def _unset(op: Operator, dtype: str, ir: str | None) -> Made | None:
     """Returns the simplest graph without the attributes optional in the IR; None if none is."""
     optional = getattr(op, ir).optional if ir else ()
-    made = by_default(op, default_type(op, dtype), {})
-    if made is None or not optional:
+    simplest = by_default(op, default_type(op, dtype), {})
+    if simplest is None or not optional:
         return None
-    (node,) = made.graph.nodes
+    (node,) = simplest.graph.nodes
     attrs = {**node.attrs, UNSET: optional}
-    return Made(replace(made.graph, nodes=(replace(node, attrs=attrs),)), made.classes)
+    return Made(replace(simplest.graph, nodes=(replace(node, attrs=attrs),)), simplest.classes)
 
 
 def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Parameter, str]]:

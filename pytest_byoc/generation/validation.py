@@ -111,17 +111,17 @@ def _validate_node(node: Node, types: Sequence[TensorType]) -> None:
     if node.op not in OPERATORS:
         raise GraphError(f"this version has no operator {node.op!r}{perhaps(node.op)}")
     op = OPERATORS[node.op]
-    made = ", ".join(node.outputs)
+    outputs = ", ".join(node.outputs)
     try:
         _validate_attributes(op, node.attrs, types)
         _validate_operands(op, node.attrs, types)
         wanted = _infer(op, node.attrs, types)
     except GraphError as e:
-        raise GraphError(f"{node.op}, which makes {made}: {e}") from None
+        raise GraphError(f"{node.op}, which makes {outputs}: {e}") from None
     if len(node.outputs) != len(node.types) or wanted != node.types:
         raise GraphError(
             f"{node.op} makes {', '.join(map(str, wanted))} of these operands and attributes; the graph says "
-            f"{', '.join(map(str, node.types)) or 'nothing'} for {made or 'its results'}"
+            f"{', '.join(map(str, node.types)) or 'nothing'} for {outputs or 'its results'}"
         )
 
 
@@ -166,10 +166,10 @@ def _operand_numbers(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[int]
 
 def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, Any]]:
     """Yields the attributes together with a value of each class of the other parameters."""
-    found: list[dict[str, Any]] = [{}]
+    combined: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []
-        for chosen in found:
+        for chosen in combined:
             if parameter.attribute:
                 values: Iterable[Any] = [attrs[parameter.name]]
             else:
@@ -178,8 +178,8 @@ def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, An
                 except Exception:
                     values = []
             grown += [{**chosen, parameter.name: value} for value in values]
-        found = grown
-    yield from found
+        combined = grown
+    yield from combined
 
 
 # --- attributes ----------------------------------------------------------------------------------
@@ -232,11 +232,11 @@ class _Domain:
 @cache
 def _shown(name: str) -> dict[str, list[Any]]:
     """Returns the values of each attribute in the systematic cases of an operator."""
-    found: dict[str, dict[str, Any]] = {}
+    values_by_attribute: dict[str, dict[str, Any]] = {}
     for case in cases([name], None):
         for attribute, value in case.graph.nodes[0].attrs.items():
-            found.setdefault(attribute, {}).setdefault(repr(value), value)
-    return {attribute: list(values.values()) for attribute, values in found.items()}
+            values_by_attribute.setdefault(attribute, {}).setdefault(repr(value), value)
+    return {attribute: list(values.values()) for attribute, values in values_by_attribute.items()}
 
 
 def _validate_attributes(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> None:
@@ -268,12 +268,12 @@ def _validate_unset(op: Operator, names: Any, attrs: Mapping[str, Any]) -> None:
 
 def _values(op: Operator, name: str, attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:
     """Returns a parameter's values by the record, for the first operand and earlier attributes."""
-    found: list[Any] = []
+    result: list[Any] = []
     for parameter in op.parameters:
         if parameter.name == name and types:
             try:
-                found = list(itertools.chain(*parameter.values(types[0], attrs).values()))
+                result = list(itertools.chain(*parameter.values(types[0], attrs).values()))
             except Exception:
                 # The type rule reports values that do not fit.
-                found = []
-    return found
+                result = []
+    return result

@@ -48,11 +48,11 @@ def forms() -> Iterator[Form]:
 
 def adapted(graph: Graph, form: Form, ir: str) -> Graph | None:
     """Returns the graph in that form, as far as that is possible; None if nothing has changed."""
-    found: Graph | None = None
+    result: Graph | None = None
     for way in form:
-        made = _WAYS[way](found or graph, ir)
-        found = made or found
-    return found
+        changed = _WAYS[way](result or graph, ir)
+        result = changed or result
+    return result
 
 
 def joined(several: Iterable[Form]) -> Form:

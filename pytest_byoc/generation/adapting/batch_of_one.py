@@ -29,11 +29,11 @@ def _converted(graph: Graph) -> Graph:
 
     def attrs(node: Node, operands: Sequence[TensorType]) -> dict[str, Any]:
         batch = graph.type_of(node.inputs[0]).shape[:1]
-        found = dict(node.attrs)
+        changed = dict(node.attrs)
         for name in _EXTENTS:
             # The attribute begins with the extent of the batch.
-            if batch and isinstance(found.get(name), tuple) and found[name][:1] == batch:
-                found[name] = (*operands[0].shape[:1], *found[name][1:])
-        return found
+            if batch and isinstance(changed.get(name), tuple) and changed[name][:1] == batch:
+                changed[name] = (*operands[0].shape[:1], *changed[name][1:])
+        return changed
 
     return again(graph, source, attrs)

@@ -31,8 +31,8 @@ def channels_last(graph: Graph, ir: str) -> Graph | None:
 
 def _layout(node: Node) -> str:
     """Returns the layout of the node's images if their channels are second, or else ""."""
-    found = node.attrs.get("data_layout", node.attrs.get("layout", ""))
-    return found if found.startswith("NC") and node.op != "layout_transform" else ""
+    layout = node.attrs.get("data_layout", node.attrs.get("layout", ""))
+    return layout if layout.startswith("NC") and node.op != "layout_transform" else ""
 
 
 class _Conversion:
@@ -59,11 +59,11 @@ class _Conversion:
                 if name in self._weights and name not in sources:
                     sources[name] = self._weight(name, node, attrs)
                     self._types[name] = sources[name].type
-            made = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
-            if any(t != self._type(name) for name, t in zip(node.outputs, made)):
+            types = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
+            if any(t != self._type(name) for name, t in zip(node.outputs, types)):
                 raise Unlike
-            nodes.append(replace(node, attrs=attrs, types=made))
-            self._types.update(zip(node.outputs, made))
+            nodes.append(replace(node, attrs=attrs, types=types))
+            self._types.update(zip(node.outputs, types))
         given = (self._graph.inputs, self._graph.constants)
         inputs, constants = (tuple(sources[s.name] for s in some) for some in given)
         return replace(self._graph, inputs=inputs, constants=constants, nodes=tuple(nodes))
@@ -74,16 +74,16 @@ class _Conversion:
         return self._graph.type_of(name).rank == self._rank and name not in self._weights
 
     def _found_beside(self) -> set[str]:
-        found: set[str] = set()
+        beside: set[str] = set()
         known = -1
-        while known != len(found):
-            known = len(found)
+        while known != len(beside):
+            known = len(beside)
             for node in filter(is_elementwise, self._graph.nodes):
                 names = [*node.inputs, *node.outputs]
-                if any(name in found or self._is_image(name) for name in names):
+                if any(name in beside or self._is_image(name) for name in names):
                     lower = (name for name in names if not self._is_image(name))
-                    found.update(name for name in lower if self._graph.type_of(name).rank)
-        return found
+                    beside.update(name for name in lower if self._graph.type_of(name).rank)
+        return beside
 
     def _type(self, name: str) -> TensorType:
         type_ = self._graph.type_of(name)

@@ -33,9 +33,9 @@ def by_parts(graph: Graph, convert: Callable[[Graph], Graph]) -> Graph | None:
     nodes: dict[str, Node] = {}
     for part in parts(graph):
         with suppress(Unlike, TypeRuleError, KeyError):
-            made = convert(part)
-            sources.update((s.name, s) for s in made.sources())
-            nodes.update((node.outputs[0], node) for node in made.nodes)
+            converted = convert(part)
+            sources.update((s.name, s) for s in converted.sources())
+            nodes.update((node.outputs[0], node) for node in converted.nodes)
     if not nodes:
         return None
     return replace(
@@ -48,14 +48,14 @@ def by_parts(graph: Graph, convert: Callable[[Graph], Graph]) -> Graph | None:
 
 def parts(graph: Graph) -> Iterator[Graph]:
     """Yields the parts of the graph: the connected graphs that it consists of."""
-    found: list[set[str]] = []
+    groups: list[set[str]] = []
     for node in graph.nodes:
         names = {*node.inputs, *node.outputs}
-        for part in [p for p in found if p & names]:
-            found.remove(part)
+        for part in [p for p in groups if p & names]:
+            groups.remove(part)
             names |= part
-        found.append(names)
-    for names in found:
+        groups.append(names)
+    for names in groups:
         yield Graph(
             tuple(s for s in graph.inputs if s.name in names),
             tuple(s for s in graph.constants if s.name in names),
@@ -86,23 +86,23 @@ def again(graph: Graph, source: Callable[[Source], Source], attrs: Attrs) -> Gra
 
     Raises TypeRuleError if a type rule rejects them, and Unlike if no source's type has changed, or
     if a result that had elements has none any more."""
-    found = {s.name: source(s) for s in graph.sources()}
-    if all(found[s.name].type == s.type for s in graph.sources()):
+    changed = {s.name: source(s) for s in graph.sources()}
+    if all(changed[s.name].type == s.type for s in graph.sources()):
         raise Unlike
-    types = {name: s.type for name, s in found.items()}
+    types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for node in graph.nodes:
         operands = [types[name] for name in node.inputs]
         chosen = dict(attrs(node, operands))
-        made = OPERATORS[node.op].infer(operands, chosen)
-        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+        results = OPERATORS[node.op].infer(operands, chosen)
+        if any(new.size == 0 < old.size for new, old in zip(results, node.types)):
             raise Unlike
-        nodes.append(replace(node, attrs=chosen, types=made))
-        types.update(zip(node.outputs, made))
+        nodes.append(replace(node, attrs=chosen, types=results))
+        types.update(zip(node.outputs, results))
     return replace(
         graph,
-        inputs=tuple(found[s.name] for s in graph.inputs),
-        constants=tuple(found[s.name] for s in graph.constants),
+        inputs=tuple(changed[s.name] for s in graph.inputs),
+        constants=tuple(changed[s.name] for s in graph.constants),
         nodes=tuple(nodes),
     )
 

@@ -140,15 +140,15 @@ class _Instance:
             values = self._visit(of, inner)
             if (node.index or 0) >= len(values):
                 raise NoInstance(f"item {node.index} is taken of {len(values)}")
-            made: tuple[str, ...] = (values[node.index or 0],)
+            results: tuple[str, ...] = (values[node.index or 0],)
         elif node.kind == "call":
-            made = self._call(number, node, demands or {})
+            results = self._call(number, node, demands or {})
         elif node.kind == "tuple" and node.of is not None:
-            made = tuple(v for part in node.of for v in self._visit(*self._reading.resolve(part)))
+            results = tuple(v for part in node.of for v in self._visit(*self._reading.resolve(part)))
         else:
             raise NoInstance(_unusable(node))
-        self._values[number] = made
-        return made
+        self._values[number] = results
+        return results
 
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
         name = self._reading.name(number)
@@ -159,9 +159,9 @@ class _Instance:
         slots, more = self._slots(node)
         demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:
-            made = self._apply(number, op, slots, more or node.more, demands)
-            if made is not None:
-                return made
+            results = self._apply(number, op, slots, more or node.more, demands)
+            if results is not None:
+                return results
         if not more and not node.more and self._wanted.get(name, 0) > len(slots):
             raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
         if self._missing:
@@ -196,8 +196,8 @@ class _Instance:
                     raise NoInstance(
                         f"{self._reading.name(number)} returns a tuple, of which the pattern takes no item"
                     )
-                made = self._visit(number, demands)
-                slots += made if several else made[:1]
+                results = self._visit(number, demands)
+                slots += results if several else results[:1]
         return slots, more
 
     # --- applying an operator ----------------------------------------------------------------
@@ -296,19 +296,19 @@ class _Instance:
     ) -> Any:
         values = list(classes.values())
         if name == "other_shape":
-            fitting = [v for found in values for v in found if tuple(v) in shapes]
+            fitting = [v for options in values for v in options if tuple(v) in shapes]
             if fitting:
                 return fitting[0]
         if name in demands.get("attrs", {}):
             wanted = _thawed(demands["attrs"][name])
-            same = [v for found in values for v in found if _thawed(v) == wanted]
+            same = [v for options in values for v in options if _thawed(v) == wanted]
             if same:
                 return same[0]
             self._missing = f"no {name}={wanted!r}"
         if not plain and "channel" in classes and self._draw("channel") < 0.5:
             # The other operand of an addition after a convolution is mostly a bias.
             return self._choose("which channel", classes["channel"])
-        single = (v for found in values for v in found if isinstance(v, (str, float, int)))
+        single = (v for options in values for v in options if isinstance(v, (str, float, int)))
         worded = [v for v in single if not isinstance(v, bool) and v in self._words]
         if worded and not plain and self._draw(f"{name} worded") < 0.5:
             return self._choose(f"{name} word", worded)
@@ -317,8 +317,8 @@ class _Instance:
             return values[0][0]
         # One number chooses the class and the value in it.
         place = (drawn - self._plainness) / (1 - self._plainness) * len(values)
-        found = values[int(place)]
-        return found[int((place - int(place)) * len(found))]
+        options = values[int(place)]
+        return options[int((place - int(place)) * len(options))]
 
     def _fits(
         self,

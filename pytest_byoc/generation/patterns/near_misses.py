@@ -134,17 +134,17 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
             chosen = dict(node.attrs)
             for p in op.parameters:
                 chosen.setdefault(p.name, next(v for vs in p.values(x, chosen).values() for v in vs))
-            made = {
+            by_label = {
                 label: op.operands(x, {**chosen, parameter.name: values[0]})
                 for label, values in parameter.values(x, chosen).items()
             }
         except (KeyError, IndexError, StopIteration, TypeRuleError):
             # The operands depend on choices that a finished node does not show.
             continue
-        usual = next(iter(made.values()))
+        usual = next(iter(by_label.values()))
         for i, source in ((i, constants[n]) for i, n in enumerate(node.inputs) if n in constants):
-            if any(operands[i : i + 1] != usual[i : i + 1] for operands in made.values()):
-                for label, operands in made.items():
+            if any(operands[i : i + 1] != usual[i : i + 1] for operands in by_label.values()):
+                for label, operands in by_label.items():
                     # With another number of operands it would be another node.
                     if len(operands) == len(node.inputs) and not _same(source.data, operands[i].data):
                         other = replace(source, type=operands[i].type, data=operands[i].data)
@@ -171,10 +171,10 @@ def _with_attr(graph: Graph, position: int, name: str, value: Any) -> Graph | No
     attributes whose values it determines, and weights of another shape. None if that is not
     possible."""
     node = graph.nodes[position]
-    made = _operands(graph, replace(node, attrs={**node.attrs, name: value}))
-    if made is None:
+    fitted = _operands(graph, replace(node, attrs={**node.attrs, name: value}))
+    if fitted is None:
         return None
-    operands, attrs = made
+    operands, attrs = fitted
     if not _same(attrs[name], value):
         return None
     return _resized(graph, position, replace(node, attrs=attrs), operands)
@@ -235,13 +235,13 @@ def _retyped(graph: Graph, changed: Mapping[int, Node]) -> Graph | None:
     for i, old in enumerate(graph.nodes):
         node = changed.get(i, old)
         try:
-            made = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
+            results = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
         except (TypeRuleError, KeyError, IndexError, ValueError):
             return None
-        if len(made) != len(node.outputs) or any(t.size == 0 for t in made):
+        if len(results) != len(node.outputs) or any(t.size == 0 for t in results):
             return None
-        types.update(zip(node.outputs, made))
-        nodes.append(replace(node, types=made))
+        types.update(zip(node.outputs, results))
+        nodes.append(replace(node, types=results))
     return replace(graph, nodes=tuple(nodes))
 
 
@@ -283,8 +283,8 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         return None
     for node in changed.nodes:
         op = OPERATORS[node.op]
-        taken = runnable(op, ir)
-        if not any(changed.type_of(n).dtype in taken for n in node.inputs):
+        allowed = runnable(op, ir)
+        if not any(changed.type_of(n).dtype in allowed for n in node.inputs):
             return None
     return changed
 
@@ -301,8 +301,8 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
     None if an operator does not accept that, or has indices, which are made for one shape."""
     old = graph.inputs[0].type.shape
     for node in graph.nodes:
-        made = _operands(graph, node)
-        if made is not None and any(o.role == FRESH for o in made[0]):
+        fitted = _operands(graph, node)
+        if fitted is not None and any(o.role == FRESH for o in fitted[0]):
             return None
 
     def change(s: Source) -> Source:

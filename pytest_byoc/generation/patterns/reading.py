@@ -24,8 +24,8 @@ class NoInstance(Exception):
 @cache
 def records(ir: str, name: str) -> list[Operator]:
     """Returns the records that lower to the IR's operator of that name, its namesake first."""
-    found = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
-    return sorted(found, key=lambda op: op.name != name)
+    narrowed = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
+    return sorted(narrowed, key=lambda op: op.name != name)
 
 
 def _default(op: Operator) -> tuple[list[TensorType], int]:
@@ -42,8 +42,8 @@ def returns_tuple(op: Operator) -> bool:
 
 def takes_tuple(node: Tree, ir: str) -> bool:
     """Returns whether a call of one argument may be of an operator with a tuple of operands."""
-    found = [op for name in node.ops or () for op in records(ir, name)]
-    return any(len(_default(op)[0]) > 1 for op in found)
+    operators = [op for name in node.ops or () for op in records(ir, name)]
+    return any(len(_default(op)[0]) > 1 for op in operators)
 
 
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
@@ -100,19 +100,19 @@ class Reading:
 
     def _operators(self) -> list[list[Operator]]:
         """Returns the records of each call that has any."""
-        found: list[list[Operator]] = []
+        calls: list[list[Operator]] = []
 
         def visit(number: int) -> None:
             number, _ = self.resolve(number)
             node = self.pattern.nodes[number]
             if node.kind == "call" and node.ops is not None:
                 name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
-                found.append(records(self._ir, name))
+                calls.append(records(self._ir, name))
             for part in node.of or ():
                 visit(part)
 
         visit(self.pattern.root)
-        return [ops for ops in found if ops]
+        return [ops for ops in calls if ops]
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Returns the shapes of the records of the call that accepts the fewest ranks."""
@@ -124,9 +124,9 @@ class Reading:
 
     def common_dtypes(self) -> list[str]:
         """Returns the dtypes that all operators accept, in the order of the first operator's."""
-        taken = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
-        order = dict.fromkeys(d for found in taken for d in found)
-        return [d for d in order if all(d in found for found in taken)]
+        accepted = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
+        order = dict.fromkeys(d for dtypes in accepted for d in dtypes)
+        return [d for d in order if all(d in dtypes for dtypes in accepted)]
 
     def resolve(self, number: int) -> tuple[int, dict[str, Any]]:
         """Returns the node that matches in the end, and the demands on it on the way there."""
@@ -159,14 +159,14 @@ class Reading:
     def candidates(self, number: int) -> list[Operator]:
         """Returns the records that a call may be written with. Raises NoInstance if none exists."""
         name = self.name(number)
-        found = records(self._ir, name)
-        if not found and name in _CALLS:
+        options = records(self._ir, name)
+        if not options and name in _CALLS:
             raise NoInstance(f"the pattern calls a function by {name}, which no operator is")
-        if not found:
+        if not options:
             raise NoInstance(f"the operator {name} has no record")
-        return found
+        return options
 
 
 def _demands(node: Tree) -> dict[str, Any]:
-    found = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
-    return {k: v for k, v in found.items() if v}
+    demands = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
+    return {k: v for k, v in demands.items() if v}

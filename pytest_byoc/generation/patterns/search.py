@@ -126,7 +126,7 @@ class _Search:
     # --- matching ----------------------------------------------------------------------------
 
     def _made(self, way: Way, seeds: range) -> list[Instance]:
-        made: dict[Graph, Instance] = {}
+        instances: dict[Graph, Instance] = {}
         for seed in seeds:
             try:
                 one = instance(self._pattern, way, self._ir, seed, frozenset(self._words))
@@ -134,8 +134,8 @@ class _Search:
                 if str(e) not in self._why:
                     self._why.append(str(e))
             else:
-                made.setdefault(one.graph, one)
-        return list(made.values())
+                instances.setdefault(one.graph, one)
+        return list(instances.values())
 
     def _ask(self, made: Sequence[Instance]) -> None:
         """Finds the match of the pattern alone in each graph for which it is not known yet."""
@@ -164,16 +164,16 @@ class _Search:
         others = [m.graph for m in made if not self._fits(m)] if all_of_them or not fit else []
         others = others if all_of_them else [g for g in others if self._said[g] is None]
         graphs = fit + others
-        taken = self._matches(graphs) if graphs else []
-        for graph, composites in zip(graphs, taken):
+        matches = self._matches(graphs) if graphs else []
+        for graph, composites in zip(graphs, matches):
             if composites is not None and self._pattern.name in composites:
                 self._found.fragments.append(Fragment(self._pattern.label, _label(way), graph))
                 return True
-        for graph, composites in zip(fit, taken):
+        for graph, composites in zip(fit, matches):
             self._takers.update(composites or ())
             if len(self._found.shadowed) < 3:
                 self._found.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
-        if graphs and all(t is None for t in taken) and _RAISES not in self._why:
+        if graphs and all(t is None for t in matches) and _RAISES not in self._why:
             self._why.append(_RAISES)
             self._found.raising = self._found.raising or graphs[0]
         return False
@@ -241,9 +241,9 @@ class _Search:
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
-        made = 0
+        count = 0
         for _ in range(_CHILDREN * _CHANCES):
-            if made == _CHILDREN:
+            if count == _CHILDREN:
                 return
             parent = draws.choice(parents)
             changed: dict[str, float] = {}
@@ -253,7 +253,7 @@ class _Search:
                 changed[draws.choice(parent.draws)] = number
             child = self._changed(parent, changed)
             if child is not None and child.graph not in self._said:
-                made += 1
+                count += 1
                 yield child
 
     def _progress(self, made: Instance) -> int:

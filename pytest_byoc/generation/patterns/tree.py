@@ -78,45 +78,45 @@ def parse(
 def parse_table(described: Sequence[Mapping[str, Any]]) -> list[Pattern]:
     """Returns the patterns of a table that a worker described. The second of a name is labelled
     `NAME#2`."""
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
     for position, d in enumerate(described):
-        same = sum(p.name == d["name"] for p in found)
+        same = sum(p.name == d["name"] for p in patterns)
         label = f"{d['name']}#{same + 1}" if same else d["name"]
-        found.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
-    return found
+        patterns.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
+    return patterns
 
 
 def _choices(pattern: Pattern, way: Way) -> list[tuple[int, int]]:
     """Returns the nodes that have several branches on a way, and the number of branches of each."""
-    found: dict[int, int] = {}
+    branches: dict[int, int] = {}
 
     def visit(number: int) -> None:
         node = pattern.nodes[number]
         if node.kind == "or":
-            found[number] = 2
+            branches[number] = 2
             assert node.of is not None
             visit(node.of[way.get(number, 0)])
             return
         if node.kind == "call" and node.ops is not None and len(node.ops) > 1:
-            found[number] = len(node.ops)
+            branches[number] = len(node.ops)
         for part in node.of or ():
             visit(part)
 
     visit(pattern.root)
-    return list(found.items())
+    return list(branches.items())
 
 
 def ways(pattern: Pattern, limit: int = 32) -> list[Way]:
     """Returns ways of matching a pattern, at most `limit`, that together contain each branch: first
     the way with all first branches, then ways that differ from an earlier one in one branch.
     """
-    found: list[Way] = [{}]
-    taken: set[tuple[int, int]] = set()
-    for way in found:
+    result: list[Way] = [{}]
+    covered: set[tuple[int, int]] = set()
+    for way in result:
         for number, branches in _choices(pattern, way):
-            taken.add((number, way.get(number, 0)))
+            covered.add((number, way.get(number, 0)))
             for branch in range(branches):
-                if (number, branch) not in taken and len(found) < limit:
-                    taken.add((number, branch))
-                    found.append({**way, number: branch})
-    return found
+                if (number, branch) not in covered and len(result) < limit:
+                    covered.add((number, branch))
+                    result.append({**way, number: branch})
+    return result

@@ -23,14 +23,14 @@ def twice(graph: Graph) -> Graph:
         names[behind.name] = outputs[behind.type]
     elif graph.inputs:
         names[graph.inputs[0].name] = graph.inputs[0].name
-    names.update((made, _PREFIX + made) for node in graph.nodes for made in node.outputs)
+    names.update((output, _PREFIX + output) for node in graph.nodes for output in node.outputs)
 
     def again(values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(names[name] for name in values)
 
     def own(sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        found = (s for s in sources if names[s.name] == _PREFIX + s.name)
-        return tuple(replace(s, name=names[s.name], seed=s.seed + _SEEDS) for s in found)
+        kept = (s for s in sources if names[s.name] == _PREFIX + s.name)
+        return tuple(replace(s, name=names[s.name], seed=s.seed + _SEEDS) for s in kept)
 
     return Graph(
         graph.inputs + own(graph.inputs),

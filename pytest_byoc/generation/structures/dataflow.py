@@ -78,8 +78,8 @@ def input_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Names as in models, which become equal if characters other than letters become underscores
-    (class 7)."""
+    """Three names as in models, which become equal if special characters become underscores (class
+    7)."""
     a, c = b.input(_T, name="input.1"), b.input(_T, 0.5, 2.0, name="input:1")
     y = b.node(v.binary, (a, c), {})[0]
     return b.graph(b.node(v.binary, (y, b.input(_T, 0.5, 2.0, name="input_1")), {})[0])
