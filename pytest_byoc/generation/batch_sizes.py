@@ -22,7 +22,7 @@ def at_batch(graph: Graph, size: int) -> Graph | None:
     input.
 
     The other inputs of the same length along their first axis grow with it; if that gives no graph,
-    the first input grows alone. Returns None if no type rule accepts either graph (an
+    the first input grows alone. Returns None if the type rules reject both graphs (an
     attribute may give the batch size too), or if no node's types depend on the batch. Raises
     ValueError for a smaller size, because indices into the batch would be out of range."""
     batch = batch_size(graph)

@@ -35,8 +35,7 @@ def _range(type_: TensorType, low: float | None, high: float | None) -> tuple[fl
 
 
 class Builder:
-    """A graph under construction: inputs are named x0, x1 …, constants c0 …, results of nodes v0
-    …"""
+    """A graph under construction. Inputs are named x0, x1 …, constants c0 …, nodes' results v0 …"""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed

@@ -32,9 +32,9 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
     the number of the source among those of seed 0 in its graph, whose elements should differ too.
 
     Sets differ, except in the first and the last elements. Seed 0 gives small round numbers; all
-    other seeds give numbers with a full mantissa, uniform between `low` and `high`. Integers are
-    uniform between `low` and `high`, both included. Given elements may be the strings "nan", "inf"
-    and "-inf", because JSON has no numbers for these values.
+    other seeds give numbers with a full mantissa, uniform between `low` and `high`. Integers lie
+    between `low` and `high`, both included. Given elements may be the strings "nan", "inf" and
+    "-inf", because JSON has no numbers for these values.
     """
     shape, dtype = source.type.shape, numpy_dtype(source.type.dtype)
     floating = source.type.dtype in FLOATS

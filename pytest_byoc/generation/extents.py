@@ -1,6 +1,5 @@
-"""Systematic cases in which the extents or the position of the channels matter: axes of equal
-length, five axes of more than one element, short rows in whole cache lines, and channels that are
-last."""
+"""Systematic cases in which the extents or the position of channels matter: axes of equal length,
+five axes of more than one element, short rows in whole cache lines, and channels last."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Builds random graphs operator by operator; they are valid by construction, so none is
-discarded."""
+"""Builds random graphs operator by operator; they are valid by construction, none is discarded."""
 
 from __future__ import annotations
 

@@ -77,8 +77,7 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
 def _leading_to(
     behind: Operator, op: Operator, types: Sequence[TensorType], form: Pick, ir: str
 ) -> TensorType | None:
-    """Returns the first of the types for which the result of `op`, in that form, fits `behind`; or
-    None."""
+    """Returns the first type for which the result of `op`, in that form, fits `behind`, or None."""
     return next((x for x in types if _fits(behind, _result(op, x, form), ir)), None)
 
 
