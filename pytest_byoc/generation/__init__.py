@@ -1,2 +1,2 @@
-"""Where graphs come from: systematic cases, structures, and random graphs, all read from
-the operator records."""
+"""The generators of graphs: systematic cases, structures and random graphs, all made from the
+operator records."""

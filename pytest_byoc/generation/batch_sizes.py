@@ -1,4 +1,4 @@
-"""The same graph for another batch size."""
+"""Makes the same graph for another batch size."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from ..operators.record import TypeRuleError
 
 
 def batch_size(graph: Graph) -> int | None:
-    """The first dimension of the first input; None where there is none, or its elements are given."""
+    """Returns the first dimension of the first input; None if there is no such input, if it is a
+    scalar, or if its elements are given."""
     lead = graph.inputs[0] if graph.inputs else None
     return lead.type.shape[0] if lead is not None and lead.type.shape and lead.data is None else None
 
 
 def at_batch(graph: Graph, size: int) -> Graph | None:
-    """The graph with its batch, the first dimension of its first input, made larger: to `size`. Of the other
-    inputs, those of the same length along theirs follow, or none does. None where that is no legal graph
-    (an attribute gives the batch size too), or nothing depends on it.
+    """Returns the graph with a batch of `size`; the batch is the first dimension of the first
+    input.
 
-    Raises ValueError for a smaller size: what were indices into the batch would no longer be."""
+    The other inputs of the same length along their first axis grow with it; if that gives no graph,
+    the first input grows alone. Returns None if the type rules reject both graphs (an
+    attribute may give the batch size too), or if no node's types depend on the batch. Raises
+    ValueError for a smaller size, because indices into the batch would be out of range."""
     batch = batch_size(graph)
     if batch is None:
         return None
@@ -30,11 +33,11 @@ def at_batch(graph: Graph, size: int) -> Graph | None:
     following = [s.name for s in graph.inputs if s.type.shape[:1] == (batch,) and s.data is None]
     for names in (following, following[:1]):
         try:
-            found = _resized(graph, names, size)
+            resized = _resized(graph, names, size)
         except TypeRuleError:
             continue
-        if any(a.types != b.types for a, b in zip(found.nodes, graph.nodes)):
-            return found
+        if any(a.types != b.types for a, b in zip(resized.nodes, graph.nodes)):
+            return resized
     return None
 
 
@@ -43,11 +46,11 @@ def _resized(graph: Graph, names: Collection[str], size: int) -> Graph:
     types = {s.name: s.type for s in (*inputs, *graph.constants)}
     nodes: list[Node] = []
     for node in graph.nodes:
-        made = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
-        if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(made) != len(node.outputs):
+        results = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
+        if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(results) != len(node.outputs):
             raise TypeRuleError(f"{node.op} does not take {types[node.inputs[0]]}")
-        types.update(zip(node.outputs, made))
-        nodes.append(replace(node, types=made))
+        types.update(zip(node.outputs, results))
+        nodes.append(replace(node, types=results))
     return Graph(inputs, graph.constants, tuple(nodes), graph.outputs)
 
 

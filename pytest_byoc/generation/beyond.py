@@ -1,7 +1,8 @@
 """Systematic cases that TVM's own LLVM build cannot judge: it does not compile them, or gets them wrong.
 
-A target may take them all the same (weights in OHWI, convolutions in bfloat16): what it makes of them is held
-to the oracle's bound. A target that takes none of them loses the time to partition them.
+A target may offload them all the same (weights in OHWI, convolutions in bfloat16); its results are
+then compared with the oracle alone. For a target that offloads none of them, the time to partition
+them is lost.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from .builder import first
 from .single import Made, varied
 from .systematic import Case
 
-#: What follows a case's label.
+#: The end of the label of such a case.
 SUFFIX = "-without_llvm"
-#: What the measurement says of dtypes that nothing can be said about: the IR does not take them, or hardly
-#: an element has a bound that tells.
+#: Beginnings of the reasons in `measured.json` for dtypes in which nothing can be judged: the IR
+#: does not accept the dtype, or hardly any element has a bound narrow enough to tell right from
+#: wrong.
 _UNKNOWN = ("lower:", "kernel:")
 
 
 def is_beyond(graph: Graph, ir: str) -> bool:
-    """Whether TVM's own build is known not to compile an operator of the graph, or to get it wrong."""
+    """Returns whether TVM's own build is known to reject an operator, or to get it wrong."""
     for node in graph.nodes:
         lowering = getattr(OPERATORS[node.op], ir)
         if lowering is not None and lowering.is_unbuilt(node.attrs):
@@ -39,38 +41,38 @@ def is_beyond(graph: Graph, ir: str) -> bool:
 
 
 def cases(operators: Sequence[str], ir: str) -> list[Case]:
-    """The cases of those of the operators that the IR has, in a fixed order."""
+    """Returns the cases of the operators that the IR has, in a fixed order."""
     return [c for name in operators if ir in OPERATORS[name].irs() for c in _cases(name, ir)]
 
 
 @cache
 def _cases(name: str, ir: str) -> tuple[Case, ...]:
-    found: dict[Graph, Case] = {}
-    for label, smoke, made in _labelled(name, ir):
-        if made is not None and is_beyond(made.graph, ir) and made.graph not in found:
-            case = Case(f"{name}[{label}{SUFFIX}]", name, made.graph, smoke, without_llvm=True)
-            found[made.graph] = case
-    return tuple(found.values())
+    by_graph: dict[Graph, Case] = {}
+    for label, smoke, one in _labelled(name, ir):
+        if one is not None and is_beyond(one.graph, ir) and one.graph not in by_graph:
+            case = Case(f"{name}[{label}{SUFFIX}]", name, one.graph, smoke, without_llvm=True)
+            by_graph[one.graph] = case
+    return tuple(by_graph.values())
 
 
 def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, Made | None]]:
-    """Labels, whether they are for level smoke, and graphs."""
+    """Yields (label, whether the case is in level smoke, the graph or None)."""
     record, built = OPERATORS[name], runnable(OPERATORS[name], ir)
-    lowering, taken = getattr(record, ir), record.taken(ir)
-    for chosen in _layouts(taken, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
+    lowering, narrowed = getattr(record, ir), record.taken(ir)
+    for chosen in _layouts(narrowed, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
         if lowering.is_unbuilt(chosen):
-            fixed = replace(taken, parameters=tuple(
-                p.narrowed(among(chosen[p.name])) if _is_layout(p) else p for p in taken.parameters
+            fixed = replace(narrowed, parameters=tuple(
+                p.narrowed(among(chosen[p.name])) if _is_layout(p) else p for p in narrowed.parameters
             ))
-            words = "-".join(chosen[p.name].lower() for p in taken.parameters if _is_layout(p))
-            for label, made in varied(fixed, built[0]):
+            words = "-".join(chosen[p.name].lower() for p in narrowed.parameters if _is_layout(p))
+            for label, one in varied(fixed, built[0]):
                 smoke = label == built[0] or "-mixed_" in label
-                yield f"{label}-{words}", smoke, made
+                yield f"{label}-{words}", smoke, one
     for dtype in record.dtypes:
         reason = why_not(name, dtype, ir)
         if reason is not None and dtype in FLOATS and not reason.startswith(_UNKNOWN):
-            for label, made in varied(within(name, ir), dtype):
-                yield label, label == dtype, made
+            for label, one in varied(within(name, ir), dtype):
+                yield label, label == dtype, one
 
 
 def _is_layout(parameter: Parameter) -> bool:
@@ -78,14 +80,14 @@ def _is_layout(parameter: Parameter) -> bool:
 
 
 def _layouts(op: Operator, x: TensorType) -> list[dict[str, Any]]:
-    """Parameters with any layouts that go together, everything else at its default."""
-    found: list[dict[str, Any]] = [{}]
+    """Returns all combinations of layouts that go together, other parameters at their defaults."""
+    combined: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []
-        for chosen in found:
+        for chosen in combined:
             classes = parameter.values(x, chosen)
             every = [value for values in classes.values() for value in values]
             some = every if _is_layout(parameter) else [first(parameter.name, classes)]
             grown += [{**chosen, parameter.name: value} for value in some]
-        found = grown
-    return found
+        combined = grown
+    return combined

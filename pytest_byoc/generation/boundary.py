@@ -1,8 +1,10 @@
-"""Systematic cases at the edges of values and shapes: NaN, infinities, zeros of both signs, subnormals,
-the largest and smallest numbers; one large tensor, one of whole vectors, tensors of a single element and of
-none; products of which tiles leave nothing, or something along one of their extents.
+"""Systematic cases at the edges of values and shapes.
 
-Every operator is offered all of them. `measured` says which of them nothing can be judged with.
+Values: NaN, infinities, zeros of both signs, subnormals, the largest and smallest numbers. Shapes:
+one large tensor, one of whole vectors, tensors of one element and of none, and products whose
+extents leave a remainder, or none, when they are cut into tiles.
+
+Cases are made for every operator; `measured.left_out` says in which of them nothing can be judged.
 """
 
 from __future__ import annotations
@@ -20,45 +22,47 @@ from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
 from .builder import Builder, Pick, choose_parameters, first
 from .data import numpy_dtype
 
-#: Makes a case's graph. Raises where the operator takes no such shape at all.
+#: Makes a case's graph. Raises if the operator does not accept the shape.
 Make = Callable[[], Graph]
-#: Integer dtypes whose edges are tried: both signs, the narrowest and the widest.
+#: Integer dtypes whose edges are tested: signed and unsigned, the narrowest and the widest.
 EDGED = ("int32", "int8", "uint8", "int64")
-#: The last dimension of a large tensor: prime, so a multiple of no vector. The first that leaves it LARGE.
+#: The last dimension of a large tensor is the first of LONG with which it has at most LARGE
+#: elements. They are primes, so no vector length divides them.
 LONG = (1031, 331, 131)
 LARGE = 20_000
-#: What the channels of a tensor are multiples of that ends with a vector, and its last dimension: one more
-#: than a byte counts.
+#: In the aligned shape, the channels and the last dimension. VECTOR is a multiple of common vector
+#: lengths; BYTE is one more than a byte can count.
 VECTOR, BYTE = 16, 256
-#: Channels, or columns, for which an array of all of them, or a byte that counts them, has no room.
+#: A number of channels, or columns, that is too large for a byte that counts them, and for an array
+#: of a fixed size that has one element for each.
 MANY = 260
-#: Rows, depth and columns of products: multiples of a tile, what leaves over something of any, and more than
-#: an array of all columns or all of the depth may have room for.
+#: Rows, depth and columns of products: multiples of a tile in all three, a remainder in one or in
+#: all, and more columns, or more depth, than an array of a fixed size may have room for.
 TILES = (
     (16, 16, 16), (16, 19, 16), (19, 16, 16), (16, 16, 19), (19, 19, 19), (4, 3, MANY), (4, MANY, 3),
 )
 TILED = "tiles_"
-#: Parameters that say how many columns, or channels, there are.
+#: Names of the parameters that give the number of columns, or of channels.
 _COLUMNS = ("units", "columns", "channels")
-#: Rows of a tensor that holds special values, if the operator has a shape of so many.
+#: The least number of rows of a tensor that holds special values, if the operator has such a shape.
 ROWS = 6
-#: Elements of a source: numbers, and strings for what JSON has no numbers for.
+#: Elements of a source: numbers, and strings for values that JSON cannot write as numbers.
 _Values = tuple[Any, ...]
 
 
 def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]]:
-    """(label, what makes the graph) of each case of an operator in those dtypes of its first operand."""
+    """Yields (label, function that makes the graph) for an operator's cases in these dtypes."""
     floats = [d for d in dtypes if d in FLOATS]
     for dtype in floats:
         for label in FLOAT_LABELS if dtype == floats[0] else ("special_values",):
             yield f"{dtype}-{label}", _given(op, dtype, _FLOATING[label](dtype))
     if floats and _binary(op, TensorType(op.shapes[0], floats[0])):
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
-    # Few targets take it: as a class of the parameter it would be in half of all graphs.
+    # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")
         yield "float32-out_dtype_float64", _drawn(op, x, out_dtype="float64")
-    # A domain of integers is one of indices.
+    # An operator of integers that has a domain takes indices.
     for dtype in (d for d in EDGED if d in dtypes and op.domain is None):
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
     shape = op.shapes[0]
@@ -84,8 +88,10 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
 
 
 def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, columns: int) -> Make:
-    """A product of such extents, depth being what is summed over. Of an image the depth is its channels, and
-    the rows lie along its last axis, beside the two that a window of three takes."""
+    """Returns the maker of a product with these extents; `depth` is the extent that is summed over.
+
+    For an image, the depth is the number of channels; the rows lie along its last axis, which is
+    longer by the two elements that a window of three takes away."""
     simplest = op.shapes[0]
     image = counted == "channels"
     shape = (simplest[0], depth, *simplest[2:-1], rows + 2) if image else (*simplest[:-2], rows, depth)
@@ -93,13 +99,13 @@ def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, column
 
 
 def _large(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with a long last dimension."""
+    """Returns the shape with a long last dimension."""
     fitting = (n for n in LONG if n * prod(shape[:-1]) <= LARGE)
     return (*shape[:-1], next(fitting, LONG[-1]))
 
 
 def _aligned(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with so many channels, rows and columns that vectors leave nothing over."""
+    """Returns the shape with channels, rows and columns that vectors divide without a remainder."""
     inner = [VECTOR, 4, 4, 4][: max(0, len(shape) - 2)]
     return (*(shape[:1] if len(shape) > 1 else ()), *inner, *([BYTE] if shape else []))
 
@@ -149,7 +155,8 @@ _FLOATING: dict[str, Callable[[str], tuple[_Values, ...]]] = {
     "extremes": _extremes,
     "special_values": _mixed,
 }
-#: Cases of the first floating dtype; the others have one of all kinds.
+#: Labels of the first floating dtype's cases; the other dtypes have one case with values of all
+#: kinds.
 FLOAT_LABELS = tuple(label for label in _FLOATING if label != "special_values")
 
 
@@ -163,18 +170,20 @@ def _edges(dtype: str) -> tuple[_Values, ...]:
 
 
 def with_nan(op: Operator, dtype: str, pick: Pick) -> Graph:
-    """The operator of a tensor with NaN at its beginning and its end, with parameters of one's own choice."""
+    """Returns the operator on a tensor that begins and ends with NaN; `pick` picks parameters."""
     return _given(op, dtype, _nan(dtype), pick)()
 
 
 def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = first) -> Make:
-    """The operator of a tensor in which the groups of values lie far from each other, the first at its
-    beginning, the last at its end. Of an operator of two tensors of one type every pair of the values
-    meets, and each of them an ordinary number, if a shape has room for them."""
+    """Returns the maker of the operator on a tensor in which groups of values lie far apart.
+
+    The first group is at the tensor's beginning, the last at its end. If the operator has two
+    tensors of one type, each pair of the values occurs at the same place of both, and so does each
+    value beside an ordinary number, if a shape is large enough."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
-        # In a short tensor they would spoil every row.
+        # In a short tensor the special values would spoil every row.
         shape = next((s for s in op.shapes if prod(s[:-1]) >= ROWS), op.shapes[0])
         mine = other = groups
         if binary := _binary(op, TensorType(shape, dtype)):
@@ -195,7 +204,7 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = f
 
 
 def _doubled(op: Operator, x: TensorType) -> Make:
-    """The operator of a tensor and itself, in which there is all that is special, and zero."""
+    """Returns the maker of the operator on a tensor and itself, with zero and special values."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
@@ -206,7 +215,7 @@ def _doubled(op: Operator, x: TensorType) -> Make:
 
 
 def with_itself(op: Operator, builder: Builder, lead: str) -> Graph:
-    """The operator with its first operand in every data position it fits."""
+    """Returns the operator with its first operand in every data position whose type it has."""
     x = builder.types[lead]
 
     def supply(operand: Operand, position: int) -> str:
@@ -216,10 +225,10 @@ def with_itself(op: Operator, builder: Builder, lead: str) -> Graph:
 
 
 def _paired(groups: tuple[_Values, ...]) -> tuple[tuple[_Values, ...], tuple[_Values, ...]]:
-    """What two operands hold at the same places so that any two of the values meet, and each of them 1:
-    half of the pairs at the beginning, half at the end."""
+    """Returns the groups of values of two operands: at the same places they hold all pairs of the
+    values, and each value beside 1. Half of the pairs are for the beginning, half for the end."""
     values = [v for group in groups for v in group] + [1]
-    # By their text: -0.0 equals 0.0.
+    # The text distinguishes the values, because -0.0 equals 0.0.
     distinct = list({str(v): v for v in values}.values())
     pairs = list(product(distinct, repeat=2))[:-1]
     half = (len(pairs) + 1) // 2
@@ -229,13 +238,14 @@ def _paired(groups: tuple[_Values, ...]) -> tuple[tuple[_Values, ...], tuple[_Va
 
 
 def _binary(op: Operator, x: TensorType) -> bool:
-    """Whether the operator takes, by default, one other tensor of any values of the type."""
+    """Returns whether the operator has, by default, exactly one other operand of that type."""
     others = [o for o in op.operands(x, choose_parameters(op, x, first)) if o.role == DATA]
     return sum(o.type == x for o in others) == 1
 
 
 def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: float) -> list[Any]:
-    """Ordinary elements, and the groups among them: the first at the beginning, the last at the end."""
+    """Returns ordinary elements with the groups among them, the first at the beginning, the last at
+    the end."""
     floating = type_.dtype in FLOATS
     steps = [low + i % 17 / 16 * (high - low) for i in range(0, 7 * type_.size, 7)]
     elements: list[Any] = steps if floating else [round(v) for v in steps]
@@ -247,7 +257,7 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
 
 
 def _drawn(op: Operator, x: TensorType, **forced: Any) -> Make:
-    """forced: parameters that don't have their defaults."""
+    """Returns the maker of the operator on drawn elements. forced: values of some parameters."""
 
     def make() -> Graph:
         builder = Builder(seed=1)

@@ -1,4 +1,4 @@
-"""Makes graphs value by value. What it makes is valid by construction."""
+"""Builds graphs value by value; the graphs are valid by construction."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..operators.record import DATA, FRESH, LEAD, Operand, Operator, default_ran
 
 #: Chooses a value of a parameter: (name, values by class) -> value.
 Pick = Callable[[str, Mapping[str, Sequence[Any]]], Any]
-#: Finds or makes the value for an operand: (operand, its position) -> name.
+#: Returns the name of an existing or a new value for an operand: (operand, its position) -> name.
 Supply = Callable[[Operand, int], str]
 
 
 def first(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
-    """The default: the first value of the first class."""
+    """Returns the default of a parameter: the first value of its first class."""
     return next(iter(classes.values()))[0]
 
 
 def choose_parameters(op: Operator, x: TensorType, pick: Pick) -> dict[str, Any]:
-    """A value for each of the operator's parameters, applied to a first operand of type x."""
+    """Returns a value for each parameter of the operator, for a first operand of type `x`."""
     chosen: dict[str, Any] = {}
     for parameter in op.parameters:
         chosen[parameter.name] = pick(parameter.name, parameter.values(x, chosen))
@@ -29,13 +29,13 @@ def choose_parameters(op: Operator, x: TensorType, pick: Pick) -> dict[str, Any]
 
 
 def _range(type_: TensorType, low: float | None, high: float | None) -> tuple[float, float]:
-    """The range given, or else the dtype's."""
+    """Returns the given range; a bound that is None is that of the dtype's default range."""
     default = default_range(type_.dtype)
     return default[0] if low is None else low, default[1] if high is None else high
 
 
 class Builder:
-    """Names: inputs x0, x1 …, constants c0 …, values made by nodes v0 …"""
+    """A graph under construction. Inputs are named x0, x1 …, constants c0 …, nodes' results v0 …"""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
@@ -43,37 +43,37 @@ class Builder:
         self.constants: list[Source] = []
         self.nodes: list[Node] = []
         self.types: dict[str, TensorType] = {}
-        #: Names of sources whose elements suit an operator's domain, by (low, high).
+        #: The range that the elements of each source lie in: (low, high).
         self.ranges: dict[str, tuple[float, float]] = {}
-        #: Values inside a pattern, which would no longer match if they were used elsewhere too.
+        #: Values inside a pattern, which would no longer match if another node read them too.
         self.hidden: set[str] = set()
-        #: Constants, and values TVM makes of constants alone.
+        #: Constants, and results that TVM computes from constants alone.
         self.fixed: set[str] = set()
 
     def usable(self) -> list[str]:
-        """Values that may be used as operands or outputs, in the order in which they were made."""
+        """Returns the values that may be operands or outputs, in the order of their making."""
         return [name for name in self.types if name not in self.hidden]
 
     def splice(self, part: Graph, choose: Callable[[TensorType], str | None]) -> tuple[str, ...]:
-        """Adds the nodes of another graph; names of its outputs.
+        """Adds the nodes of another graph and returns the names of its outputs here.
 
-        choose: the value to be used for an input of that type, None for a new input. What the graph
-        does not return is hidden."""
+        choose: returns the value to use for an input of that type, or None for a new input. Results
+        of the part's nodes that are not among its outputs are hidden."""
         names: dict[str, str] = {}
         for source in part.inputs:
-            found = choose(source.type)
-            names[source.name] = found or self.input(source.type, source.low, source.high, source.data)
+            value = choose(source.type)
+            names[source.name] = value or self.input(source.type, source.low, source.high, source.data)
         for source in part.constants:
             names[source.name] = self.constant(source.type, source.low, source.high, source.data)
         for node in part.nodes:
             outputs = self.node(node.op, [names[i] for i in node.inputs], node.attrs)
             names.update(zip(node.outputs, outputs))
-        made = {names[o] for node in part.nodes for o in node.outputs}
-        self.hidden |= made - {names[o] for o in part.outputs}
+        results = {names[o] for node in part.nodes for o in node.outputs}
+        self.hidden |= results - {names[o] for o in part.outputs}
         return tuple(names[o] for o in part.outputs)
 
     def twin(self, node: Node, lead: str) -> tuple[str, ...]:
-        """Adds a node again, its first operand another, its constants new ones; names of its outputs."""
+        """Adds a node again with another first operand and new constants; returns its outputs."""
         constants = {c.name: c for c in self.constants}
 
         def renewed(name: str) -> str:
@@ -91,7 +91,8 @@ class Builder:
         self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None,
         name: str = "",
     ) -> str:
-        """A new graph input, drawn from a range (by default its dtype's) or with given elements."""
+        """Adds an input, drawn from a range (by default its dtype's) or with given elements;
+        returns its name."""
         name = name or f"x{len(self.inputs)}"
         source = Source(name, type_, *_range(type_, low, high), self._next_seed(), data)
         self.inputs.append(source)
@@ -100,7 +101,7 @@ class Builder:
     def constant(
         self, type_: TensorType, low: float | None = None, high: float | None = None, data: Any = None
     ) -> str:
-        """A new constant, likewise."""
+        """Adds a constant, drawn from a range or with given elements; returns its name."""
         source = Source(
             f"c{len(self.constants)}", type_, *_range(type_, low, high), self._next_seed(), data
         )
@@ -114,20 +115,21 @@ class Builder:
         return source.name
 
     def fresh(self, operand: Operand, position: int = 0) -> str:
-        """A new input for data, a new constant for weights and biases."""
+        """Adds a source for an operand, an input for data or a constant for weights and biases;
+        returns its name."""
         make = self.input if operand.role in (LEAD, DATA, FRESH) else self.constant
         return make(operand.type, *operand.range(), operand.data)
 
     def lead(self, op: Operator, type_: TensorType) -> str:
-        """A new input fit to be the operator's first operand."""
+        """Adds an input whose elements suit the operator's first operand; returns its name."""
         return self.input(type_, *op.range(type_.dtype))
 
     def apply(
         self, op: str | Operator, x: str, chosen: Mapping[str, Any], supply: Supply | None = None
     ) -> tuple[str, ...]:
-        """Applies an operator to first operand `x`; names of its outputs.
+        """Applies an operator to the first operand `x` and returns the names of its outputs.
 
-        Raises TypeRuleError for parameters that don't fit, which the records rule out.
+        Raises TypeRuleError if the parameters do not go together, which the records rule out.
         """
         record = OPERATORS[op] if isinstance(op, str) else op
         names = []
@@ -136,10 +138,10 @@ class Builder:
         return self.node(record.name, names, record.attrs(chosen))
 
     def node(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any]) -> tuple[str, ...]:
-        """Adds a node whose operands and attributes are given; names of its outputs."""
+        """Adds a node with the given operands and attributes; returns the names of its outputs."""
         types = OPERATORS[op].infer([self.types[i] for i in inputs], attrs)
-        made = sum(len(n.outputs) for n in self.nodes)
-        outputs = tuple(f"v{made + i}" for i in range(len(types)))
+        count = sum(len(n.outputs) for n in self.nodes)
+        outputs = tuple(f"v{count + i}" for i in range(len(types)))
         self.nodes.append(Node(op, tuple(inputs), dict(attrs), outputs, types))
         self.types.update(zip(outputs, types))
         silent = OPERATORS[op].type_only
@@ -148,7 +150,8 @@ class Builder:
         return outputs
 
     def simple(self, op: str, x: str, *others: str, **parameters: Any) -> str:
-        """First output of an operator applied to given values, parameters at their defaults."""
+        """Applies an operator to the given values and returns its first output; parameters that are
+        not given have their defaults."""
         if len(others) and OPERATORS[op].parameters and not parameters:
             return self.node(op, (x, *others), {})[0]
         record = OPERATORS[op]

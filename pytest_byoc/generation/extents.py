@@ -1,5 +1,5 @@
-"""Systematic cases whose extents, or the place of their channels, are what matters: axes that are all as
-long, or none of which is 1, short rows in whole cache lines, channels that are last."""
+"""Systematic cases in which the extents or the position of channels matter: axes of equal length,
+five axes of more than one element, short rows in whole cache lines, and channels last."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from . import boundary
 from .data import numpy_dtype
 from .single import Made, NoSuchClass, by_default, class_names, picking
 
-#: Parameters that say where channels are, and their classes in which these are last.
+#: Names of the parameters that give the position of channels, and their classes with channels last.
 _LAYOUTS, _LAST = ("data_layout", "layout"), ("nwc", "nhwc", "ndhwc")
-#: The extent of each axis where all are as long.
+#: The extent of each axis where all axes have the same length.
 EQUAL = 4
-#: Five axes, none of one element: of the records' shapes those of five have some of one.
+#: Five axes, none of one element; the records' own shapes of five axes have some of one element.
 FIVE = (2, 3, 2, 4, 2)
-#: Bytes of a short row, less than any vector; such rows fill 64 bytes, behind which nothing may be read.
+#: Bytes in a short row, less than any vector has. A tensor of 16 such rows fills a cache line of 64
+#: bytes, and nothing may be read behind it.
 ROW = 4
 
 
 def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, Made | None]]:
-    """(label, graph) of each such case of an operator in that dtype of its first operand."""
+    """Yields (label, graph or None) for an operator's cases in a dtype of its first operand."""
     if any(len(s) == len(FIVE) for s in op.shapes) and FIVE not in op.shapes:
         yield f"{dtype}-five_axes", _shaped(op, TensorType(FIVE, dtype), {})
     rank = len(op.shapes[0])
@@ -46,12 +47,12 @@ def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, 
 
 
 def _channels_last(op: Operator, dtype: str) -> tuple[str, str]:
-    """The parameter that says where channels are, and its class in which they are last; "" where there is
-    none."""
+    """Returns the parameter that gives the position of channels, and its class with channels last;
+    an empty string for each that does not exist."""
     for position, parameter in enumerate(op.parameters):
         if parameter.name in _LAYOUTS:
-            found = class_names(op, position, dtype)
-            return parameter.name, next((label for label in found if label in _LAST), "")
+            labels = class_names(op, position, dtype)
+            return parameter.name, next((label for label in labels if label in _LAST), "")
     return "", ""
 
 

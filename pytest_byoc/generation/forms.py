@@ -1,4 +1,4 @@
-"""One operator several times on the same operands, each time with another attribute."""
+"""Applies one operator several times to the same operands, each time with another attribute."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from ..operators.record import Operator
 from .builder import Builder
 from .single import by_default, class_names
 
-#: Classes of a parameter that are tried beside its default.
+#: The number of classes of each parameter that are tested beside the default.
 CLASSES = 2
 
 
 def several_forms(builder: Builder, op: Operator, lead: str) -> list[str]:
-    """Adds an operator with all parameters at their defaults, and with a class of one of them off it in turn;
-    all read that value, and weights of one type are one weight. Their results; none where there is nothing to
-    tell apart.
+    """Adds an operator with all parameters at their defaults, then with one parameter at a time off
+    its default. All read the value `lead`, and operands of one type and position are one source.
+    Returns the names of the results; none if the operator has only one form.
 
-    What a compiler takes for the same, by a key that lacks an attribute, it computes once (class 44)."""
+    A compiler that recognises equal calls by a key without some attribute would compute these
+    results only once."""
     shared: dict[object, str] = {}
     outputs: list[str] = []
     graphs = list(_each(op, builder.types[lead]))
@@ -36,14 +37,15 @@ def several_forms(builder: Builder, op: Operator, lead: str) -> list[str]:
 
 
 def _each(op: Operator, x: TensorType) -> Iterator[Graph]:
-    """Graphs of the operator alone: by default, then with one class of one parameter; no attributes twice."""
+    """Yields graphs of the operator alone: by default, then with one class of one parameter; graphs
+    with equal attributes are yielded once."""
     forced: list[dict[str, str]] = [{}]
     for position, parameter in enumerate(op.parameters):
         labels = class_names(op, position, x.dtype)
         forced += ({parameter.name: label} for label in labels[1 : 1 + CLASSES])
     seen = []
     for classes in forced:
-        made = by_default(op, x, classes)
-        if made is not None and made.graph.nodes[0].attrs not in seen:
-            seen.append(made.graph.nodes[0].attrs)
-            yield made.graph
+        one = by_default(op, x, classes)
+        if one is not None and one.graph.nodes[0].attrs not in seen:
+            seen.append(one.graph.nodes[0].attrs)
+            yield one.graph

@@ -1,4 +1,4 @@
-"""Random graphs, operator by operator. Valid by construction: nothing is generated and thrown away."""
+"""Builds random graphs operator by operator; they are valid by construction, none is discarded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .scales import natural
 
 T = TypeVar("T")
 
-#: What tends to follow an operator in real models, and so in patterns.
+#: Operators that often follow an operator in real models, and therefore in patterns.
 FOLLOWERS = {
     "nn.conv2d": ("nn.bias_add", "add", "nn.relu"),
     "nn.dense": ("nn.bias_add", "add", "nn.relu"),
@@ -37,17 +37,17 @@ _MAX_ELEMENTS = 4096
 
 
 def one(rng: Random, options: Sequence[T]) -> T:
-    """One of them; the first where the generator gives its least."""
+    """Returns one of the options; the first if the generator returns its least number."""
     return options[rng.randrange(len(options))]
 
 
 def chance(rng: Random, out_of_ten: int) -> bool:
-    """True in that many cases of ten; False where the generator gives its least."""
+    """Returns True in `out_of_ten` cases of ten; False for the generator's least number."""
     return rng.randrange(10) >= 10 - out_of_ten
 
 
 class Growing:
-    """A graph that operators are added to."""
+    """A graph to which operators are added at random."""
 
     def __init__(
         self, rng: Random, names: tuple[str, ...], ir: str | None, preferred: tuple[str, ...]
@@ -58,20 +58,21 @@ class Growing:
         self.preferred = pool(preferred, ir) if preferred else self.every
         others = tuple(n for n in names if n not in preferred)
         self.others = pool(others, ir) if others else self.every
-        #: Whether operators of the two kinds are to take turns.
+        #: True if the preferred operators and the others alternate in this graph.
         self.alternating = bool(preferred and others) and chance(rng, 2)
         self.dtype = "float32"
-        #: What is made of the type of a new first operand, where its operator takes that.
+        #: Changes the type of a new first operand; used where the operator accepts the changed
+        #: type.
         self.fit: Callable[[TensorType], TensorType] = lambda x: x
         self.last: str | None = None
         self.last_op = ""
-        #: What must not become dead code.
+        #: Values that must not become dead code.
         self.kept: list[str] = []
 
-    # --- what is added ---------------------------------------------------------------------------
+    # --- adding operators ------------------------------------------------------------------------
 
     def add_part(self, part: Graph) -> None:
-        """Adds a fragment, fed with what is there where that fits."""
+        """Adds a fragment; its inputs are existing values where these have the type."""
 
         def choose(type_: TensorType) -> str | None:
             fitting = [n for n in self.builder.usable() if self.builder.types[n] == type_]
@@ -82,17 +83,17 @@ class Growing:
         self.kept.append(outputs[0])
 
     def add(self, op: Operator) -> None:
-        """Adds an operator, applied to what is there where that fits."""
+        """Adds an operator, mostly on an existing value if one fits."""
         fitting = [name for name in self._values() if self._fits(op, name)]
-        made = [name for name in fitting if name[0] == "v"]
+        results = [name for name in fitting if name[0] == "v"]
         if fitting and chance(self.rng, 9):
-            self._apply(op, one(self.rng, (made or fitting)[::-1]))
+            self._apply(op, one(self.rng, (results or fitting)[::-1]))
         else:
             self._apply(op, self._fresh(op))
 
     def add_any(self) -> None:
-        """Adds an operator of its own choice: mostly one that takes a value the graph has, or else the
-        graph falls into pieces."""
+        """Adds a random operator, mostly one that accepts an existing value: otherwise the graph
+        would fall into pieces."""
         rng = self.rng
         if not self.alternating and chance(rng, 1) and self._add_twin():
             return
@@ -104,31 +105,33 @@ class Growing:
         values = self._values()
         if values and chance(rng, 9):
             value = self.last if self.last in values and chance(rng, 5) else None
-            made = [name for name in values if name[0] == "v"]
-            if self._add_to(value or one(rng, (made or values)[::-1]), kind):
+            results = [name for name in values if name[0] == "v"]
+            if self._add_to(value or one(rng, (results or values)[::-1]), kind):
                 return
         choices = self._choices(kind.every.records) if self._steep() else kind.every
         op = choices.pick(rng) if choices.total else self.every.every.records[0]
         self.add(op)
 
     def _pool(self) -> Pool:
-        """Those that are preferred, or any: in turn with the others, or mostly."""
+        """Returns the operators to draw from: the preferred and the others in alternation, or
+        mostly the preferred and sometimes all."""
         if self.alternating:
             return self.others if len(self.builder.nodes) % 2 else self.preferred
         return self.preferred if chance(self.rng, 7) else self.every
 
     def _add_to(self, value: str, kind: Pool) -> bool:
-        """Applies one of the operators to a value, if any takes it."""
+        """Applies one of the operators to a value; returns False if none accepts it."""
         choices = kind.takers(self.builder.types[value])
         if not choices.total:
             return False
         op = choices.pick(self.rng)
         if op.domain is not None and not self._fits(op, value) and not (op.steep and self._steep()):
-            # Hardly any value is known to lie in its domain: one made for it.
+            # Hardly any value is known to lie in the operator's domain, so a new input is added for
+            # it.
             self._apply(op, self._fresh(op))
             return True
         if not self._fits(op, value):
-            # One as steep is there: one of the rest.
+            # The graph already has a steep operator: choose among the operators that are not steep.
             choices = self._choices([r for r in choices.records if self._fits(r, value)])
             if not choices.total:
                 return False
@@ -137,8 +140,9 @@ class Growing:
         return True
 
     def _add_twin(self) -> bool:
-        """Repeats a node with constants of other values, on another value where there is one: what
-        mixes up the constants of two equal regions, or keeps one copy of both, is seen by it."""
+        """Repeats a node with other constants, on another value if there is one; returns False if
+        no node can be repeated. This shows a target that mixes up the constants of two equal
+        regions, or keeps one copy for both."""
         builder = self.builder
         constants = {c.name for c in builder.constants}
         last: Node | None = None
@@ -164,11 +168,12 @@ class Growing:
         if unused and chance(self.rng, 8):
             self.builder.hidden.update(unused)
 
-    # --- what fits -------------------------------------------------------------------------------
+    # --- operators that fit ----------------------------------------------------------------------
 
     def _values(self) -> list[str]:
-        """Values an operator may take first. What is made of constants alone is a constant to TVM, and an
-        output that is one is never written."""
+        """Returns the values that may be an operator's first operand. Values computed from
+        constants alone are left out: TVM folds them into constants, and an output that is a
+        constant is never written."""
         return [name for name in self.builder.usable() if name not in self.builder.fixed]
 
     def _steep(self) -> bool:
@@ -183,13 +188,14 @@ class Growing:
             return False
         if op.domain is None:
             return True
-        # Only what is known to lie in the operator's domain: otherwise it would make NaN of half of it.
+        # A value that is not known to lie in the operator's domain might become NaN in half of its
+        # elements.
         low, high = self.builder.ranges.get(name, (float("-inf"), float("inf")))
         return low >= op.domain[0] and high <= op.domain[1]
 
     def _fresh(self, op: Operator) -> str:
-        """A new input fit to be the operator's first operand; now and then a constant, where another
-        operand keeps the result from being one."""
+        """Adds a new first operand for the operator and returns its name. It is an input; now and
+        then a constant, if another operand keeps the result from being a constant."""
         fitting = runnable(op, self.ir)
         dtype = self.dtype if self.dtype in fitting else fitting[0]
         x = TensorType(one(self.rng, shapes(op.name, dtype, self.ir)), dtype)
@@ -201,7 +207,7 @@ class Growing:
 
 
 def _takes_data(op: Operator, x: TensorType) -> bool:
-    """Whether the operator has a second operand that is data, by its default parameters."""
+    """Returns whether the operator has, with default parameters, a second operand that is data."""
     operands = op.operands(x, choose_parameters(op, x, first))
     return any(o.role == DATA and i not in op.type_only for i, o in enumerate(operands))
 
@@ -219,9 +225,11 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
     operands = op.operands(x, chosen)
     large = sum(t.size for t in op.infer([o.type for o in operands], op.attrs(chosen))) > _MAX_ELEMENTS
     if large or (lead[0] == "c" and all(o.role != DATA for o in operands)):
-        # Broadcasting a large value further, for one: the defaults don't enlarge it.
+        # The drawn parameters may enlarge the value, for example by broadcasting it, or leave no
+        # data operand beside a constant; the defaults do neither.
         chosen = choose_parameters(op, x, first)
-    # Whether some operand must still be no constant, or else the result is one.
+    # True while all operands are constants or give only a type: another one must not be a constant,
+    # or else the result is one.
     constant_so_far = lead[0] == "c" or 0 in op.type_only
 
     def supply(operand: Operand, position: int) -> str:
@@ -234,7 +242,7 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
         if operand.role == DATA and existing and chance(rng, 5):
             return one(rng, existing[::-1])
         if operand.role in (WEIGHT, BIAS):
-            # Sharing a weight is as legal as it is rare.
+            # Shared weights are legal but rare.
             shared = [c.name for c in builder.constants if c.type == operand.type]
             if shared and rng.randrange(4) == 3:
                 return one(rng, shared)

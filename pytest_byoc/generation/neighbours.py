@@ -1,4 +1,5 @@
-"""An operator between others: graphs in which a target may take it as a part of a larger region."""
+"""Graphs of an operator beside others, in which a target may offload it as part of a larger
+region."""
 
 from __future__ import annotations
 
@@ -14,21 +15,24 @@ from .forms import several_forms
 from .pool import takes
 from .structures.vocabulary import UNARY
 
-#: Operators tried before it and after it, at most.
+#: The largest number of operators tested before it, and after it.
 _EACH = 6
-#: Operators that are put behind it.
+#: The largest number of other operators that are put behind it.
 _BEHIND = 10
-#: How often it is put behind itself.
+#: The number of times it is put behind itself.
 _ITSELF = 4
 
 
 def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Graph]:
-    """Graphs that hold the operator of that name once, in its simplest form and of that dtype, between two
-    operators the target takes, or behind or before one where no other fits. claimed: those it takes."""
+    """Returns graphs that hold the operator once, in its simplest form, between two operators that
+    the target offloads, or only before one; only behind one if no operator fits after it.
+
+    name, dtype: the operator and the dtype of its first operand. claimed: names of the operators
+    that the target offloads."""
     op = within(name, ir)
     others = [within(other, ir) for other in claimed if other != name]
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
-    found: dict[Graph, None] = {}
+    graphs: dict[Graph, None] = {}
     before = [o for o in others if op.domain is None and _keeps(o, x, ir)][:_EACH]
     for pair in [*((b, None) for b in before), (None, None)]:
         builder, value = _applied(op, x, pair[0])
@@ -37,16 +41,18 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
         after = [o for o in others if o.domain is None and _keeps(o, builder.types[value], ir)][:_EACH]
         for other in after:
             builder, value = _applied(op, x, pair[0])
-            found[builder.graph(_apply(builder, other, value))] = None
+            graphs[builder.graph(_apply(builder, other, value))] = None
         if pair[0] is not None and not after:
-            found[builder.graph(value)] = None
-    return list(found)
+            graphs[builder.graph(value)] = None
+    return list(graphs)
 
 
 def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
-    """The operator of that name, of that dtype, and behind it one that the target takes: itself, if it is one
-    of these, and _BEHIND others at most. Each pair is there in its simplest form and in another one, the
-    operator itself in more. Which they are is a matter of their names. None where none fits."""
+    """Returns one graph in which operators that the target offloads follow the operator `name`: the
+    operator itself if it is offloaded, and at most _BEHIND others. None if no operator fits.
+
+    Each pair occurs in its simplest form and in another one, the operator behind itself in more. A
+    checksum of the names determines which operators come first."""
     op, builder, outputs = within(name, ir), Builder(seed=1), list[str]()
     shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
     outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in claimed else ()
@@ -55,13 +61,13 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
         if number == _BEHIND:
             break
         behind, before = within(other, ir), len(outputs)
-        # Without parameters there is one form.
+        # Without parameters there is only one form.
         for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
             form = _form(turn)
             x = _leading_to(behind, op, shapes, form, ir)
             if x is not None:
                 value = _apply(builder, op, builder.lead(op, x), form)
-                # Another one than that before it, if they are alike.
+                # If the two operators are alike, the second one has another form than the first.
                 chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
@@ -71,15 +77,16 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
 def _leading_to(
     behind: Operator, op: Operator, types: Sequence[TensorType], form: Pick, ir: str
 ) -> TensorType | None:
-    """The first of the types of which the operator, in that form, makes what the one behind it takes."""
+    """Returns the first type for which the result of `op`, in that form, fits `behind`, or None."""
     return next((x for x in types if _fits(behind, _result(op, x, form), ir)), None)
 
 
 def _behind_itself(
     builder: Builder, op: Operator, dtype: str, shapes: Sequence[TensorType], ir: str
 ) -> Iterator[str]:
-    """Adds the operator behind itself in other forms, on axes of which no shape tells one from another where
-    it takes such; the results. Compilers make one of two."""
+    """Adds the operator behind itself in several forms and yields the names of the results. If it
+    accepts such a type, all axes have the same length, so that no shape tells them apart. Compilers
+    merge two such operators into one."""
     alike = [x for x in (TensorType((3,) * rank, dtype) for rank in (3, 4)) if op.takes(x)]
     for turn in range(_ITSELF if op.parameters and op.domain is None else 0):
         form = _form(turn)
@@ -90,11 +97,11 @@ def _behind_itself(
 
 
 def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
-    """The operator of that name several times on one value of that dtype, each time with another attribute
-    (`several_forms`). None where it has one form.
+    """Returns a graph with the operator several times on one value of that dtype, each time with
+    another attribute (`several_forms`); None if it has only one form.
 
-    The value is the result of an operator that the target takes, so that its readers may be in one region; an
-    input where the operator has a domain, and where none fits."""
+    The value is the result of an operator that the target offloads, so that its readers may be in
+    one region. It is an input if the operator has a domain, or if no other operator fits."""
     op, builder = within(name, ir), Builder(seed=1)
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
     simple = sorted(claimed, key=lambda other: other not in UNARY)
@@ -109,7 +116,8 @@ def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | Non
 
 
 def _form(turn: int) -> Pick:
-    """Of each parameter another class each turn; the default in turn 0, and where there is no other."""
+    """Returns a function that picks the default of each parameter in turn 0, and another class in
+    each further turn if there is one."""
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         values = list(classes.values())
@@ -119,18 +127,18 @@ def _form(turn: int) -> Pick:
 
 
 def _result(op: Operator, x: TensorType, form: Pick = first) -> TensorType:
-    """Type of the first result of the operator in its simplest form, or another."""
+    """Returns the type of the operator's first result in that form, by default the simplest."""
     chosen = choose_parameters(op, x, form)
     return op.infer([o.type for o in op.operands(x, chosen)], op.attrs(chosen))[0]
 
 
 def _fits(op: Operator, x: TensorType, ir: str) -> bool:
-    """Whether the operator can be applied to any value of the type."""
+    """Returns whether the operator can be applied to any value of the type."""
     return takes(op, x, ir) and op.domain is None and x.size > 0
 
 
 def _applied(op: Operator, x: TensorType, before: Operator | None) -> tuple[Builder, str]:
-    """A builder that holds the operator, and the name of its first result."""
+    """Returns a builder that holds the operator, behind `before` if given, and its first result."""
     builder = Builder(seed=1)
     lead = builder.lead(before or op, x)
     if before is not None:
@@ -143,7 +151,7 @@ def _apply(builder: Builder, op: Operator, lead: str, form: Pick = first) -> str
 
 
 def _keeps(op: Operator, x: TensorType, ir: str) -> bool:
-    """Whether the operator can be applied, and its first result is of the same type."""
+    """Returns whether the operator accepts the type, and its first result has the same type."""
     return takes(op, x, ir) and _result(op, x) == x
 
 

@@ -1,5 +1,5 @@
-"""Any two parameters of an operator in any two of their classes together, as many pairs in a graph as fit; of
-operators with a window, any three."""
+"""Combines the classes of any two parameters of an operator, with many pairs in each graph; for
+operators with a window also the classes of any three."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from ..core.graph import TensorType
 from ..operators.record import Operator
 from .single import Made, NoSuchClass, class_names, one_node, rich
 
-#: Parameters whose effects meet in one loop: which of a window's elements lie in the padding depends on all.
+#: Parameters that act in one loop: together they determine which elements of a window are padding.
 _WINDOW = frozenset(("strides", "padding", "dilation"))
-#: Graphs for three parameters together: nearly all there are, but for quantised convolutions.
+#: The largest number of graphs for three parameters; that is nearly all, except for quantised
+#: convolutions.
 _MOST = 64
-#: Classes of parameters that have been in one graph.
+#: Sets of (parameter, class) that occurred together in a graph.
 Met = set[frozenset[tuple[str, str]]]
 
 
 def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
-    """Any two parameters in any two of their classes together, as many pairs in a graph as fit."""
+    """Yields (label, graph) until any two classes of any two parameters occur together; each graph
+    holds as many new pairs as fit."""
     met: Met = set()
-    found: list[Made] = []
+    yielded: list[Made] = []
     several = rich(op)
     names = [p.name for p in op.parameters]
     classes = [class_names(op, i, dtype) for i in range(len(names))]
@@ -32,17 +34,17 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 if frozenset({(names[i], a), (names[j], b)}) in met:
                     continue
                 forced = {names[i]: a, names[j]: b}
-                made = (_made(op, TensorType(s, dtype), forced, met) for s in several)
-                graph = next((g for g in made if g is not None), None)
+                attempts = (_made(op, TensorType(s, dtype), forced, met) for s in several)
+                graph = next((g for g in attempts if g is not None), None)
                 if graph is not None:
-                    found.append(graph)
+                    yielded.append(graph)
                     yield f"{names[i]}_{a}-{names[j]}_{b}", graph
-    yield from _conditional_pairs(op, dtype, found, met)
+    yield from _conditional_pairs(op, dtype, yielded, met)
 
 
 def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[str, Made]]:
-    """Any three parameters of an operator with a window in any of their classes, that are not together in a
-    graph that is known."""
+    """Yields (label, graph) for three classes of three parameters that occur together in none of
+    the known graphs; only for operators with a window, at most _MOST."""
     if not {p.name for p in op.parameters} >= _WINDOW:
         return
     met: Met = {frozenset(three) for made in known for three in combinations(made.classes, 3)}
@@ -64,15 +66,15 @@ def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[st
 def _conditional_pairs(
     op: Operator, dtype: str, found: Sequence[Made], met: Met
 ) -> Iterator[tuple[str, Made]]:
-    """Pairs of classes that exist only with other parameters off their defaults: weights whose layout is that
-    of depthwise convolutions, of several results for each channel."""
+    """Yields pairs of classes that exist only if other parameters are off their defaults: for
+    example the weight layout of depthwise convolutions with several results for each channel."""
     usual = {(p.name, label) for i, p in enumerate(op.parameters) for label in class_names(op, i, dtype)}
     labels = {one for made in found for one in made.classes} - usual
     ordered = [(p.name, label) for p in op.parameters for name, label in sorted(labels) if name == p.name]
     for (p, a), (q, b) in combinations(ordered, 2):
         if p == q or frozenset({(p, a), (q, b)}) in met:
             continue
-        # As in a graph that has one of the two.
+        # The other parameters are as in a graph that has one of the two classes.
         bases = [dict(made.classes) for made in found if made.classes & {(p, a), (q, b)}]
         made = (
             _made(op, TensorType(s, dtype), {**base, p: a, q: b}, met) for base in bases for s in rich(op)
@@ -85,7 +87,8 @@ def _conditional_pairs(
 def _made(
     op: Operator, x: TensorType, forced: Mapping[str, str], met: Met, together: int = 2
 ) -> Made | None:
-    """The graph with the forced classes, the others chosen to make pairs (or so many together) anew."""
+    """Returns the graph with the forced classes; the others are selected so that they form as many
+    new sets of `together` classes as possible. None if there is no such graph."""
     labels: list[tuple[str, str]] = []
 
     def new(name: str, label: str) -> int:

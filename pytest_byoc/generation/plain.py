@@ -1,8 +1,8 @@
-"""An operator alone beside its simplest case: what differs, and how it becomes plainer step by step.
+"""Compares a single operator with its simplest case, and makes it plainer step by step.
 
-Attributes go to their defaults, or to ones where they are sizes, alone and together; axes to one
-element, with the operands that have to follow; dtype, rank and operands to those of the simplest
-case.
+Attributes become their defaults, or ones if they are sizes, alone and together. Axes get one
+element, and the operands that depend on them follow. Dtype, rank and operands become those of the
+simplest case.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from ..operators.measured import dtypes as runnable
 from ..operators.record import CONSTANT, DATA, FRESH, LEAD, Operand, Operator, TypeRuleError
 from .builder import Builder, choose_parameters, first
 
-#: A range so many times as wide as the operand's own makes a trait.
+#: A source counts as wide if its range is more than this many times the operand's own.
 _WIDE = 10
-#: What the records raise for operands and attributes they do not take.
+#: Exceptions that records raise for operands and attributes they do not accept.
 _UNFIT = (TypeRuleError, LookupError, StopIteration, ValueError, TypeError)
 
 
 class Differences(NamedTuple):
-    """attributes: those that have neither their default nor, where they are sizes, ones. others:
-    dtype, rank and operands that are not those of the simplest case, in words."""
+    """The differences of an operator from its simplest case. attributes: those that have neither
+    their default nor, if they are sizes, ones. others: phrases for the dtype, the rank and the
+    operands that are not those of the simplest case."""
 
     attributes: dict[str, Any]
     others: tuple[str, ...]
@@ -37,7 +38,7 @@ class Differences(NamedTuple):
 
 
 def alone(graph: Graph, node: Node) -> Graph:
-    """The node alone; operands other nodes made become inputs of the same type."""
+    """Returns a graph of the node alone; results of other nodes become inputs of the same type."""
     sources = {s.name: s for s in graph.sources()}
     constants = {s.name for s in graph.constants}
     operands = {i: sources.get(i) or Source(i, graph.type_of(i), seed=1) for i in node.inputs}
@@ -50,28 +51,29 @@ def alone(graph: Graph, node: Node) -> Graph:
 
 
 def differences(graph: Graph, ir: str) -> Differences:
-    """What differs from the simplest case; `graph` is one operator. Of operators that no record is
-    of, nothing."""
+    """Returns how a graph of one operator differs from the operator's simplest case; no differences
+    if the operator has no record."""
     (node,) = graph.nodes
     op = OPERATORS.get(node.op)
     if op is None:
         return Differences({}, ())
     operands, defaults = _described(op, graph, ir)
-    found = {
+    attributes = {
         name: value for name, value in node.attrs.items()
         if name not in defaults or not _is_plain(value, defaults[name])
     }
-    return Differences(found, tuple(_others(op, graph, operands, ir)))
+    return Differences(attributes, tuple(_others(op, graph, operands, ir)))
 
 
 def dtype_of(graph: Graph) -> str:
-    """The dtype of the first operand of the first operator."""
+    """Returns the dtype of the first operator's first operand, or of its result if it has none."""
     node = graph.nodes[0]
     return graph.type_of(node.inputs[0]).dtype if node.inputs else node.types[0].dtype
 
 
 def extents(graph: Graph) -> Iterator[str]:
-    """Axes of operands that have more than one element, or none, counted from the last one."""
+    """Yields a phrase for each axis of an operand that has no element or more than one; axes are
+    counted from the last one."""
     (node,) = graph.nodes
     for i, name in enumerate(node.inputs):
         shape = graph.type_of(name).shape
@@ -81,7 +83,7 @@ def extents(graph: Graph) -> Iterator[str]:
 
 
 def plainer(graph: Graph, ir: str) -> Iterator[Graph]:
-    """Graphs of the same operator with less that differs, or fewer elements, boldest first."""
+    """Yields graphs of the operator with fewer differences or elements, the boldest first."""
     (node,) = graph.nodes
     if node.op not in OPERATORS or not node.inputs:
         return
@@ -90,8 +92,8 @@ def plainer(graph: Graph, ir: str) -> Iterator[Graph]:
 
 
 def without(graph: Graph, gone: frozenset[str], ir: str) -> Graph | None:
-    """The operator without some of its traits (`signature.traits`), as far as its record can make it so; None
-    where it cannot, or nothing is left that differs."""
+    """Returns the operator without the traits in `gone` (see `signature.traits`), as far as its
+    record allows; None if it does not allow that, or the operator has no record or no operands."""
     (node,) = graph.nodes
     if node.op not in OPERATORS or not node.inputs:
         return None
@@ -103,17 +105,18 @@ def without(graph: Graph, gone: frozenset[str], ir: str) -> Graph | None:
     dtypes = runnable(OPERATORS[node.op], ir)
     dtype = dtypes[0] if dtypes and f"dtype={x.dtype}" in gone else x.dtype
     for small in (False, True):
-        made = _made(within(node.op, ir), TensorType(shape, dtype), kept, small)
-        if made is not None and kept == differences(made, ir).attributes:
-            return made
+        candidate = _made(within(node.op, ir), TensorType(shape, dtype), kept, small)
+        if candidate is not None and kept == differences(candidate, ir).attributes:
+            return candidate
     return None
 
 
-# --- what differs --------------------------------------------------------------------------------
+# --- differences ---------------------------------------------------------------------------------
 
 
 def _described(op: Operator, graph: Graph, ir: str) -> tuple[Sequence[Operand], dict[str, Any]]:
-    """The operands as the record has them, and of each attribute the default beside those before it."""
+    """Returns the operands by the record (none if they do not fit) and the default of each
+    attribute, given the attributes before it."""
     (node,) = graph.nodes
     record = within(op.name, ir if ir in op.irs() else None)
     defaults: dict[str, Any] = {}
@@ -135,7 +138,7 @@ def _numbers(value: Any) -> tuple[Any, ...]:
 
 
 def _is_size(default: Any) -> bool:
-    """Whether a parameter of that default counts something: its plainest value is made of ones."""
+    """Returns whether a parameter with that default is a size; its plainest value is all ones."""
     numbers = _numbers(default)
     return bool(numbers) and all(type(n) is int and n >= 1 for n in numbers)
 
@@ -185,9 +188,9 @@ def _is_wide(source: Source, operand: Operand) -> bool:
 
 
 def _made(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> Graph | None:
-    """The operator applied to a first operand of that type, by its record; None where that does not go.
-    kept: parameters with their values, the others being at their defaults; small: or ones, where these are
-    sizes."""
+    """Returns the operator applied to a first operand of type `x`, or None if its record does not
+    allow that. kept: values of parameters; the others have their defaults or, if `small` and they
+    are sizes, ones."""
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         if name in kept:
@@ -209,8 +212,8 @@ def _made(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> 
 
 
 def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
-    """What the record makes of fewer differences and smaller first operands: all that hangs on
-    these goes along."""
+    """Yields graphs that the record makes with fewer differences and smaller first operands;
+    operands that depend on these change too."""
     (node,) = graph.nodes
     op = within(node.op, ir)
     x = graph.type_of(node.inputs[0])
@@ -227,13 +230,14 @@ def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
     simplest += [(shape, x.dtype, kept) for shape in _smaller(x.shape)]
     for shape, dtype, some in simplest:
         for small in (True, False):
-            made = _made(op, TensorType(shape, dtype), some, small)
-            if made is not None:
-                yield made
+            candidate = _made(op, TensorType(shape, dtype), some, small)
+            if candidate is not None:
+                yield candidate
 
 
 def _smaller(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """First all axes but one of one element, then one axis after the other."""
+    """Yields smaller shapes: first those with one axis of more than one element, then those with
+    one axis made shorter."""
     long = [axis for axis, n in enumerate(shape) if n > 1]
     if len(long) > 1:
         for axis in long:
@@ -246,7 +250,7 @@ def _smaller(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
-    """The graph with one thing after the other made plainer, and everything else as it is."""
+    """Yields graphs in which one thing is plainer and everything else stays."""
     (node,) = graph.nodes
     _, defaults = _described(OPERATORS[node.op], graph, ir)
     for name in differences(graph, ir).attributes:
@@ -265,7 +269,7 @@ def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
 
 
 def _nearer(value: Any, default: Any) -> Iterator[Any]:
-    """Values of a tuple of counts with one of them as by default, or one step off that."""
+    """Yields values of a tuple of integers with one of them at its default, or one above it."""
     if not isinstance(value, tuple) or not isinstance(default, tuple) or len(value) != len(default):
         return
     if not all(type(n) is int for n in (*value, *default)):
@@ -277,7 +281,7 @@ def _nearer(value: Any, default: Any) -> Iterator[Any]:
 
 
 def distance(graph: Graph, ir: str) -> int:
-    """How far the numbers in the attributes of an operator alone are from their defaults."""
+    """Returns the sum of the distances of the operator's integer attributes from their defaults."""
     (node,) = graph.nodes
     if node.op not in OPERATORS:
         return 0
@@ -291,7 +295,7 @@ def distance(graph: Graph, ir: str) -> int:
 
 
 def without_attribute(graph: Graph, name: str, ir: str) -> Iterator[dict[str, Any]]:
-    """The attributes of an operator alone, that one at its default, or gone where it has none."""
+    """Yields the operator's attributes with `name` at its default, or without it if it has none."""
     (node,) = graph.nodes
     _, defaults = _described(OPERATORS[node.op], graph, ir)
     if name in defaults:
@@ -301,46 +305,48 @@ def without_attribute(graph: Graph, name: str, ir: str) -> Iterator[dict[str, An
 
 
 def _with_extent(places: Sequence[tuple[Source, int]], n: int) -> dict[str, Source]:
-    found: dict[str, Source] = {}
+    changed: dict[str, Source] = {}
     for source, axis in places:
-        source = found.get(source.name, source)
+        source = changed.get(source.name, source)
         shape = (*source.type.shape[:axis], n, *source.type.shape[axis + 1 :])
-        found[source.name] = replace(source, type=replace(source.type, shape=shape))
-    return found
+        changed[source.name] = replace(source, type=replace(source.type, shape=shape))
+    return changed
 
 
 def retyped(
     graph: Graph, sources: Mapping[str, Source], attrs: Mapping[int, Mapping[str, Any]]
 ) -> Iterator[Graph]:
-    """The graph with other sources, by name, and other attributes, by the node's position; none where a type
-    rule does not take them, or something has no elements any more."""
-    found = {s.name: sources.get(s.name, s) for s in graph.sources()}
-    types = {name: s.type for name, s in found.items()}
+    """Yields the graph with other sources (by name) and other attributes (by position of the node),
+    its types inferred again. Yields nothing if a type rule rejects them, or if a result that had
+    elements has none any more."""
+    changed = {s.name: sources.get(s.name, s) for s in graph.sources()}
+    types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for position, node in enumerate(graph.nodes):
         chosen = attrs.get(position, node.attrs)
         if node.op not in OPERATORS:
             return
         try:
-            made = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
+            results = OPERATORS[node.op].infer([types[name] for name in node.inputs], chosen)
         except _UNFIT:
             return
-        if len(made) != len(node.types):
+        if len(results) != len(node.types):
             return
-        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+        if any(new.size == 0 < old.size for new, old in zip(results, node.types)):
             return
-        nodes.append(replace(node, attrs=chosen, types=tuple(made)))
-        types.update(zip(node.outputs, made))
+        nodes.append(replace(node, attrs=chosen, types=tuple(results)))
+        types.update(zip(node.outputs, results))
     yield replace(
         graph,
-        inputs=tuple(found[s.name] for s in graph.inputs),
-        constants=tuple(found[s.name] for s in graph.constants),
+        inputs=tuple(changed[s.name] for s in graph.inputs),
+        constants=tuple(changed[s.name] for s in graph.constants),
         nodes=tuple(nodes),
     )
 
 
 def _own_operands(graph: Graph, ir: str) -> Iterator[Graph]:
-    """Operands that are one value apart, constants and inputs as in the simplest case, elements drawn."""
+    """Yields graphs with one operand as in the simplest case: a value of its own, drawn from the
+    usual range, and a constant or an input as usual."""
     (node,) = graph.nodes
     operands, _ = _described(OPERATORS[node.op], graph, ir)
     sources = {s.name: s for s in graph.sources()}

@@ -1,4 +1,4 @@
-"""Operators to choose from: which of them take a value, and how likely each is to be chosen."""
+"""Pools of operators to draw from: which of them accept a value, and how likely each one is."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..operators.measured import dtypes as runnable
 from ..operators.record import Operator
 from .builder import first
 
-#: Lengths that shapes are varied with: one, odd ones, powers of two and their neighbours.
+#: Lengths with which shapes are varied: one, odd ones, powers of two and their neighbours.
 _LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17)
 _MAX_ELEMENTS = 600
 _VARIATIONS = 40
 _STEP = 64
-#: Least weight of an operator; elementwise ones would be rare without it.
+#: The least weight of an operator; without it elementwise operators would be rare.
 _LEAST = 60
-#: Types of which is remembered what takes them.
+#: The number of types for which the operators that accept them are remembered.
 _REMEMBERED = 10_000
 
 
 class Choices:
-    """Operators with weights, of which one is picked."""
+    """Operators with weights, from which one is drawn at a time."""
 
     def __init__(self, records: Sequence[Operator], ir: str | None) -> None:
         self.records = list(records)
@@ -36,18 +36,19 @@ class Choices:
         self.total = self._ends[-1] if self._ends else 0
 
     def pick(self, rng: random.Random) -> Operator:
-        # In two steps: Hypothesis is not uniform over more than some hundred numbers.
+        # The number is drawn in two steps, because Hypothesis is not uniform over more than some
+        # hundred numbers.
         number = rng.randrange(self.total // _STEP + 1) * _STEP + rng.randrange(_STEP)
         return self.records[bisect(self._ends, number % self.total)]
 
 
 class Pool:
-    """The operators of some names that an IR has (None: any), as a whole and by what they take."""
+    """Operators by name, as an IR has them (None: any IR), grouped by the types they accept."""
 
     def __init__(self, names: Sequence[str], ir: str | None) -> None:
         self.ir = ir
         self.every = Choices([within(name, ir) for name in names], ir)
-        #: Those that TVM's own build runs, by the dtype of what they take first.
+        #: Operators that TVM's own build runs, by the dtype of their first operand.
         self._running: dict[str, list[Operator]] = {}
         for record in self.every.records:
             for dtype in runnable(record, ir):
@@ -56,12 +57,12 @@ class Pool:
         self._choices: dict[tuple[str, ...], Choices] = {}
 
     def takers(self, x: TensorType) -> Choices:
-        """Those that take a value of that type first."""
+        """Returns the operators that accept a first operand of that type."""
         if x not in self._takers:
             if len(self._takers) > _REMEMBERED:
                 self._takers.clear()
             taking = [r for r in self._running.get(x.dtype, ()) if r.accepts(x)]
-            # Many types are taken by the same operators.
+            # The same operators often accept different types, which then share the choices.
             names = tuple(r.name for r in taking)
             if names not in self._choices:
                 self._choices[names] = Choices(taking, self.ir)
@@ -75,15 +76,18 @@ def pool(names: tuple[str, ...], ir: str | None) -> Pool:
 
 
 def takes(op: Operator, x: TensorType, ir: str | None) -> bool:
-    """Whether the operator takes that type first, and TVM's own build runs it."""
+    """Returns whether the operator accepts a first operand of the type and TVM's build runs it."""
     return x.dtype in runnable(op, ir) and op.accepts(x)
 
 
 @cache
 def weight(name: str, ir: str | None) -> int:
-    """How likely an operator is chosen among others. Those with many (dtype, class of a parameter) are chosen
-    more often, that all of them are met soon, and so are those that take few of the values there are. The
-    roots are what `benchmarks/diversity.py` found best: without them a few operators fill the graphs."""
+    """Returns how likely an operator is drawn, relative to others: at least _LEAST, or 1 if TVM's
+    own build runs it in no dtype.
+
+    Operators with many dtypes and parameter classes, and operators that accept few types, are drawn
+    more often, so that each operator and each class appears early. `benchmarks/diversity.py` showed
+    the square root to be best: without it a few operators fill the graphs."""
     op = within(name, ir)
     dtypes = runnable(op, ir)
     if not dtypes:
@@ -106,9 +110,9 @@ def _common_types() -> list[TensorType]:
 
 @cache
 def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]:
-    """Shapes of a first operand: the record's own, and variations of them in length and rank."""
+    """Returns shapes of a first operand: the record's, and some with other lengths and ranks."""
     op = within(name, ir)
-    found = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
+    result = dict.fromkeys(s for s in op.shapes if op.takes(TensorType(s, dtype)))
     draw = random.Random(zlib.crc32(name.encode()))
     for _ in range(_VARIATIONS):
         shape = [d if draw.random() < 0.5 else draw.choice(_LENGTHS) for d in draw.choice(op.shapes)]
@@ -119,5 +123,5 @@ def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]
             shape.insert(draw.randrange(len(shape) + 1), draw.choice(_LENGTHS[:4]))
         x = TensorType(tuple(shape), dtype)
         if x.size <= _MAX_ELEMENTS and op.takes(x):
-            found[x.shape] = None
-    return tuple(found)
+            result[x.shape] = None
+    return tuple(result)

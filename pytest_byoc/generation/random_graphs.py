@@ -1,4 +1,4 @@
-"""Random graphs. Valid by construction: nothing is generated and thrown away."""
+"""Makes random graphs; they are valid by construction, so none is discarded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_OUTPUTS = 4
 
 
 def some(count: int, start: int | str, **options: Any) -> list[Graph]:
-    """So many graphs as `grown(**options)` makes them, the same ones for the same `start`.
+    """Returns `count` graphs of `grown(**options)`; they depend on `start` and the options alone.
 
-    These are the suite's own. They come from Python's random numbers and not from a strategy: a graph that
-    fails is shrunk as a graph (`reduce.py`), and to keep each number for Hypothesis to shrink takes longer
-    than what is done with it."""
+    The suite uses these graphs. They are made with Python's random numbers and not by a Hypothesis
+    strategy: a failing graph is shrunk as a graph (`reduce.py`), and recording each number for
+    Hypothesis to shrink takes longer than examining the graph."""
     return [grown(Random(f"{start} {number}"), **options) for number in range(count)]
 
 
@@ -39,15 +39,20 @@ def grown(
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
     fit: Callable[[TensorType], TensorType] | None = None,
 ) -> Graph:
-    """A graph of `min_nodes` to `max_nodes` operators.
+    """Returns a graph of `min_nodes` to `max_nodes` operators.
 
-    operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
-    focus: an operator it holds. prefer: operators that are to be more likely (those a target
-    takes). fragments: graphs of which it has at least one as a part (those that match a target's
-    patterns); they count as their operators do. turn: the fragment that it holds. dtypes: of the
-    first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
-    runs. fit: what to make of the type of a new first operand, where its operator takes that (a target
-    may want batches of one). Raises KeyError for an unknown operator.
+    operators: names of the operators to draw from (None: all); those that `ir` lacks are left out.
+    focus: an operator that the graph holds.
+    prefer: operators that are more likely than others, because the target offloads them.
+    fragments: graphs that match the target's patterns. The graph holds at least one of them as a
+    part; a fragment counts as the number of its operators.
+    turn: the fragment that the graph holds.
+    dtypes: dtypes of the first value, the first being the most likely. Every operator is applied
+    only to dtypes that TVM's own build runs.
+    fit: changes the type of a new first operand, where its operator accepts the changed type (a
+    target may need batches of one).
+
+    Raises KeyError for an unknown operator, ValueError if the IR has none of the operators.
     """
     names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
     count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
@@ -58,11 +63,11 @@ def grown(
     builder = growing.builder
     while len(builder.nodes) < count:
         due = 0 <= must <= len(builder.nodes)
-        # The focus keeps its place: a fragment may not fill the graph before it.
+        # One place is kept for the focus, so that fragments do not fill the graph before it.
         left = count - len(builder.nodes) - (focus is not None and must >= 0)
         wanted = due and not focus
         if (fragments or turn) and (wanted or chance(rng, 3)):
-            # One that fits into what is left, or else whichever: it must be there.
+            # A fragment that fits into the rest is preferred; if one is due, it may be larger.
             small = [f for f in fragments if len(f.nodes) <= left]
             if wanted and turn is not None:
                 small = [turn]
@@ -82,7 +87,7 @@ def grown(
 def _names(
     operators: tuple[str, ...], prefer: tuple[str, ...], ir: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of the operators that the IR has, and those of these that are preferred."""
+    """Returns the operators that the IR has, and the preferred ones among them."""
     names = tuple(n for n in operators if ir is None or ir in OPERATORS[n].irs())
     if not names:
         raise ValueError("no operator to make graphs of")
@@ -90,7 +95,7 @@ def _names(
 
 
 def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:
-    """Values the outputs depend on, themselves included."""
+    """Returns the outputs and all values that they depend on."""
     wanted = set(outputs)
     for node in reversed(builder.nodes):
         if wanted.intersection(node.outputs):
@@ -99,14 +104,14 @@ def _needed(builder: Builder, outputs: Sequence[str]) -> set[str]:
 
 
 def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
-    """Values nobody uses, in some order, and now and then one that is used, twice, or an input.
-
-    kept: those that must not become dead code."""
+    """Returns the outputs: values that no node reads, in some order, and now and then one that a
+    node reads, one that is an output already, or an input. kept: values that must not become dead
+    code."""
     used = {i for n in builder.nodes for i in n.inputs}
-    made = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
-    leaves = [o for o in made if o not in used]
-    # The last node's results always; others may be dead code.
-    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [made[-1]]
+    results = [o for n in builder.nodes for o in n.outputs if o not in builder.hidden]
+    leaves = [o for o in results if o not in used]
+    # The last node's results are always outputs; other values may be dead code.
+    outputs = [o for o in leaves if o in builder.nodes[-1].outputs] or [results[-1]]
     others = [o for o in leaves if o not in outputs]
     if others and rng.randrange(5) != 4:
         outputs = others + outputs
@@ -115,7 +120,7 @@ def _outputs(rng: Random, builder: Builder, kept: Sequence[str]) -> list[str]:
     outputs += [name for name in dict.fromkeys(kept) if name not in live]
     extra = rng.randrange(10)
     if len(outputs) < _MAX_OUTPUTS and extra >= 6:
-        pool = made if extra < 9 else [s.name for s in builder.inputs] or made
+        pool = results if extra < 9 else [s.name for s in builder.inputs] or results
         outputs.append(one(rng, pool))
     if len(outputs) > 1 and chance(rng, 5):
         outputs = outputs[::-1]

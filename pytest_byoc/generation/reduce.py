@@ -1,7 +1,7 @@
 """Makes a failing graph smaller while it keeps failing in the same way.
 
-Works on the graph itself rather than on the choices it was generated from, so that a handful of
-examinations is enough: first each node alone, then fewer outputs, shorter paths, simpler values.
+The graph itself is changed, not the choices it was generated from, so that a few examinations are
+enough: first each node alone, then fewer outputs, shorter paths and simpler values.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 from ..core.graph import Graph, Node, Source
 from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
-#: What shrinking one graph may take.
+#: The largest number of examinations, and of seconds, for shrinking one graph.
 EXAMINATIONS, SECONDS = 80, 60.0
-#: Whether a graph fails like the one to be reduced.
+#: Returns whether a graph fails like the one to be reduced.
 Fails = Callable[[Graph], bool]
 
 
 class Reduced(NamedTuple):
-    """finished: whether all that is tried was, within what was allowed: without any one of its operators the
-    graph does not fail so."""
+    """The result of a reduction. finished: True if every step was tried within the limits; then the
+    graph does not fail in this way without any one of its operators."""
 
     graph: Graph
     finished: bool
@@ -32,11 +32,11 @@ def reduce(
     graph: Graph, fails: Fails, ir: str, examinations: int = EXAMINATIONS, seconds: float = SECONDS,
     known: Callable[[Graph], bool] = lambda graph: False,
 ) -> Reduced:
-    """The smallest failing graph found within a number of examinations and a time.
+    """Returns the smallest failing graph found within a number of examinations and a time.
 
-    `graph` itself must fail. What is tried, and in which order, depends on the graph alone, until
-    nothing that is tried fails any more. known: whether the failure of a single node has been told
-    of: it is not made simpler once more.
+    `graph` itself must fail. The steps and their order depend on the graph alone; they end when no
+    simpler graph fails. known: returns whether the failure of a single node was reported before;
+    such a node is not made simpler again.
     """
     deadline = time.monotonic() + seconds
     tried = {graph}
@@ -69,7 +69,7 @@ def reduce(
 
 
 def _weight(graph: Graph, ir: str) -> tuple[int, ...]:
-    """What is to become small, most important first."""
+    """Returns the quantities to minimise, the most important first."""
     return (
         len(graph.nodes),
         len(graph.outputs),
@@ -82,7 +82,7 @@ def _weight(graph: Graph, ir: str) -> tuple[int, ...]:
 
 
 def _differing(graph: Graph, ir: str) -> int:
-    """How much differs from the simplest cases of its operators; of several nodes, of their attributes."""
+    """Returns how much differs from the simplest cases; for several nodes attributes alone."""
     if len(graph.nodes) == 1:
         return differences(graph, ir).number
     return sum(len(differences(alone(graph, node), ir).attributes) for node in graph.nodes)
@@ -91,14 +91,14 @@ def _differing(graph: Graph, ir: str) -> int:
 def _single_nodes(graph: Graph) -> Iterator[Graph]:
     if len(graph.nodes) < 2:
         return
-    # Operators that are not elementwise first: they are wrong more often.
+    # Operators with many attributes come first: they are wrong more often than elementwise ones.
     order = sorted(range(len(graph.nodes)), key=lambda i: -len(graph.nodes[i].attrs))
     for i in order:
         yield alone(graph, graph.nodes[i])
 
 
 def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
-    """Graphs one step simpler, boldest first."""
+    """Yields graphs that are one step simpler, the boldest first."""
     yield from _fewer_nodes(graph)
     if len(graph.nodes) == 1:
         yield from plainer(graph, ir)
@@ -113,7 +113,8 @@ def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
 
 
 def _plainer_nodes(graph: Graph, ir: str) -> Iterator[Graph]:
-    """Each attribute of each node at its default, then each extent small, wherever the graph has it."""
+    """Yields graphs with one attribute at its default, then graphs with one extent made 1 or 2
+    wherever it occurs."""
     for position, node in enumerate(graph.nodes):
         single = alone(graph, node)
         for name in differences(single, ir).attributes:
@@ -141,14 +142,14 @@ def _fewer_nodes(graph: Graph) -> Iterator[Graph]:
         if len(graph.outputs) > 1:
             yield replace(graph, outputs=graph.outputs[:i] + graph.outputs[i + 1 :]).needed()
     for node in reversed(graph.nodes):
-        # Its results come from outside: the node goes, and all that was only there for it.
+        # Its results become inputs; all that was only there for the node goes too.
         yield from _without(graph, node)
     for node in graph.nodes:
         for operand in dict.fromkeys(node.inputs):
             if len(node.outputs) == 1 and graph.type_of(operand) == node.types[0]:
                 yield from _rewired(graph, node, operand)
     for node in graph.nodes:
-        # The last nodes go: the graph ends here.
+        # The graph ends at this node; the nodes behind it go.
         if node is not graph.nodes[-1]:
             yield replace(graph, outputs=node.outputs).needed()
 
@@ -157,14 +158,14 @@ def _without(graph: Graph, node: Node) -> Iterator[Graph]:
     rest = tuple(n for n in graph.nodes if n is not node)
     if not rest:
         return
-    made = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
-    smaller = Graph(graph.inputs + made, graph.constants, rest, graph.outputs).needed()
+    sources = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
+    smaller = Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
     if smaller.nodes:
         yield smaller
 
 
 def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
-    """Consumers of the node read one of its operands instead."""
+    """Yields the graph without the node; its readers read one of its operands instead."""
     (gone,) = node.outputs
 
     def swap(name: str) -> str:

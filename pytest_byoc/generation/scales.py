@@ -1,5 +1,5 @@
-"""Scales that go together, as in every model that was quantised: what a product of two tensors is
-requantised or dequantised by is the product of their scales."""
+"""Makes scales that go together, as in every quantised model: a product of two tensors is
+requantised or dequantised by the product of their scales."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..core.graph import Node
 from .builder import Builder
 
 _PRODUCTS = frozenset(("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.batch_matmul"))
-#: Positions of a product's scales, of its first operand and of its second.
+#: Positions of the scales of a product's first and second operand among its operands.
 _SCALES = (4, 5)
-#: What may stand between a product and its requantisation.
+#: Operators that may stand between a product and its requantisation.
 _BETWEEN = frozenset(("nn.bias_add", "add", "nn.relu", "clip"))
-#: Of operators that take the scale of their first operand, the parameters for it and for its zero point.
+#: By operator, the parameters that give the scale and the zero point of its first operand.
 _TAKERS = {"qnn.requantize": ("input_scale", "input_zero_point"), "qnn.dequantize": ("scale", "zero_point")}
 
 
 def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
-    """Values of those of the operator's parameters that follow from what made its first operand; none where
-    that is no product."""
+    """Returns the operator's parameters that follow from the product behind its first operand:
+    scale, zero point and, for several scales, the axis. Empty if there is no such product."""
     product = _product(builder, lead) if op in _TAKERS else None
     if product is None:
         return {}
@@ -31,24 +31,24 @@ def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
     each = tuple(of_first[0] * s for s in of_second)
     scale, zero_point = _TAKERS[op]
     several = builder.types[second].rank > 0
-    found: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
+    values: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
     if several:
         rank = builder.types[lead].rank
         axis = product.attrs.get("data_layout", "C" * rank).rindex("C")
-        found["axis"] = -1 if axis == rank - 1 else axis
-    return found
+        values["axis"] = -1 if axis == rank - 1 else axis
+    return values
 
 
 def _product(builder: Builder, value: str) -> Node | None:
-    """The product that a value is made of, if there is one."""
+    """Returns the product from which a value is computed, if there is one."""
     nodes = {output: node for node in builder.nodes for output in node.outputs}
     while value in nodes and nodes[value].op in _BETWEEN:
         value = nodes[value].inputs[0]
-    found = nodes.get(value)
-    return found if found is not None and found.op in _PRODUCTS else None
+    producer = nodes.get(value)
+    return producer if producer is not None and producer.op in _PRODUCTS else None
 
 
 def _elements(builder: Builder, name: str) -> Sequence[float]:
-    """Given elements of a constant of one axis at most; none where it has others."""
+    """Returns the elements given for a constant of at most one axis; empty if none are given."""
     data = next((c.data for c in builder.constants if c.name == name), None)
     return data if isinstance(data, (list, tuple)) else () if data is None else (data,)

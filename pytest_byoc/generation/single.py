@@ -1,4 +1,4 @@
-"""An operator alone: its graph in some shape and dtype, with some classes of its parameters chosen."""
+"""Makes graphs of one operator in a given shape and dtype, with given classes of its parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .builder import Builder, Pick, choose_parameters, first
 
 
 class Made(NamedTuple):
-    """A graph of one node, and the (parameter, class) it was made with."""
+    """A graph of one node, and the (parameter, class) pairs it was made with."""
 
     graph: Graph
     classes: frozenset[tuple[str, str]] = frozenset()
@@ -30,14 +30,14 @@ def operands_of(op: Operator, x: TensorType) -> tuple[Operand, ...]:
 
 
 def rich(op: Operator) -> tuple[tuple[int, ...], ...]:
-    """The shapes with at least two dimensions above 1, or else those with the most."""
+    """Returns the shapes with two or more dimensions above 1; if there are none, with the most."""
     telling = [sum(d > 1 for d in s) for s in op.shapes]
     least = min(2, max(telling))
     return tuple(s for s, n in zip(op.shapes, telling) if n >= least)
 
 
 def class_names(op: Operator, position: int, dtype: str) -> list[str]:
-    """Class names of a parameter over all shapes, other parameters at their defaults."""
+    """Returns the classes of a parameter over all shapes, other parameters at their defaults."""
     names: dict[str, None] = {}
     for shape in op.shapes:
         x = TensorType(shape, dtype)
@@ -49,23 +49,25 @@ def class_names(op: Operator, position: int, dtype: str) -> list[str]:
 
 
 class NoSuchClass(Exception):
-    """Raised where a parameter has no value of the class asked for, with what is chosen already."""
+    """Raised if a parameter has no value of the required class, given those before it."""
 
 
 def by_default(
     op: Operator, x: TensorType, forced: Mapping[str, str], constants: str | None = "weights"
 ) -> Made | None:
-    """One node with the forced classes, everything else at its default.
+    """Returns a graph of one node with the forced classes and everything else at its default; None
+    if a forced class does not exist for this operand.
 
-    constants: "weights": weights and biases are constants; DATA: data operands are constants too;
-    None: nothing is. None is returned where a forced class does not exist for this operand.
+    constants: with "weights", weights and biases are constants; with DATA, data operands too; with
+    None only operands that must be constants.
     """
 
     return one_node(op, x, picking(forced), constants)
 
 
 def picking(forced: Mapping[str, str]) -> Pick:
-    """What picks the forced classes, and else the default. It raises NoSuchClass."""
+    """Returns a function that picks the forced classes, and the default of other parameters. It
+    raises NoSuchClass."""
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         if name in forced:
@@ -80,9 +82,9 @@ def picking(forced: Mapping[str, str]) -> Pick:
 def with_class(
     op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
 ) -> Made | None:
-    """The first of the shapes for which the parameter has that class."""
-    made = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
-    return next((g for g in made if g is not None), None)
+    """Returns the graph for the first shape with which the parameter has that class, or None."""
+    attempts = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
+    return next((g for g in attempts if g is not None), None)
 
 
 def mixed(op: Operator, dtype: str, turn: int) -> Made | None:
@@ -114,7 +116,7 @@ def one_node(
         return None
 
     def supply(operand: Operand, position: int) -> str:
-        # Products of two large integers would overflow.
+        # The product of two large integers would overflow.
         if limit and operand.role == DATA and x.dtype not in INTEGERS:
             return builder.input(operand.type, -limit, limit)
         if operand.role == CONSTANT or constants == DATA:
@@ -128,7 +130,7 @@ def one_node(
 
 
 def constant_lead(op: Operator, dtype: str) -> Made | None:
-    """The first operand a constant, the others inputs."""
+    """Returns the simplest graph with its first operand a constant."""
     builder = Builder(seed=1)
     x = default_type(op, dtype)
     lead = builder.constant(x, *op.range(dtype))
@@ -136,11 +138,13 @@ def constant_lead(op: Operator, dtype: str) -> Made | None:
 
 
 def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
-    """The simplest graph in a dtype, each class of each parameter, and everything off its default at once."""
+    """Yields (label, graph or None): the simplest graph in a dtype, one graph for each class of
+    each parameter, and two graphs with everything off its default."""
     yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
     for position, parameter in enumerate(op.parameters):
         for label in class_names(op, position, dtype):
-            # Another shape each time, where the class exists for it: of those that show most.
+            # Each parameter is tested with another shape, if the class exists for it; shapes with
+            # long axes come first.
             telling = rich(op)
             shapes = (*telling[position % len(telling) :], *telling, *op.shapes)
             graph = with_class(op, dtype, shapes, parameter.name, label)
@@ -151,7 +155,8 @@ def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
 
 
 def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
-    """A square matrix times itself, transposed or not, of operators whose operands are else unlike."""
+    """Yields (label, graph) for a square matrix times itself, transposed or not; only for operators
+    whose operands have different types in the simplest case."""
 
     def fits(x: TensorType) -> bool:
         if not op.accepts(x):
@@ -168,8 +173,8 @@ def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     for parameter in op.parameters:
         if parameter.name.startswith("transpose"):
             for label in parameter.values(x, {}):
-                made = times_itself(op, x, {parameter.name: label})
-                yield f"{dtype}-squared-{parameter.name}_{label}", made
+                one = times_itself(op, x, {parameter.name: label})
+                yield f"{dtype}-squared-{parameter.name}_{label}", one
 
 
 def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made:

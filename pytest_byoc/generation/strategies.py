@@ -1,6 +1,6 @@
-"""Random graphs as a Hypothesis strategy, for tests of a user's own.
+"""A Hypothesis strategy for random graphs, for tests that users write.
 
-They shrink toward one operator, default attributes, small shapes and round values.
+Examples shrink toward one operator, default attributes, small shapes and round values.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ def graphs(
     turn: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
-    """Graphs of `min_nodes` to `max_nodes` operators.
+    """Generates graphs of `min_nodes` to `max_nodes` operators.
 
-    operators: names to choose from (None: all that are known). ir: leave out what this IR lacks.
-    focus: an operator each graph holds. prefer: operators that are to be more likely (those a target
-    takes). fragments: graphs of which each has at least one as a part (those that match a target's
-    patterns); they count as their operators do. turn: the fragment that each graph holds. dtypes: of the
-    first value, the first being the most likely; every operator is only applied to dtypes TVM's own build
-    runs. Raises KeyError for an unknown operator, ValueError where no graph is possible.
+    operators: names of the operators to draw from (None: all); those that `ir` lacks are left out.
+    focus: an operator that each graph holds.
+    prefer: operators that are more likely than others, because the target offloads them.
+    fragments: graphs that match the target's patterns. Each graph holds at least one of them as a
+    part; a fragment counts as the number of its operators.
+    turn: the fragment that each graph holds.
+    dtypes: dtypes of the first value, the first being the most likely. Every operator is applied
+    only to dtypes that TVM's own build runs.
+
+    Raises KeyError for an unknown operator, ValueError if no graph is possible.
     """
     return vouch_for(grown(
         draw(st.randoms(use_true_random=False)), operators, ir=ir, min_nodes=min_nodes, max_nodes=max_nodes,

@@ -1,7 +1,7 @@
-"""The systematic cases: every operator alone, each class of each parameter at least once.
+"""The systematic cases: every operator alone, with each class of each parameter at least once.
 
-Numbered by nothing but their ids, which stay the same from run to run and from version to version
-as long as the record does: `nn.conv2d[float32-padding_asymmetric]`.
+Their ids, such as `nn.conv2d[float32-padding_asymmetric]`, are their only numbering; they stay the
+same from run to run, and from version to version as long as the operator's record does.
 """
 
 from __future__ import annotations
@@ -33,38 +33,46 @@ from .single import (
     with_class,
 )
 
-#: Cases that come right after the simplest one: everything off its default at once, and operands that are
-#: constants, inputs or one value where they are not by default.
+#: Endings of the labels of cases that come right after the simplest one: everything off its
+#: default, and operands that are constants, inputs or one value where by default they are not.
 _SQUARED = "-squared"
 _EARLY = (
     "-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", _SQUARED, "-constant_first",
     "-weight_input",
 )
-#: The turns in which cases are examined.
+#: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
-#: Cases of level smoke at the edges of values and shapes: each of a kind of its own, and quick beside others.
+#: Endings of labels of edge cases in level smoke: each tests something else, in little time.
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
     f"-{UNSET}", "-equal_extents", "-five_axes",
 )
-#: Kinds of cases on which more checks are made (`config/plan.py`), by the ends of their labels.
+#: Kinds of cases on which level standard makes more checks (`config/plan.py`), by the endings of their labels.
+_LARGE_TENSORS = "large tensors"
 _KINDS = {
-    _LARGE: "large tensors", "x1": "one element", "-aligned": "aligned",
+    _LARGE: _LARGE_TENSORS, "x1": "one element", "-aligned": "aligned",
     "-padding_symmetric": "padded", "-padding_asymmetric": "padded",
 }
-#: Operators with this many parameters get pairs of their classes too; level smoke has so many graphs of them.
+#: Operators with at least MANY parameters get cases for pairs of their classes; level smoke
+#: has PAIRED of these for each operator.
 MANY, PAIRED = 2, 8
 
 
 @dataclass(frozen=True)
 class Case:
-    """id: stable, fit for -k. operator: its name. graph: one node. smoke: those with one class of one
-    parameter, with the most pairs of them, a matrix times itself or of one row, of the highest rank, of one
-    element, large (where there are parameters), of _EDGES, and the early ones. early: the simplest in each
-    dtype, and those of _EARLY: few, and they show most. simplest: the first of the operator. without_llvm:
-    what TVM's own build cannot judge (`beyond`)."""
+    """A systematic case.
+
+    id: stable, and fit for pytest's `-k`. operator: its name. graph: has one node.
+    smoke: True if level smoke has the case. These are graphs with one class of one parameter, those
+    with the most pairs of classes, a matrix times itself or with one row, the highest rank, one
+    element, a large tensor (if there are parameters), the cases of _EDGES, and the early ones.
+    early: True for the simplest case in each dtype and the cases of _EARLY: few that show most.
+    simplest: True for the operator's first case.
+    without_llvm: True if TVM's own build cannot judge the case (see `beyond`).
+    kinds: on cases of some kinds level standard makes more checks (`config/plan.py`).
+    """
 
     id: str
     operator: str
@@ -77,19 +85,19 @@ class Case:
 
     @property
     def turn(self) -> str:
-        """EARLY, FEW (what else smoke has) or REST: when its turn comes, and with which others. Large tensors
-        wait: at level standard more checks are made on them."""
-        few = self.smoke and not self.id.endswith(_LARGE + "]")
+        """Returns the case's group: EARLY, FEW (the rest of level smoke) or REST. Large tensors are
+        in REST, because level standard makes more checks on them."""
+        few = self.smoke and _LARGE_TENSORS not in self.kinds
         return EARLY if self.early else FEW if few else REST
 
 
 def cases(operators: Sequence[str], ir: str | None) -> list[Case]:
-    """All systematic cases of the operators an IR has (None: of any), in a fixed order."""
-    found: list[Case] = []
+    """Returns all systematic cases of an IR's operators (None: any IR's), in a fixed order."""
+    result: list[Case] = []
     for name in operators:
         if ir is None or ir in OPERATORS[name].irs():
-            found += _cases(name, ir)
-    return found
+            result += _cases(name, ir)
+    return result
 
 
 @cache
@@ -98,7 +106,7 @@ def _cases(name: str, ir: str | None) -> tuple[Case, ...]:
 
 
 def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
-    """The simplest case of an operator: first shape, default parameters (of the IR, if one is named)."""
+    """Returns an operator's simplest case: first shape, default parameters (the IR's, if given)."""
     op = within(name, ir)
     graph = by_default(op, TensorType(op.shapes[0], dtype), {})
     assert graph is not None  # nothing is forced
@@ -106,11 +114,11 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
 
 
 def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
-    found: dict[Graph, tuple[str, Made]] = {}
+    by_graph: dict[Graph, tuple[str, Made]] = {}
     for label, one in _labelled(op, dtypes, ir):
         if one is not None:
-            found.setdefault(one.graph, (label, one))
-    made = [made for _, made in found.values()]
+            by_graph.setdefault(one.graph, (label, one))
+    made = [made for _, made in by_graph.values()]
     few = _covering(made, 1) | _covering(made, 2, PAIRED)
     single = {
         f"{dtypes[0]}-{parameter.name}_{label}"
@@ -118,20 +126,20 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         for label in class_names(op, position, dtypes[0])
     }
     single.add(f"{dtypes[0]}-{_shape_label(max(op.shapes, key=len))}")
-    # Of one element the first there is.
-    labels = [label for label, _ in found.values()]
+    # Only the first of the shapes with one element is in level smoke.
+    labels = [label for label, _ in by_graph.values()]
     ones = (f"{dtypes[0]}-{_shape_label((1,) * rank)}" for rank in range(1, 6))
     single.update([label for label in ones if label in labels][:1])
     if op.parameters:
         single.add(dtypes[0] + _LARGE)
-    # Of products one whose matrices have one row.
+    # One of the products whose matrices have one row is in level smoke.
     rows = (f"{dtypes[0]}-{_shape_label(s)}" for s in op.shapes if len(s) > 1 and s[-2] == 1 < s[-1])
     if any(_SQUARED in label for label in labels):
         single.update([label for label in rows if label in labels][:1])
     for label, one in windows(op, dtypes[0]):
         if left_out(op, label, ir) is None:
-            found.setdefault(one.graph, (label, one))
-    ordered = [(graph, label) for graph, (label, _) in found.items()]
+            by_graph.setdefault(one.graph, (label, one))
+    ordered = [(graph, label) for graph, (label, _) in by_graph.items()]
     ordered[1:] = sorted(ordered[1:], key=lambda case: not case[1].endswith(_EARLY))
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
@@ -141,14 +149,15 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
 
 
 def windows(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
-    """Labels and graphs of `pairs.threes`, beyond those of pairs."""
-    for label, made in threes(op, dtype, (made for _, made in pairs(op, dtype))):
-        yield f"{dtype}-{label}", made
+    """Yields the labels and graphs of `pairs.threes`, without those that `pairs.pairs` covers."""
+    for label, one in threes(op, dtype, (one for _, one in pairs(op, dtype))):
+        yield f"{dtype}-{label}", one
 
 
 def _covering(made: Sequence[Made], together: int, most: int | None = None) -> set[Graph]:
-    """Few of the graphs that hold every class (or so many of them together) that the others hold: always the
-    one with most that are still missing. most: of them."""
+    """Returns a few graphs that together hold every set of `together` classes that any graph holds;
+    each is the one with the most sets still missing. most: the largest number of graphs (None: no
+    limit)."""
     held = {m.graph: set(combinations(sorted(m.classes), together)) for m in made}
     missing = set().union(*held.values())
     few: list[Graph] = []
@@ -159,7 +168,7 @@ def _covering(made: Sequence[Made], together: int, most: int | None = None) -> s
 
 
 def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[tuple[str, Made | None]]:
-    """Each case's label and graph; None where there is no such graph, and some more than once."""
+    """Yields each case's label and graph (None if there is none); graphs may occur twice."""
     for dtype in dtypes:
         yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
     for other, parameter, label in _other_classes(op, dtypes):
@@ -201,29 +210,29 @@ def _shape_label(shape: tuple[int, ...]) -> str:
 
 
 def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Made | None]]:
-    """Values at which exp() overflows, and integers that a float32 cannot hold."""
+    """Yields graphs with floats up to 100, for which exp() overflows, and integers up to 2**23."""
     if op.domain is not None:
         return
     for dtype, limit in (("float32", 100.0), ("int32", 2.0**23)):
-        # Integers that grow as quickly overflow.
+        # Results of steep operators overflow on such integers.
         if dtype in dtypes and not (op.steep and dtype in INTEGERS):
             x = TensorType(op.shapes[0], dtype)
             yield dtype + _LARGE_VALUES, one_node(op, x, first, "weights", limit)
 
 
 def _unset(op: Operator, dtype: str, ir: str | None) -> Made | None:
-    """The simplest graph, without the attributes that the IR does without."""
+    """Returns the simplest graph without the attributes optional in the IR; None if none is."""
     optional = getattr(op, ir).optional if ir else ()
-    made = by_default(op, default_type(op, dtype), {})
-    if made is None or not optional:
+    simplest = by_default(op, default_type(op, dtype), {})
+    if simplest is None or not optional:
         return None
-    (node,) = made.graph.nodes
+    (node,) = simplest.graph.nodes
     attrs = {**node.attrs, UNSET: optional}
-    return Made(replace(made.graph, nodes=(replace(node, attrs=attrs),)), made.classes)
+    return Made(replace(simplest.graph, nodes=(replace(node, attrs=attrs),)), simplest.classes)
 
 
 def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Parameter, str]]:
-    """Classes that the first dtype does not have: (dtype, parameter, class)."""
+    """Yields (dtype, parameter, class) for the classes that the first dtype does not have."""
     known = [class_names(op, i, dtypes[0]) for i in range(len(op.parameters))]
     for dtype in dtypes[1:]:
         for position, parameter in enumerate(op.parameters):

@@ -1,6 +1,7 @@
-"""Graphs that somebody wrote, held to the records: what can't be examined is told in one message.
+"""Compares graphs that a user wrote with the operators' records; one message says why a graph
+cannot be examined.
 
-Our own generators make graphs that are valid by construction, and don't come here.
+Graphs of our own generators are valid by construction and are not compared.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from ..oracle.evaluation import evaluate
 from .data import array, constants, inputs
 from .systematic import cases
 
-#: Elements of all values of a graph: more would not fit into the host's memory several times over.
+#: The most elements that a graph's values may have; the host must hold them several times.
 ELEMENTS = 1 << 28
-#: Of graphs of so many it is tried whether their values can be calculated: that takes no time.
+#: Graphs with at most so many elements are also evaluated to validate them, in little time.
 _TRIED = 1 << 16
-#: Where a graph keeps that it is valid by construction.
+#: The key in a graph's `__dict__` that marks it as valid by construction.
 _VALID = "_valid"
 
 
 def vouch_for(graph: Graph) -> Graph:
-    """The graph, which `validated` then takes as it is: it is valid by construction."""
+    """Marks the graph as valid by construction, so that `validated` accepts it, and returns it."""
     vars(graph)[_VALID] = True
     return graph
 
 
 def validated(graph: Graph) -> Graph:
-    """The graph, with tuples where it has lists. Raises GraphError for one that can't be examined."""
+    """Returns the graph, tuples in place of lists. Raises GraphError if it cannot be examined."""
     if not isinstance(graph, Graph):
         raise GraphError(f"expected a pytest_byoc.Graph, found a {type(graph).__name__}")
     if _VALID in vars(graph):
         return graph
     try:
-        # As from a file: what is no plain value is told from what is.
+        # The graph is read as from a file, so that values that are not plain are recognised.
         graph = Graph.from_json(graph.to_json())
     except GraphError:
         raise
@@ -54,7 +55,7 @@ def validated(graph: Graph) -> Graph:
 
 
 def validate(graph: Graph) -> None:
-    """Raises GraphError for a well-formed graph that the records don't fit."""
+    """Raises GraphError for a well-formed graph that does not fit the operators' records."""
     if graph.elements > ELEMENTS:
         raise GraphError(f"its values have more than {ELEMENTS} elements")
     for source in graph.sources():
@@ -69,7 +70,8 @@ def validate(graph: Graph) -> None:
 
 
 def perhaps(name: str) -> str:
-    """What an unknown operator may be called here: Relax has other names for some, others are misspelt."""
+    """Returns a suggestion for the name of an unknown operator, or "". Relax has other names for
+    some operators; other names may be misspelt."""
     plain = name.removeprefix("relay.").removeprefix("relax.")
     meant = [
         op.name for op in OPERATORS.values()
@@ -109,17 +111,17 @@ def _validate_node(node: Node, types: Sequence[TensorType]) -> None:
     if node.op not in OPERATORS:
         raise GraphError(f"this version has no operator {node.op!r}{perhaps(node.op)}")
     op = OPERATORS[node.op]
-    made = ", ".join(node.outputs)
+    outputs = ", ".join(node.outputs)
     try:
         _validate_attributes(op, node.attrs, types)
         _validate_operands(op, node.attrs, types)
         wanted = _infer(op, node.attrs, types)
     except GraphError as e:
-        raise GraphError(f"{node.op}, which makes {made}: {e}") from None
+        raise GraphError(f"{node.op}, which makes {outputs}: {e}") from None
     if len(node.outputs) != len(node.types) or wanted != node.types:
         raise GraphError(
             f"{node.op} makes {', '.join(map(str, wanted))} of these operands and attributes; the graph says "
-            f"{', '.join(map(str, node.types)) or 'nothing'} for {made or 'its results'}"
+            f"{', '.join(map(str, node.types)) or 'nothing'} for {outputs or 'its results'}"
         )
 
 
@@ -141,7 +143,8 @@ def _validate_operands(op: Operator, attrs: Attrs, types: Sequence[TensorType]) 
     if types[0].dtype not in op.dtypes:
         raise GraphError(f"it does not take {types[0].dtype}; known are {', '.join(op.dtypes)}")
     numbers = set(_operand_numbers(op, attrs, types[0]))
-    # Of operators that take any number of operands the cases have a few; their type rules say the rest.
+    # Operators with any number of operands have cases with a few numbers; their type rules check
+    # the rest.
     few, many = min(numbers, default=0), max(numbers, default=0)
     if few == many != len(types) and numbers:
         raise GraphError(f"it takes {_operands(few)}, found {len(types)}")
@@ -152,21 +155,21 @@ def _operands(number: int) -> str:
 
 
 def _operand_numbers(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[int]:
-    """How many operands the operator may have with these attributes."""
+    """Yields the numbers of operands that the operator may have with these attributes."""
     for chosen in _choices(op, attrs, x):
         try:
             yield len(op.operands(x, chosen))
         except Exception:
-            # What does not fit is for the type rule to tell.
+            # The type rule reports operands that do not fit.
             continue
 
 
 def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, Any]]:
-    """The attributes, with a value of each class of the parameters that are none."""
-    found: list[dict[str, Any]] = [{}]
+    """Yields the attributes together with a value of each class of the other parameters."""
+    combined: list[dict[str, Any]] = [{}]
     for parameter in op.parameters:
         grown = []
-        for chosen in found:
+        for chosen in combined:
             if parameter.attribute:
                 values: Iterable[Any] = [attrs[parameter.name]]
             else:
@@ -175,8 +178,8 @@ def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, An
                 except Exception:
                     values = []
             grown += [{**chosen, parameter.name: value} for value in values]
-        found = grown
-    yield from found
+        combined = grown
+    yield from combined
 
 
 # --- attributes ----------------------------------------------------------------------------------
@@ -184,8 +187,8 @@ def _choices(op: Operator, attrs: Attrs, x: TensorType) -> Iterator[dict[str, An
 
 @dataclass
 class _Domain:
-    """What the cases of an operator show of an attribute: words are those it may have; numbers of the kinds
-    that there are may be others, but no negative ones where there are none."""
+    """The values of an attribute in the cases of its operator. A given attribute must be one of
+    the words, or of one of the other types; a number may be below 0 (or 1) only if one is."""
 
     words: set[str] = field(default_factory=set)
     kinds: set[type] = field(default_factory=set)
@@ -204,8 +207,8 @@ class _Domain:
             self.least = min(self.least, value)
 
     def problem(self, value: Any, axis: bool) -> str:
-        """Why the value is none that the attribute may have; empty if it is one. axis: whether it is an axis,
-        which may be counted from the end."""
+        """Returns why the attribute may not have the value, or "" if it may. axis: True if the
+        value is an axis, which may be counted from the end."""
         kind = type(value)
         if kind is int and float in self.kinds and int not in self.kinds:
             return ""
@@ -228,12 +231,12 @@ class _Domain:
 
 @cache
 def _shown(name: str) -> dict[str, list[Any]]:
-    """By attribute, the values that it has in the systematic cases of an operator."""
-    found: dict[str, dict[str, Any]] = {}
+    """Returns the values of each attribute in the systematic cases of an operator."""
+    values_by_attribute: dict[str, dict[str, Any]] = {}
     for case in cases([name], None):
         for attribute, value in case.graph.nodes[0].attrs.items():
-            found.setdefault(attribute, {}).setdefault(repr(value), value)
-    return {attribute: list(values.values()) for attribute, values in found.items()}
+            values_by_attribute.setdefault(attribute, {}).setdefault(repr(value), value)
+    return {attribute: list(values.values()) for attribute, values in values_by_attribute.items()}
 
 
 def _validate_attributes(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> None:
@@ -264,13 +267,13 @@ def _validate_unset(op: Operator, names: Any, attrs: Mapping[str, Any]) -> None:
 
 
 def _values(op: Operator, name: str, attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:
-    """Values that a parameter has by the record, for the first operand and the attributes before it."""
-    found: list[Any] = []
+    """Returns a parameter's values by the record, for the first operand and earlier attributes."""
+    result: list[Any] = []
     for parameter in op.parameters:
         if parameter.name == name and types:
             try:
-                found = list(itertools.chain(*parameter.values(types[0], attrs).values()))
+                result = list(itertools.chain(*parameter.values(types[0], attrs).values()))
             except Exception:
-                # What does not fit is for the type rule to tell.
-                found = []
-    return found
+                # The type rule reports values that do not fit.
+                result = []
+    return result

@@ -1,8 +1,9 @@
-"""Graphs as a target takes them that does not take them as they are made.
+"""Adapts graphs to targets that do not offload them in the form in which they are made.
 
-Systematic cases, structures and what is put behind an operator are made in float32, of batches of two or
-three, in ranks as they come, and with channels second. Of a target that takes float16, batches of one,
-tensors of four axes or channels last alone they would show nothing. Each way to adapt them is one file.
+Systematic cases, structures and graphs of two operators in a row are made in float32, for batches
+of two or three, with different ranks, and with channels second. A target that offloads only
+float16, batches of one, tensors of four axes or channels last would offload none of them. Each
+way of adapting graphs has its own file here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from .dtypes import in_dtype
 from .four_axes import four_axes, in_four
 from .parts import has_layout
 
-#: Ways that a target wants its graphs to be, in the order in which they are applied.
+#: The ways in which a target needs its graphs adapted, by name, in order of application.
 Form = tuple[str, ...]
 
 _FOUR, _ONE, _LAST = "four axes", "a batch of one", "channels last"
-#: Operators of images are often taken so alone, and others of the same target as they are.
+#: Targets often offload operators on images in this form alone, and others unchanged.
 LAST: Form = (_LAST,)
 _SHAPES: dict[str, Callable[[Graph, str], Graph | None]] = {
     _FOUR: four_axes, _ONE: batch_of_one, _LAST: channels_last,
@@ -35,7 +36,7 @@ _WAYS: dict[str, Callable[[Graph, str], Graph | None]] = {
 
 
 def forms() -> Iterator[Form]:
-    """All there are, those of fewest ways first."""
+    """Yields all forms, those of the fewest ways first."""
     for dtype_too in range(2):
         for number in range(len(_SHAPES) + 1):
             for shapes in combinations(_SHAPES, number):
@@ -46,23 +47,24 @@ def forms() -> Iterator[Form]:
 
 
 def adapted(graph: Graph, form: Form, ir: str) -> Graph | None:
-    """The graph in that form, as far as it is known how; None where nothing of it has changed."""
-    found: Graph | None = None
+    """Returns the graph in that form, as far as that is possible; None if nothing has changed."""
+    result: Graph | None = None
     for way in form:
-        made = _WAYS[way](found or graph, ir)
-        found = made or found
-    return found
+        changed = _WAYS[way](result or graph, ir)
+        result = changed or result
+    return result
 
 
 def joined(several: Iterable[Form]) -> Form:
-    """One form for a graph of operators that are each wanted in one of their own. Of dtypes the first."""
+    """Returns one form for a graph whose operators each need their own; of dtypes it has the
+    first."""
     ways = dict.fromkeys(way for form in several for way in form)
     dtypes = [way for way in ways if way in _DTYPES]
     return tuple(way for way in _WAYS if way in ways and way not in dtypes[1:])
 
 
 def lead(x: TensorType, form: Form) -> TensorType:
-    """The type of a first operand in that form, but for its dtype."""
+    """Returns the type of a first operand in that form, but with its own dtype."""
     shape = in_four(x.shape) if _FOUR in form and 0 < x.rank < 4 else x.shape
     return replace(x, shape=(1, *shape[1:]) if _ONE in form and len(shape) > 1 else shape)
 

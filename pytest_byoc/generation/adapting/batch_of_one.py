@@ -1,4 +1,4 @@
-"""The same graphs with batches of one, for targets that take no larger ones."""
+"""Adapts graphs to batches of one, for targets that offload no larger ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 from ...core.graph import Graph, Node, Source, TensorType
 from .parts import again, by_parts, data_sources, with_shape
 
-#: Attributes that name extents of the result.
+#: Attributes that give extents of the result.
 _EXTENTS = ("newshape", "shape")
 
 
 def batch_of_one(graph: Graph, ir: str) -> Graph | None:
-    """The graph with one element along the first axis of whatever stands for data and has two axes or more.
-    Parts of which a type rule does not take that stay as they are. None where all do."""
+    """Returns the graph with one element along the first axis of the sources that stand for data
+    and have at least two axes. Parts in which a type rule rejects that stay as they are; None if
+    all parts do."""
     return by_parts(graph, _converted)
 
 
@@ -28,11 +29,11 @@ def _converted(graph: Graph) -> Graph:
 
     def attrs(node: Node, operands: Sequence[TensorType]) -> dict[str, Any]:
         batch = graph.type_of(node.inputs[0]).shape[:1]
-        found = dict(node.attrs)
+        changed = dict(node.attrs)
         for name in _EXTENTS:
-            # One that names the batch among them.
-            if batch and isinstance(found.get(name), tuple) and found[name][:1] == batch:
-                found[name] = (*operands[0].shape[:1], *found[name][1:])
-        return found
+            # The attribute begins with the extent of the batch.
+            if batch and isinstance(changed.get(name), tuple) and changed[name][:1] == batch:
+                changed[name] = (*operands[0].shape[:1], *changed[name][1:])
+        return changed
 
     return again(graph, source, attrs)

@@ -1,7 +1,7 @@
-"""The same graphs with images whose channels are last, for targets that take no others.
+"""Adapts graphs to images whose channels are last, for targets that offload no others.
 
-Structures, and what is put behind an operator, have images in NCHW, as TVM's defaults do. They would show
-nothing of a target that takes convolutions in NHWC alone.
+Structures and graphs of two operators in a row have images in NCHW, TVM's default layout.
+A target that offloads convolutions in NHWC alone would offload none of them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from .parts import ALONG_AXIS, Unlike, by_parts, has_layout, is_elementwise
 
 
 def channels_last(graph: Graph, ir: str) -> Graph | None:
-    """The graph with its images in NHWC (NWC, NDHWC), their weights in the first layout that goes with it,
-    and what is added to them, or stands along an axis, where that is then. Parts that share no value are
-    taken each by itself: one that holds no image in NCHW (NCW, NCDHW), images of two kinds, or an operator on
-    one of which it is not known how, stays as it is. None where all do."""
+    """Returns the graph with its images in NHWC (NWC, NDHWC) and their weights in the first layout
+    that goes with it. Values that are combined with images, and attributes that name axes, are
+    changed to match.
+
+    Parts that share no value are converted one by one. A part stays unchanged if it holds no image
+    in NCHW (NCW, NCDHW), images of two ranks, or an operator on images that cannot be converted.
+    None if all parts stay unchanged."""
     return by_parts(graph, lambda part: _Conversion(part, ir).converted())
 
 
 def _layout(node: Node) -> str:
-    """That of the node's images, if their channels come second."""
-    found = node.attrs.get("data_layout", node.attrs.get("layout", ""))
-    return found if found.startswith("NC") and node.op != "layout_transform" else ""
+    """Returns the layout of the node's images if their channels are second, or else ""."""
+    layout = node.attrs.get("data_layout", node.attrs.get("layout", ""))
+    return layout if layout.startswith("NC") and node.op != "layout_transform" else ""
 
 
 class _Conversion:
@@ -40,9 +43,9 @@ class _Conversion:
             raise Unlike
         self._rank = len(layouts.pop())
         self._order = (0, *range(2, self._rank), 1)
-        #: Weights of convolutions.
+        #: Names of the weights of convolutions.
         self._weights = {n.inputs[1] for n in graph.nodes if _layout(n) and "kernel_layout" in n.attrs}
-        #: What is combined with images and has a lower rank.
+        #: Names of values that are combined with images and have a lower rank.
         self._beside = self._found_beside()
         self._types: dict[str, TensorType] = {}
 
@@ -56,11 +59,11 @@ class _Conversion:
                 if name in self._weights and name not in sources:
                     sources[name] = self._weight(name, node, attrs)
                     self._types[name] = sources[name].type
-            made = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
-            if any(t != self._type(name) for name, t in zip(node.outputs, made)):
+            types = OPERATORS[node.op].infer([self._types[i] for i in node.inputs], attrs)
+            if any(t != self._type(name) for name, t in zip(node.outputs, types)):
                 raise Unlike
-            nodes.append(replace(node, attrs=attrs, types=made))
-            self._types.update(zip(node.outputs, made))
+            nodes.append(replace(node, attrs=attrs, types=types))
+            self._types.update(zip(node.outputs, types))
         given = (self._graph.inputs, self._graph.constants)
         inputs, constants = (tuple(sources[s.name] for s in some) for some in given)
         return replace(self._graph, inputs=inputs, constants=constants, nodes=tuple(nodes))
@@ -71,23 +74,24 @@ class _Conversion:
         return self._graph.type_of(name).rank == self._rank and name not in self._weights
 
     def _found_beside(self) -> set[str]:
-        found: set[str] = set()
+        beside: set[str] = set()
         known = -1
-        while known != len(found):
-            known = len(found)
+        while known != len(beside):
+            known = len(beside)
             for node in filter(is_elementwise, self._graph.nodes):
                 names = [*node.inputs, *node.outputs]
-                if any(name in found or self._is_image(name) for name in names):
+                if any(name in beside or self._is_image(name) for name in names):
                     lower = (name for name in names if not self._is_image(name))
-                    found.update(name for name in lower if self._graph.type_of(name).rank)
-        return found
+                    beside.update(name for name in lower if self._graph.type_of(name).rank)
+        return beside
 
     def _type(self, name: str) -> TensorType:
         type_ = self._graph.type_of(name)
         return replace(type_, shape=self._moved(name, type_.shape))
 
     def _moved(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """A shape where it is then. What is combined with images loses the ones it begins with."""
+        """Returns the shape that a value of this shape has after conversion. A value that is
+        combined with images is given their rank, and then loses its leading axes of one element."""
         if self._is_image(name):
             return tuple(shape[a] for a in self._order)
         if name not in self._beside:
@@ -121,7 +125,7 @@ class _Conversion:
     # --- nodes -------------------------------------------------------------------------------------
 
     def _attrs(self, node: Node) -> dict[str, Any]:
-        """A node's attributes then. Raises Unlike."""
+        """Returns a node's attributes after conversion. Raises Unlike if that is not possible."""
         attrs = dict(node.attrs)
         images = [self._is_image(name) for name in node.inputs]
         if _layout(node):
@@ -157,7 +161,8 @@ class _Conversion:
 
 
 def _given(source: Source, type_: TensorType, shape: Sequence[int], order: Sequence[int]) -> Source:
-    """The source with its elements, of that shape, in another order. Raises Unlike for another number."""
+    """Returns the source with its given elements, of that shape, in another order of axes. Raises
+    Unlike if the new type has another number of elements."""
     array = np.array(source.data, dtype=object).reshape(shape).transpose(order)
     if array.size != type_.size:
         raise Unlike

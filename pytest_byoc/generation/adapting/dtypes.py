@@ -1,4 +1,4 @@
-"""The same graphs in another dtype, for targets that don't take float32."""
+"""Adapts graphs to another dtype, for targets that do not offload float32."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...operators.record import FLOATS, default_range
 from .parts import Unlike, again, by_parts
 
 _FLOAT32 = "float32"
-#: Attributes that name a dtype.
+#: Attributes that give a dtype.
 _DTYPES = ("dtype", "out_dtype")
 
 
 def in_dtype(dtype: str, graph: Graph, ir: str) -> Graph | None:
-    """The graph with that dtype wherever it has float32. Parts with an operator that does not take it, or
-    with elements it has none for, stay as they are. None where all do."""
+    """Returns the graph with `dtype` in place of float32. A part stays unchanged if an operator
+    does not accept the dtype, or if it cannot hold the given elements; None if all parts do."""
     return by_parts(graph, lambda part: _converted(part, dtype))
 
 
@@ -34,7 +34,7 @@ def _converted(graph: Graph, dtype: str) -> Graph:
                 raise Unlike
             return replace(given, type=type_)
         least, most = default_range(dtype)
-        # What is drawn from a range of its own, around zero or above, is drawn from integers there.
+        # A source's range is cut to the dtype's default range, or becomes it if too narrow.
         low, high = max(least, min(low, most)), max(min(high, most), least)
         if high - low < 1:
             low, high = least, most
@@ -49,14 +49,15 @@ def _converted(graph: Graph, dtype: str) -> Graph:
 
 
 def _are_halves(data: Any) -> bool:
-    """Whether given elements are small enough for float16, or no numbers."""
+    """Returns whether each given element is a string or small enough for float16."""
     if isinstance(data, (list, tuple)):
         return all(map(_are_halves, data))
     return isinstance(data, str) or abs(data) <= float(np.finfo(np.float16).max)
 
 
 def _integers(data: Any, signed: bool) -> Any:
-    """Given elements, rounded. Raises Unlike for what is no integer of eight bits."""
+    """Returns given elements, rounded. Raises Unlike for a string, and for an element above 127 or
+    below -128 (below 0 if not `signed`)."""
     if data is None:
         return None
     if isinstance(data, (list, tuple)):

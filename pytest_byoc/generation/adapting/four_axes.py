@@ -1,4 +1,4 @@
-"""The same graphs in four axes, for targets that take no tensors of fewer."""
+"""Adapts graphs to four axes, for targets that offload no tensors of fewer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _AXES = 4
 
 
 def four_axes(graph: Graph, ir: str) -> Graph | None:
-    """The graph with axes of one element behind the first one of what stands for data and has fewer than
-    four, or in front of its only one. Parts with an operator of which it is not known how stay as they are.
-    None where all do."""
+    """Returns the graph with four axes in each source that stands for data and has fewer. Axes of
+    one element are added behind the first axis, or in front of an only axis. Parts with an operator
+    that cannot be converted stay unchanged; None if all do."""
     return by_parts(graph, _converted)
 
 
@@ -32,7 +32,7 @@ def _converted(graph: Graph) -> Graph:
         before = [graph.type_of(name).shape for name in node.inputs]
         kept = all(now.shape in (old, old and in_four(old)) for old, now in zip(before, operands))
         if not kept and not (is_elementwise(node) and len(before) == 1):
-            # Behind a reduction axes lie elsewhere.
+            # After a reduction the axes are at other positions.
             raise Unlike
         return _attrs(node, len(before[0]), operands[0].rank - len(before[0]))
 
@@ -40,13 +40,14 @@ def _converted(graph: Graph) -> Graph:
 
 
 def in_four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape of one axis or more, in four."""
+    """Returns a shape of one to four axes with axes of one element added up to four."""
     ones = (1,) * (_AXES - len(shape))
     return (*shape[:1], *ones, *shape[1:]) if len(shape) > 1 else ones + shape
 
 
 def _attrs(node: Node, rank: int, more: int) -> dict[str, Any]:
-    """A node's attributes where its first operand, of that rank, has so many more axes. Raises Unlike."""
+    """Returns a node's attributes for a first operand that had `rank` axes and gets `more` further
+    ones. Raises Unlike if the operator cannot be converted."""
     attrs = dict(node.attrs)
 
     def moved(axis: int) -> int:

@@ -1,4 +1,4 @@
-"""What the ways of adapting a graph share: its parts are made again one by one, of other types."""
+"""Functions for all ways of adapting a graph: they convert the parts of a graph one by one."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ...operators import OPERATORS
 from ...operators.elementwise import binary_infer
 from ...operators.record import DATA, FRESH, LEAD, TypeRuleError, same_type
 
-#: Operators with an axis (or axes, which are kept) that goes where the axis goes.
+#: Operators with an attribute `axis` that can follow an axis to its new position.
 ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
 #: Products of two matrices, or of batches of them.
 _PRODUCTS = frozenset(("matmul", "nn.matmul", "nn.batch_matmul"))
-#: Attributes by which an operator that keeps its operand's type tells axes apart.
+#: Attributes that refer to axes by position, although the operator keeps its operand's type.
 _POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
 
 
 class Unlike(Exception):
-    """Raised where a graph has no such form, or none that is known."""
+    """Raised if a graph cannot be converted to a form, or if it is not known how."""
 
 
 def by_parts(graph: Graph, convert: Callable[[Graph], Graph]) -> Graph | None:
-    """The graph with those parts converted of which that is possible; None where it is of none. Parts share
-    no value. convert: raises Unlike, or what a type rule or a record raises."""
+    """Returns the graph with its parts converted, as far as that is possible; None if it is for
+    none. Parts share no value. convert: raises Unlike, or as type rules and records do."""
     sources: dict[str, Source] = {}
     nodes: dict[str, Node] = {}
     for part in parts(graph):
         with suppress(Unlike, TypeRuleError, KeyError):
-            made = convert(part)
-            sources.update((s.name, s) for s in made.sources())
-            nodes.update((node.outputs[0], node) for node in made.nodes)
+            converted = convert(part)
+            sources.update((s.name, s) for s in converted.sources())
+            nodes.update((node.outputs[0], node) for node in converted.nodes)
     if not nodes:
         return None
     return replace(
@@ -47,15 +47,15 @@ def by_parts(graph: Graph, convert: Callable[[Graph], Graph]) -> Graph | None:
 
 
 def parts(graph: Graph) -> Iterator[Graph]:
-    """The graphs it falls into."""
-    found: list[set[str]] = []
+    """Yields the parts of the graph: the connected graphs that it consists of."""
+    groups: list[set[str]] = []
     for node in graph.nodes:
         names = {*node.inputs, *node.outputs}
-        for part in [p for p in found if p & names]:
-            found.remove(part)
+        for part in [p for p in groups if p & names]:
+            groups.remove(part)
             names |= part
-        found.append(names)
-    for names in found:
+        groups.append(names)
+    for names in groups:
         yield Graph(
             tuple(s for s in graph.inputs if s.name in names),
             tuple(s for s in graph.constants if s.name in names),
@@ -65,48 +65,50 @@ def parts(graph: Graph) -> Iterator[Graph]:
 
 
 def has_layout(op: str) -> bool:
-    """Whether images of the operator may be laid out in more than one way."""
+    """Returns whether the operator's images may have more than one layout."""
     return any(p.name in ("data_layout", "layout") for p in OPERATORS[op].parameters)
 
 
 def is_elementwise(node: Node) -> bool:
-    """Whether it tells no axis from another."""
+    """Returns whether the node treats all axes alike."""
     infer: Callable[[Sequence[TensorType], Mapping[str, Any]], Any] = OPERATORS[node.op].infer
     if infer is binary_infer:
         return True
     return infer is same_type and len(node.inputs) == 1 and not _POSITIONAL.intersection(node.attrs)
 
 
-#: From a node and the types its operands have then to its attributes then. Raises Unlike.
+#: Returns a node's attributes after conversion: (node, new types of its operands). Raises Unlike.
 Attrs = Callable[[Node, Sequence[TensorType]], Mapping[str, Any]]
 
 
 def again(graph: Graph, source: Callable[[Source], Source], attrs: Attrs) -> Graph:
-    """The graph made again of other sources and attributes. Raises TypeRuleError where a type rule does not
-    take them, and Unlike where nothing has changed, or a value has no elements that had some."""
-    found = {s.name: source(s) for s in graph.sources()}
-    if all(found[s.name].type == s.type for s in graph.sources()):
+    """Returns the graph with other sources and attributes, its types inferred again.
+
+    Raises TypeRuleError if a type rule rejects them, and Unlike if no source's type has changed, or
+    if a result that had elements has none any more."""
+    changed = {s.name: source(s) for s in graph.sources()}
+    if all(changed[s.name].type == s.type for s in graph.sources()):
         raise Unlike
-    types = {name: s.type for name, s in found.items()}
+    types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for node in graph.nodes:
         operands = [types[name] for name in node.inputs]
         chosen = dict(attrs(node, operands))
-        made = OPERATORS[node.op].infer(operands, chosen)
-        if any(new.size == 0 < old.size for new, old in zip(made, node.types)):
+        results = OPERATORS[node.op].infer(operands, chosen)
+        if any(new.size == 0 < old.size for new, old in zip(results, node.types)):
             raise Unlike
-        nodes.append(replace(node, attrs=chosen, types=made))
-        types.update(zip(node.outputs, made))
+        nodes.append(replace(node, attrs=chosen, types=results))
+        types.update(zip(node.outputs, results))
     return replace(
         graph,
-        inputs=tuple(found[s.name] for s in graph.inputs),
-        constants=tuple(found[s.name] for s in graph.constants),
+        inputs=tuple(changed[s.name] for s in graph.inputs),
+        constants=tuple(changed[s.name] for s in graph.constants),
         nodes=tuple(nodes),
     )
 
 
 def with_shape(source: Source, shape: tuple[int, ...], move: Callable[[np.ndarray], np.ndarray]) -> Source:
-    """The source with another shape, and what `move` makes of its elements, if they are given."""
+    """Returns the source with another shape and its given elements, if any, changed by `move`."""
     elements = source.data
     if elements is not None:
         elements = move(np.array(elements, dtype=object).reshape(source.type.shape)).tolist()
@@ -114,9 +116,10 @@ def with_shape(source: Source, shape: tuple[int, ...], move: Callable[[np.ndarra
 
 
 def data_sources(graph: Graph) -> frozenset[str]:
-    """Sources that stand for data as a model's inputs do: no weights, no biases, nothing that is made into
-    one, and nothing that is broadcast because it has fewer axes. Raises Unlike where an operator chooses
-    elements by indices, or does not tell what its operands are."""
+    """Returns the names of sources that stand for data, as a model's inputs do: not weights, biases
+    or values from which these are made, nor values broadcast because they have fewer axes.
+
+    Raises Unlike if an operator has indices, or if its record does not give its operands' roles."""
     data: set[str] = set()
     others: set[str] = set()
     for node in reversed(graph.nodes):
@@ -133,7 +136,7 @@ def _are_data(graph: Graph, node: Node) -> list[bool]:
     if OPERATORS[node.op].infer is binary_infer:
         return [t.rank == max(t.rank for t in types) for t in types]
     if node.op in _PRODUCTS:
-        # A batch of matrices is one on both sides; one matrix is a weight.
+        # Batches of matrices are data on both sides; a single matrix is a weight.
         return [True, types[1].rank == types[0].rank > 2]
     roles = [operand.role for operand in OPERATORS[node.op].operands(types[0], node.attrs)]
     if FRESH in roles or len(roles) != len(types):

@@ -1,4 +1,4 @@
-"""Random numbers that are the same every time, and can be drawn again with a few of them changed."""
+"""Random numbers that can be drawn again, all the same or with a few of them changed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class Draws:
-    """Each number has a name and depends on nothing but the seed and that: changing one leaves the others
-    as they are. changed: numbers from 0 to 1 that take the place of those drawn, by name. used: names of
-    those drawn, in order."""
+    """Random numbers with names. Each number depends on the seed and its name alone, so a changed
+    number leaves the others as they are. changed: numbers from 0 to 1, by name, in place of those
+    drawn. used: names of the numbers drawn so far, in order."""
 
     def __init__(self, seed: str, changed: Mapping[str, float] | None = None) -> None:
         self._seed = seed
@@ -20,7 +20,7 @@ class Draws:
         self.used: list[str] = []
 
     def random(self, name: str) -> float:
-        """At least 0, less than 1."""
+        """Returns a number that is at least 0 and less than 1."""
         self.used.append(name)
         if name in self._changed:
             return self._changed[name]
@@ -31,5 +31,5 @@ class Draws:
         return found[int(self.random(name) * len(found))]
 
     def forget(self, since: int) -> None:
-        """Takes names off `used` that led to nothing, from the position `since` on."""
+        """Removes the names in `used` from position `since` on; their draws led to nothing."""
         del self.used[since:]

@@ -1,4 +1,4 @@
-"""A graph that has the structure of a pattern, taken in one way."""
+"""Builds a graph with the structure of a pattern, for one way of matching it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from .tree import Pattern, Tree, Way
 
 T = TypeVar("T")
 
-#: Attempts to choose an operator's parameters so that its operands fit what is there.
+#: Attempts to choose an operator's parameters so that its operands fit the existing values.
 _TRIES = 30
-#: Attempts at a whole graph: an operator chosen early may leave none for a later one.
+#: Attempts at a whole graph: the operator drawn for one call may leave none that fits a later call.
 _ATTEMPTS = 12
-#: Batches of one, as many a target takes alone; the second one's channels, be they second or last, are a
-#: multiple of four, for which there are kernels of their own.
+#: Shapes of images in batches of one, the only batch size that some targets offload. The channels
+#: of the second shape, second or last, are a multiple of four; some kernels exist only for that.
 _IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
-#: How often the scale of a product is that of its operands: some checks ask for it.
+#: The probability that a product's scale follows from its operands; some checks need that.
 _NATURAL = 0.8
-#: Larger values are avoided: results grow along a pattern.
+#: The most elements that the results of a node may have; results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
 
 class _NoFit(NoInstance):
-    """As NoInstance, but other choices may do."""
+    """Raised if these choices give no graph for a pattern, but others may."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A graph and how it came about, so that it can be made again with some of its choices changed. draws:
-    names of the choices. changed: numbers from 0 to 1, by name. words: values that were preferred."""
+    """A graph and the choices that led to it, some of which may be changed to make another one.
+
+    draws: names of the choices. changed: numbers from 0 to 1, by name of the choice, that replaced
+    drawn ones. words: values of attributes and dtypes that were preferred."""
 
     way: Way
     seed: int
@@ -53,9 +55,9 @@ class Instance:
 def instance(
     pattern: Pattern, way: Way, ir: str, seed: int, words: frozenset[Any] = frozenset()
 ) -> Instance:
-    """One graph; with seed 0 every choice is the default if that will do, with others it is drawn.
-
-    words: values of attributes and dtypes that are to be more likely. Raises NoInstance.
+    """Returns one graph. With seed 0 every choice is the default if that gives a graph; with other
+    seeds the choices are drawn. words: values of attributes and dtypes that are more likely. Raises
+    NoInstance.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -69,8 +71,8 @@ def varied(
     pattern: Pattern, way: Way, ir: str, seed: int, attempt: int, changed: Mapping[str, float],
     words: frozenset[Any],
 ) -> Instance:
-    """The graph that `instance` makes of this seed at this attempt, with some choices changed. Raises
-    NoInstance."""
+    """Returns the graph that `instance` makes of this seed at this attempt, with some choices
+    changed. Raises NoInstance."""
     draws = Draws(f"{pattern.label} {sorted(way.items())} {seed} {attempt}", changed)
     plain = seed == 0 and attempt == 0 and not changed
     graph = _Instance(pattern, way, ir, seed, plain, draws, words).graph()
@@ -88,17 +90,17 @@ class _Instance:
         self._choosing = ""
         self._chosen: dict[tuple[str, TensorType], Mapping[str, Any]] = {}
         self._values: dict[int, tuple[str, ...]] = {}
-        #: Shapes that are demanded of leaves.
+        #: The shape that the pattern demands of a leaf, by the leaf's number.
         self._shaped: dict[int, tuple[int, ...]] = {}
-        #: The fewest operands an operator was seen to take.
+        #: The fewest operands that an operator accepted so far, by its name.
         self._wanted: dict[str, int] = {}
-        #: A value of an attribute that is demanded and not among those the record chooses from.
+        #: An attribute value that the pattern demands and the record does not offer, as text.
         self._missing = ""
-        #: How often a parameter is left at its default: checks refuse what is odd in several ways.
+        #: The probability that a parameter keeps its default; checks refuse rare combinations.
         self._plainness = self._draws.choice("plainness", (0.9, 0.7, 0.4))
-        #: The dtype new values have, where the operator takes it: one that all operators take, if any.
+        #: The dtype of new values, if their operator accepts it; all operators do, if possible.
         self._dtype = self._common_dtype(self._reading.common_dtypes())
-        #: Shapes that the choosiest of the operators takes: others mostly take them too.
+        #: Shapes of the operator with the fewest ranks; the other operators mostly accept them too.
         self._shapes = self._reading.shapes()
 
     def graph(self) -> Graph:
@@ -115,7 +117,7 @@ class _Instance:
     def _common_dtype(self, common: list[str]) -> str | None:
         if not common:
             return None
-        # float32 and float16 are what most tables are written for.
+        # Most tables are written for float32 and float16.
         worded = [d for d in common if d in self._words]
         if worded and not self._plain and self._draws.random("worded dtype") < 0.5:
             return self._draws.choice("dtype word", worded)
@@ -123,7 +125,7 @@ class _Instance:
         return common[0] if plain else self._draws.choice("dtype", common[:3] + common)
 
     def _visit(self, number: int, demands: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-        """Names of the values of a node that is a call, a tuple or an item of one."""
+        """Returns the names of the values of a node: a call, a tuple or an item of a tuple."""
         if number in self._values:
             return self._values[number]
         node = self._pattern.nodes[number]
@@ -138,28 +140,28 @@ class _Instance:
             values = self._visit(of, inner)
             if (node.index or 0) >= len(values):
                 raise NoInstance(f"item {node.index} is taken of {len(values)}")
-            made: tuple[str, ...] = (values[node.index or 0],)
+            results: tuple[str, ...] = (values[node.index or 0],)
         elif node.kind == "call":
-            made = self._call(number, node, demands or {})
+            results = self._call(number, node, demands or {})
         elif node.kind == "tuple" and node.of is not None:
-            made = tuple(v for part in node.of for v in self._visit(*self._reading.resolve(part)))
+            results = tuple(v for part in node.of for v in self._visit(*self._reading.resolve(part)))
         else:
             raise NoInstance(_unusable(node))
-        self._values[number] = made
-        return made
+        self._values[number] = results
+        return results
 
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
         name = self._reading.name(number)
         candidates = self._reading.candidates(number)
-        # Several records may be written with one operator of the IR: each gets its turn at being first.
+        # Several records may lower to one operator; the seed decides which is tried first.
         turn = self._seed % len(candidates)
         candidates = candidates[turn:] + candidates[:turn]
         slots, more = self._slots(node)
         demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:
-            made = self._apply(number, op, slots, more or node.more, demands)
-            if made is not None:
-                return made
+            results = self._apply(number, op, slots, more or node.more, demands)
+            if results is not None:
+                return results
         if not more and not node.more and self._wanted.get(name, 0) > len(slots):
             raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
         if self._missing:
@@ -167,8 +169,8 @@ class _Instance:
         raise _NoFit(f"no parameters of {name} fit the operands the pattern gives it{_one_for_several(node)}")
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
-        """Arguments of a call, tuples spread out: a value's name, or the number of a leaf. And whether
-        there may be more than the pattern says."""
+        """Returns the arguments of a call, tuples spread out, and whether there may be more than
+        the pattern gives. An argument is the name of a value or the number of a leaf."""
         if node.of is None:
             return [], True
         slots: list[str | int] = []
@@ -186,7 +188,7 @@ class _Instance:
                 spread, _ = self._slots(Tree("call", fields or ()))
                 slots += spread
             elif inner.kind == "other":
-                # Something an operator takes that is no tensor; the record's lowering supplies it.
+                # This argument is not a tensor; the record's lowering supplies it.
                 slots.append(number)
             else:
                 several = inner.kind == "call" and all(map(returns_tuple, self._reading.candidates(number)))
@@ -194,8 +196,8 @@ class _Instance:
                     raise NoInstance(
                         f"{self._reading.name(number)} returns a tuple, of which the pattern takes no item"
                     )
-                made = self._visit(number, demands)
-                slots += made if several else made[:1]
+                results = self._visit(number, demands)
+                slots += results if several else results[:1]
         return slots, more
 
     # --- applying an operator ----------------------------------------------------------------
@@ -203,7 +205,7 @@ class _Instance:
     def _apply(
         self, number: int, op: Operator, slots: Sequence[str | int], more: bool, demands: Mapping[str, Any]
     ) -> tuple[str, ...] | None:
-        """Names of the results of a call; None where nothing fits."""
+        """Adds a node for a call and returns its results' names; None if no parameters fit."""
         given = [self._given(s) for s in slots]
         only = given[0] if len(slots) == 1 else None
         if only is not None and not takes(op, self._builder.types[only], self._ir):
@@ -235,19 +237,20 @@ class _Instance:
         return None
 
     def _again(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
-        """What was chosen for the operator before, of such an operand: parts of a pattern are often alike."""
+        """Returns the parameters that this operator and type had before, or None if they should be
+        drawn: parts of a pattern are often alike."""
         before = self._chosen.get((op.name, x))
         return before if attempt == 0 and before and self._draw("again") < 0.6 else None
 
     def _draw(self, what: str) -> float:
-        """A number for something to be chosen of the operator at hand."""
+        """Returns the random number for a choice of the current operator."""
         return self._draws.random(f"{self._choosing} {what}")
 
     def _choose(self, what: str, found: Sequence[T]) -> T:
         return self._draws.choice(f"{self._choosing} {what}", found)
 
     def _given_type(self, slot: str | int) -> TensorType | None:
-        """The type of a constant whose value the pattern gives."""
+        """Returns the type of a constant whose value the pattern gives, or else None."""
         node = self._pattern.nodes[slot] if isinstance(slot, int) else None
         if node is None or node.data is None:
             return None
@@ -255,7 +258,7 @@ class _Instance:
         return TensorType(node.shape, node.dtype)
 
     def _given(self, slot: str | int) -> str | None:
-        """The value in a slot, if there is one already."""
+        """Returns the name of the value in a slot, if it exists already."""
         if isinstance(slot, str):
             return slot
         return self._values[slot][0] if slot in self._values else None
@@ -264,7 +267,7 @@ class _Instance:
         self, op: Operator, slots: Sequence[str | int], given: Sequence[str | None],
         demands: Mapping[str, Any], plain: bool,
     ) -> TensorType | None:
-        """A type for the first operand."""
+        """Returns a type for the first operand, or None if no type fits."""
         fixed = [self._builder.types[g] for g in given if g is not None]
         if fixed and (plain or self._draw("fixed") < 0.7):
             x = fixed[0] if plain else self._choose("lead", fixed)
@@ -293,19 +296,19 @@ class _Instance:
     ) -> Any:
         values = list(classes.values())
         if name == "other_shape":
-            fitting = [v for found in values for v in found if tuple(v) in shapes]
+            fitting = [v for options in values for v in options if tuple(v) in shapes]
             if fitting:
                 return fitting[0]
         if name in demands.get("attrs", {}):
             wanted = _thawed(demands["attrs"][name])
-            same = [v for found in values for v in found if _thawed(v) == wanted]
+            same = [v for options in values for v in options if _thawed(v) == wanted]
             if same:
                 return same[0]
             self._missing = f"no {name}={wanted!r}"
         if not plain and "channel" in classes and self._draw("channel") < 0.5:
-            # The other operand of an addition after a convolution: mostly a bias.
+            # The other operand of an addition after a convolution is mostly a bias.
             return self._choose("which channel", classes["channel"])
-        single = (v for found in values for v in found if isinstance(v, (str, float, int)))
+        single = (v for options in values for v in options if isinstance(v, (str, float, int)))
         worded = [v for v in single if not isinstance(v, bool) and v in self._words]
         if worded and not plain and self._draw(f"{name} worded") < 0.5:
             return self._choose(f"{name} word", worded)
@@ -314,8 +317,8 @@ class _Instance:
             return values[0][0]
         # One number chooses the class and the value in it.
         place = (drawn - self._plainness) / (1 - self._plainness) * len(values)
-        found = values[int(place)]
-        return found[int((place - int(place)) * len(found))]
+        options = values[int(place)]
+        return options[int((place - int(place)) * len(options))]
 
     def _fits(
         self,
@@ -330,7 +333,7 @@ class _Instance:
     ) -> bool:
         if len(operands) > len(slots) and not more:
             return False
-        # What is left over is no tensor for the record: a shape, an axis.
+        # Arguments without an operand must not be tensors; they may be a shape or an axis.
         if any(isinstance(s, str) for s in slots[len(operands) :]):
             return False
         types: dict[int, TensorType] = {}
@@ -396,7 +399,7 @@ class _Instance:
             data = node.data if operand.type.shape else node.data[0]
         name = (self._builder.constant if constant else self._builder.input)(operand.type, low, high, data)
         if wild and operand.role in (LEAD, DATA) and self._draw(f"{operand.role} made") > 0.85:
-            # A value some other operator makes. It keeps within the range, or the domain.
+            # The leaf becomes the result of another operator; abs keeps it within its range.
             op = OPERATORS["abs"]
             if operand.type.dtype in runnable(op, self._ir) and high >= -low:
                 return self._builder.node("abs", [name], {})[0]
@@ -404,12 +407,12 @@ class _Instance:
 
 
 def _thawed(value: Any) -> Any:
-    """Lists and tuples alike, numbers by value."""
+    """Returns the value with lists in place of tuples, so that the two compare equal."""
     return [_thawed(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def _one_for_several(node: Tree) -> str:
-    """What is said of a call that has one and the same part in several places, which is seldom meant so."""
+    """Returns a remark if a call has one part in several places, which is rarely intended."""
     parts = node.of or ()
     again = [i + 1 for i, part in enumerate(parts) if parts.count(part) > 1]
     if not again:

@@ -1,6 +1,6 @@
-"""Graphs that are one step off a graph a pattern matches.
+"""Makes near misses: graphs that are one step away from a graph that a pattern matches.
 
-Each must be handled rightly or not be claimed: the edge of a claim is where support checks are wrong.
+The target must compute each correctly or not offload it. Checks are often wrong there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...operators.record import (
     default_range,
 )
 
-#: What is off by the first word of a label; an attribute else.
+#: The kind of a near miss by the first word of its label; other words stand for an attribute.
 _KINDS = {
     "input": "constness", "constant": "constness", "rank": "rank", "broadcast": "broadcast",
     "returned": "consumer", "swapped": "order", "data": "data",
 }
-#: Dtypes a graph is changed to, where all of its operators take them.
+#: Dtypes to which a graph is changed, if all of its operators accept them.
 _OTHER_DTYPES = ("float64", "float16", "int32", "int8")
 
 
@@ -35,14 +35,15 @@ T = TypeVar("T")
 
 
 def kind(label: str) -> str:
-    """What is off in the near miss of that label: attribute, data, dtype, constness, rank, broadcast,
-    consumer or order."""
+    """Returns the kind of the near miss with that label: attribute, data, dtype, constness, rank,
+    broadcast, consumer or order."""
     word = label.partition("_")[0]
     return {**dict.fromkeys(_OTHER_DTYPES, "dtype"), **_KINDS}.get(word, "attribute")
 
 
 def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
-    """At most `limit` of (kind, what is found): the kinds in turn, and each from its whole length."""
+    """Returns at most `limit` items of the (kind, item) pairs: equally many of each kind as far as
+    there are, spread evenly over the items of the kind."""
     kinds: dict[str, list[T]] = {}
     for name, one in found:
         kinds.setdefault(name, []).append(one)
@@ -57,8 +58,9 @@ def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
 
 
 def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
-    """(what is off, the graph): an attribute, a scale or zero point, the dtype, constness, the rank, how an
-    operand is broadcast, a consumer, the operands' order."""
+    """Yields (label, graph) for graphs that differ from `graph` in one thing: an attribute, a scale
+    or zero point, the dtype, whether a source is a constant, the rank, how an operand is broadcast,
+    an additional output, or the order of the operands."""
     seen = {graph}
     for label, changed in _all(graph, ir):
         if changed is not None and changed not in seen:
@@ -85,7 +87,7 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         for source in graph.inputs:
             yield f"constant_{source.name}", _moved(graph, source, constant=True)
     for node in graph.nodes:
-        # A value inside the pattern that is wanted outside too.
+        # A value inside the pattern is an output too.
         for name in node.outputs:
             if name not in graph.outputs:
                 yield f"returned_{node.op}", replace(graph, outputs=(*graph.outputs, name))
@@ -97,15 +99,15 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
 
 
 def _word(value: Any) -> str:
-    """A value as part of a test's id."""
+    """Returns a value as part of a test's id."""
     text = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in text)[:24]
 
 
 def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
-    """For each attribute, the first value of each class that it does not have already."""
+    """Yields, for each attribute, the first value of each class that lacks the present value."""
     op = OPERATORS[node.op]
-    # The lead is not always the first operand; its type is what the classes depend on.
+        # The classes depend on the type of the lead, which is not always the first operand.
     x = graph.type_of(node.inputs[_lead(op, graph, node)])
     chosen: dict[str, Any] = dict(node.attrs)
     for parameter in op.parameters:
@@ -114,7 +116,7 @@ def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
         try:
             classes = parameter.values(x, chosen)
         except (KeyError, IndexError):
-            # Depends on how the operands were chosen, which a finished node does not tell.
+            # The classes depend on choices for the operands that a finished node does not show.
             continue
         for values in classes.values():
             if not any(_same(v, node.attrs.get(parameter.name)) for v in values):
@@ -122,8 +124,8 @@ def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
 
 
 def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
-    """For each parameter that is no attribute, scales and zero points, the constants that depend on it, with
-    the first value of each of its classes, one constant at a time."""
+    """Yields, for each parameter that is not an attribute (scales and zero points), the constants
+    that depend on it with the first value of each of its classes, one constant at a time."""
     op = OPERATORS[node.op]
     x = graph.type_of(node.inputs[_lead(op, graph, node)])
     constants = {s.name: s for s in graph.constants}
@@ -132,17 +134,17 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
             chosen = dict(node.attrs)
             for p in op.parameters:
                 chosen.setdefault(p.name, next(v for vs in p.values(x, chosen).values() for v in vs))
-            made = {
+            by_label = {
                 label: op.operands(x, {**chosen, parameter.name: values[0]})
                 for label, values in parameter.values(x, chosen).items()
             }
         except (KeyError, IndexError, StopIteration, TypeRuleError):
-            # Depends on how the operands were chosen, which a finished node does not tell.
+            # The operands depend on choices that a finished node does not show.
             continue
-        usual = next(iter(made.values()))
+        usual = next(iter(by_label.values()))
         for i, source in ((i, constants[n]) for i, n in enumerate(node.inputs) if n in constants):
-            if any(operands[i : i + 1] != usual[i : i + 1] for operands in made.values()):
-                for label, operands in made.items():
+            if any(operands[i : i + 1] != usual[i : i + 1] for operands in by_label.values()):
+                for label, operands in by_label.items():
                     # With another number of operands it would be another node.
                     if len(operands) == len(node.inputs) and not _same(source.data, operands[i].data):
                         other = replace(source, type=operands[i].type, data=operands[i].data)
@@ -150,7 +152,7 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
 
 
 def _with_source(graph: Graph, other: Source) -> Graph | None:
-    """The graph with another source in the place of the one of that name."""
+    """Returns the graph with `other` as the source of that name; None if the types do not fit."""
     return _resourced(graph, lambda s: other if s.name == other.name else s)
 
 
@@ -165,21 +167,23 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _with_attr(graph: Graph, position: int, name: str, value: Any) -> Graph | None:
-    """The graph with an attribute changed, and with it what cannot stay as it is: attributes whose
-    domain depends on it, weights of another shape."""
+    """Returns the graph with an attribute changed, and with it everything that depends on it:
+    attributes whose values it determines, and weights of another shape. None if that is not
+    possible."""
     node = graph.nodes[position]
-    made = _operands(graph, replace(node, attrs={**node.attrs, name: value}))
-    if made is None:
+    fitted = _operands(graph, replace(node, attrs={**node.attrs, name: value}))
+    if fitted is None:
         return None
-    operands, attrs = made
+    operands, attrs = fitted
     if not _same(attrs[name], value):
         return None
     return _resized(graph, position, replace(node, attrs=attrs), operands)
 
 
 def _operands(graph: Graph, node: Node) -> tuple[Sequence[Operand], dict[str, Any]] | None:
-    """What the operator takes with the attributes of a node, and these, changed where one is not to be had
-    beside the others; None where it takes nothing of that type."""
+    """Returns the operands that the operator has with the node's attributes, and these; an
+    attribute that does not go with those before it is replaced. None if the operator does not
+    accept the node's operands."""
     op = OPERATORS[node.op]
     x = graph.type_of(node.inputs[_lead(op, graph, node)])
     attrs: dict[str, Any] = {}
@@ -194,8 +198,8 @@ def _operands(graph: Graph, node: Node) -> tuple[Sequence[Operand], dict[str, An
 
 
 def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand]) -> Graph | None:
-    """The graph with the sources a node reads made to be its operands: of their types, and, as indices must
-    be, of their elements."""
+    """Returns the graph with the sources that a node reads changed to its operands: to their types,
+    and to their elements if these are indices. None if that is not possible."""
     if len(operands) != len(node.inputs):
         return None
     wanted = {
@@ -211,7 +215,7 @@ def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand
         if operand is None:
             return s
         low, high = operand.range() if operand.role == FRESH else (s.low, s.high)
-        # Elements that were given do not fit another shape.
+        # Given elements do not fit another shape.
         return replace(s, type=operand.type, low=low, high=high, data=operand.data)
 
     try:
@@ -224,32 +228,34 @@ def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand
 
 
 def _retyped(graph: Graph, changed: Mapping[int, Node]) -> Graph | None:
-    """The graph with some nodes replaced and all types inferred anew; None where that does not fit."""
+    """Returns the graph with some nodes replaced and its types inferred; None if they do not
+    fit."""
     types: dict[str, TensorType] = {s.name: s.type for s in graph.sources()}
     nodes = []
     for i, old in enumerate(graph.nodes):
         node = changed.get(i, old)
         try:
-            made = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
+            results = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
         except (TypeRuleError, KeyError, IndexError, ValueError):
             return None
-        if len(made) != len(node.outputs) or any(t.size == 0 for t in made):
+        if len(results) != len(node.outputs) or any(t.size == 0 for t in results):
             return None
-        types.update(zip(node.outputs, made))
-        nodes.append(replace(node, types=made))
+        types.update(zip(node.outputs, results))
+        nodes.append(replace(node, types=results))
     return replace(graph, nodes=tuple(nodes))
 
 
 def _resourced(
     graph: Graph, change: Callable[[Source], Source], nodes: Mapping[int, Node] | None = None
 ) -> Graph | None:
-    """As `_retyped`, of the graph with each input and constant changed."""
+    """Returns the graph with sources changed and nodes replaced; None if the types do not fit."""
     inputs, constants = tuple(map(change, graph.inputs)), tuple(map(change, graph.constants))
     return _retyped(replace(graph, inputs=inputs, constants=constants), nodes or {})
 
 
 def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
-    """The graph with its sources of the first input's dtype in another one."""
+    """Returns the graph with another dtype in each source that has the first input's; None if an
+    operator does not accept it."""
     if not graph.inputs:
         return None
     old = graph.inputs[0].type.dtype
@@ -262,11 +268,11 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         low, high = s.low, s.high
         if (dtype in FLOATS) != (old in FLOATS):
             low, high = default_range(dtype)
-        # Given elements may not fit.
+        # Given elements may not fit an integer dtype.
         data = s.data if dtype in FLOATS else None
         return replace(s, type=TensorType(s.type.shape, dtype), low=low, high=high, data=data)
 
-    # What names the dtype it returns follows.
+    # An attribute that gives the dtype of the result follows.
     nodes = {
         i: replace(n, attrs={**n.attrs, "out_dtype": dtype})
         for i, n in enumerate(graph.nodes)
@@ -277,25 +283,26 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         return None
     for node in changed.nodes:
         op = OPERATORS[node.op]
-        taken = runnable(op, ir)
-        if not any(changed.type_of(n).dtype in taken for n in node.inputs):
+        allowed = runnable(op, ir)
+        if not any(changed.type_of(n).dtype in allowed for n in node.inputs):
             return None
     return changed
 
 
 def _other_ranks(graph: Graph) -> list[tuple[int, ...]]:
-    """Shapes of another rank for the first input, with as many elements where it has one to take off."""
+    """Returns shapes of another rank for the first input: one with a leading axis of one element,
+    and one without the first axis."""
     shape = graph.inputs[0].type.shape if graph.inputs else ()
     return [(1, *shape), *([shape[1:]] if shape else [])]
 
 
 def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
-    """The graph with the first input, and what has its shape, of another rank; None where an operator does
-    not take that, or has indices, which are made for one shape."""
+    """Returns the graph with another rank of the first input and of sources with the same shape;
+    None if an operator does not accept that, or has indices, which are made for one shape."""
     old = graph.inputs[0].type.shape
     for node in graph.nodes:
-        made = _operands(graph, node)
-        if made is not None and any(o.role == FRESH for o in made[0]):
+        fitted = _operands(graph, node)
+        if fitted is not None and any(o.role == FRESH for o in fitted[0]):
             return None
 
     def change(s: Source) -> Source:
@@ -309,15 +316,15 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
         return None
     for node in changed.nodes:
         op = OPERATORS[node.op]
-        # A type rule may say nothing of ranks that the operator does not take.
+        # A type rule may let ranks pass that the operator does not accept.
         if not op.accepts(changed.type_of(node.inputs[_lead(op, changed, node)])):
             return None
     return changed
 
 
 def _broadcast(graph: Graph) -> Iterator[tuple[Source, tuple[int, ...]]]:
-    """Second operands of operators that have two, with other shapes that may give the same result: a scalar,
-    ones, and the result's own."""
+    """Yields second operands of operators that have two, with other shapes that may give the same
+    result: a scalar, ones, and the shape of the result."""
     sources = {s.name: s for s in graph.sources()}
     for node in graph.nodes:
         source = sources.get(node.inputs[-1]) if len(node.inputs) == 2 else None
@@ -327,14 +334,14 @@ def _broadcast(graph: Graph) -> Iterator[tuple[Source, tuple[int, ...]]]:
 
 
 def _with_shape(graph: Graph, source: Source, shape: tuple[int, ...]) -> Graph | None:
-    """The graph with a source of that shape; None where that does not give the same values."""
+    """Returns the graph with that shape of a source; None if the types of the results change."""
     changed = _with_source(graph, replace(source, type=TensorType(shape, source.type.dtype), data=None))
     same = changed is not None and [n.types for n in changed.nodes] == [n.types for n in graph.nodes]
     return changed if same else None
 
 
 def _must_be_constant(graph: Graph, name: str) -> bool:
-    """Whether an operator takes the value as a constant alone."""
+    """Returns whether an operator accepts the value only as a constant."""
     for node in graph.nodes:
         op = OPERATORS[node.op]
         if name not in node.inputs:
@@ -343,7 +350,7 @@ def _must_be_constant(graph: Graph, name: str) -> bool:
         try:
             operands = op.operands(x, node.attrs)
         except (KeyError, IndexError, TypeRuleError):
-            # It takes more to tell: better keep it a constant.
+            # The attributes alone do not determine the operands, so the value stays a constant.
             return True
         if any(o.role == CONSTANT and n == name for o, n in zip(operands, node.inputs)):
             return True
@@ -351,7 +358,7 @@ def _must_be_constant(graph: Graph, name: str) -> bool:
 
 
 def _moved(graph: Graph, source: Source, constant: bool) -> Graph:
-    """The graph with a source made a constant, or an input."""
+    """Returns the graph with an input made a constant, or a constant made an input."""
 
     def without(sources: tuple[Source, ...]) -> tuple[Source, ...]:
         return tuple(s for s in sources if s.name != source.name)

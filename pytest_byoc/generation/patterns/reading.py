@@ -1,4 +1,4 @@
-"""A pattern read in one way: which node is which, which operators its calls may be of."""
+"""Reads a pattern in one way: follows its alternatives and finds the operators of its calls."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ...operators.record import Operator
 from ..builder import choose_parameters, first
 from .tree import Pattern, Tree, Way
 
-#: Operators that call a function: of TIR, of a library, of the module.
+#: Operators that call a function of TIR, of a library or of the module.
 _CALLS = ("call_tir", "call_tir_inplace", "call_dps_packed", "call_pure_packed", "invoke_closure")
 
 
 class NoInstance(Exception):
-    """Raised where no graph can be made for a pattern; the message says why."""
+    """Raised if no graph can be made for a pattern; the message says why."""
 
 
 @cache
 def records(ir: str, name: str) -> list[Operator]:
-    """The records that lower to an IR's operator of that name, its namesake first."""
-    found = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
-    return sorted(found, key=lambda op: op.name != name)
+    """Returns the records that lower to the IR's operator of that name, its namesake first."""
+    narrowed = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
+    return sorted(narrowed, key=lambda op: op.name != name)
 
 
 def _default(op: Operator) -> tuple[list[TensorType], int]:
-    """Types of an operator's operands in its simplest form, and how many results it has."""
+    """Returns an operator's operand types in its simplest form, and its number of results."""
     x = next(TensorType(s, d) for d in op.dtypes for s in op.shapes if op.takes(TensorType(s, d)))
     chosen = choose_parameters(op, x, first)
     types = [o.type for o in op.operands(x, chosen)]
@@ -41,13 +41,13 @@ def returns_tuple(op: Operator) -> bool:
 
 
 def takes_tuple(node: Tree, ir: str) -> bool:
-    """Whether a call of one argument may be of an operator of several operands, a tuple of them."""
-    found = [op for name in node.ops or () for op in records(ir, name)]
-    return any(len(_default(op)[0]) > 1 for op in found)
+    """Returns whether a call of one argument may be of an operator with a tuple of operands."""
+    operators = [op for name in node.ops or () for op in records(ir, name)]
+    return any(len(_default(op)[0]) > 1 for op in operators)
 
 
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
-    """Whether a pattern can be matched by these operators, and those that are not known, alone."""
+    """Returns whether a pattern can be matched by these operators and ones without a record."""
     possible: list[bool] = []
     for node in pattern.nodes:
         known = [op.name for name in node.ops or () for op in records(ir, name)]
@@ -58,15 +58,17 @@ def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
 
 
 def not_among(pattern: Pattern, operators: Collection[str], ir: str) -> list[str]:
-    """What the calls of a pattern name, of which none is among these operators though some are known."""
+    """Returns the names of each call's known operators, joined by "or", if none of them is among
+    `operators`; without duplicates."""
     known = [[op.name for o in node.ops or () for op in records(ir, o)] for node in pattern.nodes]
     missing = [" or ".join(names) for names in known if names and not set(names) & set(operators)]
     return list(dict.fromkeys(missing))
 
 
 class Reading:
-    """least: how many results a call must have, by its number: those that the pattern takes of it. uses: for
-    each call, the records of the calls that take its result as their first operand."""
+    """A pattern read in one way. least: the number of results that a call must have, by the call's
+    number, because the pattern reads them. uses: for each call, the records of the calls whose
+    first operand is its result."""
 
     def __init__(self, pattern: Pattern, way: Way, ir: str) -> None:
         self.pattern, self._way, self._ir = pattern, way, ir
@@ -97,23 +99,23 @@ class Reading:
             self._find_uses(part, met)
 
     def _operators(self) -> list[list[Operator]]:
-        """For each call, the records it may be of."""
-        found: list[list[Operator]] = []
+        """Returns the records of each call that has any."""
+        calls: list[list[Operator]] = []
 
         def visit(number: int) -> None:
             number, _ = self.resolve(number)
             node = self.pattern.nodes[number]
             if node.kind == "call" and node.ops is not None:
                 name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]
-                found.append(records(self._ir, name))
+                calls.append(records(self._ir, name))
             for part in node.of or ():
                 visit(part)
 
         visit(self.pattern.root)
-        return [ops for ops in found if ops]
+        return [ops for ops in calls if ops]
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes that the choosiest of the operators takes."""
+        """Returns the shapes of the records of the call that accepts the fewest ranks."""
         def ranks(ops: list[Operator]) -> int:
             return len({len(s) for op in ops for s in op.shapes})
 
@@ -121,13 +123,13 @@ class Reading:
         return tuple(s for op in ops for s in op.shapes)
 
     def common_dtypes(self) -> list[str]:
-        """The dtypes that all operators take, those of the first operators first."""
-        taken = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
-        order = dict.fromkeys(d for found in taken for d in found)
-        return [d for d in order if all(d in found for found in taken)]
+        """Returns the dtypes that all operators accept, in the order of the first operator's."""
+        accepted = [[d for op in ops for d in runnable(op, self._ir)] for ops in self._operators()]
+        order = dict.fromkeys(d for dtypes in accepted for d in dtypes)
+        return [d for d in order if all(d in dtypes for dtypes in accepted)]
 
     def resolve(self, number: int) -> tuple[int, dict[str, Any]]:
-        """The node that is matched in the end, and what is demanded of it on the way there."""
+        """Returns the node that matches in the end, and the demands on it on the way there."""
         demands: dict[str, Any] = {}
         while True:
             node = self.pattern.nodes[number]
@@ -135,7 +137,8 @@ class Reading:
                 assert node.of is not None
                 number = node.of[self._way.get(number, 0)]
             elif node.kind == "and":
-                # Of two patterns that both hold the one that is built is the more telling one.
+                # Both patterns hold; the graph is built from the second if the first is a wildcard
+                # or a constant, which says less.
                 assert node.of is not None
                 left = self.pattern.nodes[node.of[0]].kind in ("wildcard", "constant")
                 number = node.of[1 if left else 0]
@@ -147,23 +150,23 @@ class Reading:
                 return number, demands
 
     def name(self, number: int) -> str:
-        """The operator a call is of."""
+        """Returns the name of a call's operator. Raises NoInstance if it calls something else."""
         ops = self.pattern.nodes[number].ops
         if ops is None:
             raise NoInstance("the pattern calls something that is no operator, a PrimFunc for one")
         return ops[self._way.get(number, 0) if len(ops) > 1 else 0]
 
     def candidates(self, number: int) -> list[Operator]:
-        """The records a call may be written with."""
+        """Returns the records that a call may be written with. Raises NoInstance if none exists."""
         name = self.name(number)
-        found = records(self._ir, name)
-        if not found and name in _CALLS:
+        options = records(self._ir, name)
+        if not options and name in _CALLS:
             raise NoInstance(f"the pattern calls a function by {name}, which no operator is")
-        if not found:
+        if not options:
             raise NoInstance(f"the operator {name} has no record")
-        return found
+        return options
 
 
 def _demands(node: Tree) -> dict[str, Any]:
-    found = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
-    return {k: v for k, v in found.items() if v}
+    demands = {"attrs": node.attrs, "dtype": node.dtype, "shape": node.shape}
+    return {k: v for k, v in demands.items() if v}

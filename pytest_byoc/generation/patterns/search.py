@@ -1,4 +1,4 @@
-"""Graphs that a target's partitioner really takes for its patterns, found by asking it."""
+"""Finds, by partitioning graphs, some in which the target's partitioning matches a pattern."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from .instance import Instance, instance, varied
 from .reading import NoInstance
 from .tree import Pattern, Way, ways
 
-#: Graphs tried for each way of a pattern, one round after the other, until one is matched.
+#: Seeds of the graphs tried for each way of a pattern, one round after the other until one matches.
 ROUNDS = (range(4), range(4, 20), range(20, 60))
-#: After a pattern has been matched, its other ways are not looked for any further than this round.
+#: Once a pattern has a fragment, its other ways are tried only in the rounds before this one.
 _PATIENCE = 2
-#: A check that refuses all graphs of the rounds is climbed: graphs that get further in it are varied.
+#: If a check refuses all graphs of the rounds, graphs that get further in it are varied: the number
+#: of generations, the new graphs of a generation, and the graphs that it varies.
 _GENERATIONS, _CHILDREN, _PARENTS = 24, 60, 8
-#: Many a choice makes no difference: so many are made for each child, at most.
+#: Attempts for each new graph: a changed choice often gives a graph that was tried before.
 _CHANCES = 3
-#: Generations without a graph that gets further.
+#: The search ends after so many generations without a graph that gets further.
 _STALLED = 10
 
-#: Names of the composites the partitioner makes of each graph; None where it fails.
+#: Returns the names of the composites that partitioning makes of each graph; None where it fails.
 Matches = Callable[[Sequence[Graph]], "list[frozenset[str] | None]"]
 
 
 @dataclass(frozen=True)
 class Alone:
-    """What a pattern would take of a graph, were it the only one of its table.
+    """The match of a pattern in a graph, were it the only pattern of its table.
 
-    matched: something. structure: something has its structure, whatever its check says. progress: how
-    much of the check was executed. raised: what the check raised. arguments: where nothing has the
-    structure, how many arguments the graph's calls have, by the operator's name in the IR. words: strings
-    and numbers in the check's code.
+    matched: True if it matches. structure: True if a part has its structure, whatever its check
+    says. progress: how many instructions of the check were executed. raised: the exception of the
+    check. arguments: if no part has the structure, the numbers of arguments that the graph's calls
+    have, by the operator's name in the IR. words: strings and numbers in the check's code.
     """
 
     matched: bool
@@ -47,17 +48,17 @@ class Alone:
 
     @staticmethod
     def of(said: Mapping[str, Any]) -> Alone:
-        """From what the worker sent."""
+        """Returns the instance for a worker's answer."""
         return Alone(**{name: said[name] for name in said if name != "number"})
 
 
-#: What the pattern alone makes of each graph; None where that cannot be told.
+#: Returns the match of the pattern alone in each graph; None where it is not known.
 AskAlone = Callable[[Pattern, Sequence[Graph]], "list[Alone | None]"]
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """A graph that matches. way: which of the pattern's alternatives it takes."""
+    """A graph that a pattern matches. pattern: the pattern's label. way: its branches there."""
 
     pattern: str
     way: str
@@ -66,10 +67,11 @@ class Fragment:
 
 @dataclass
 class Found:
-    """What became of one pattern. fragments: graphs it takes, for each of its ways at most one. shadowed:
-    graphs it would take, were it alone, but other patterns of the table take first. reason: why there is
-    no fragment, in words. raising: where the check, or partitioning, raises of graphs and there is no
-    fragment, one of them. failed: what the search itself raised."""
+    """The result of the search for one pattern. fragments: graphs that match, at most one for each
+    way. shadowed: graphs that would match were the pattern alone, but that other patterns of the
+    table match first. reason: why there is no fragment, in words. raising: if there is no fragment,
+    a graph for which the check or partitioning raises. failed: the exception of the search
+    itself."""
 
     pattern: str
     fragments: list[Fragment] = field(default_factory=list)
@@ -80,12 +82,12 @@ class Found:
 
     @property
     def fate(self) -> str:
-        """matched, shadowed or never."""
+        """Returns "matched", "shadowed" or "never"."""
         return "matched" if self.fragments else "shadowed" if self.shadowed else "never"
 
 
 def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> Found:
-    """For each way of matching a pattern, a graph that the target takes for it."""
+    """Searches, for each way of matching a pattern, for a graph in which the target matches it."""
     return _Search(pattern, ir, matches, alone).run()
 
 
@@ -93,16 +95,16 @@ class _Search:
     def __init__(self, pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> None:
         self._pattern, self._ir, self._matches, self._alone = pattern, ir, matches, alone
         self._found = Found(pattern.label)
-        #: Composites that the table makes of graphs the pattern would take.
+        #: Composites that the table makes of graphs that the pattern alone would match.
         self._takers: set[str] = set()
-        #: What stood in the way of making graphs.
+        #: Reasons why graphs could not be made.
         self._why: list[str] = []
         self._tried = self._structured = self._raising = 0
         self._said: dict[Graph, Alone | None] = {}
         self._raised = ""
-        #: What the check may compare attributes and dtypes with.
+        #: Values with which the check may compare attributes and dtypes.
         self._words: set[Any] = set()
-        #: Instances that have the structure.
+        #: Instances that have the pattern's structure.
         self._pool: list[Instance] = []
 
     def run(self) -> Found:
@@ -121,10 +123,10 @@ class _Search:
             self._found.raising = None
         return self._found
 
-    # --- asking ------------------------------------------------------------------------------
+    # --- matching ----------------------------------------------------------------------------
 
     def _made(self, way: Way, seeds: range) -> list[Instance]:
-        made: dict[Graph, Instance] = {}
+        instances: dict[Graph, Instance] = {}
         for seed in seeds:
             try:
                 one = instance(self._pattern, way, self._ir, seed, frozenset(self._words))
@@ -132,11 +134,11 @@ class _Search:
                 if str(e) not in self._why:
                     self._why.append(str(e))
             else:
-                made.setdefault(one.graph, one)
-        return list(made.values())
+                instances.setdefault(one.graph, one)
+        return list(instances.values())
 
     def _ask(self, made: Sequence[Instance]) -> None:
-        """Finds out what the pattern alone makes of graphs not asked about yet."""
+        """Finds the match of the pattern alone in each graph for which it is not known yet."""
         new = list({m.graph: m for m in made if m.graph not in self._said}.values())
         for one, said in zip(new, self._alone(self._pattern, [m.graph for m in new]) if new else ()):
             self._said[one.graph] = said
@@ -152,36 +154,37 @@ class _Search:
                 self._words.update(said.words)
 
     def _take(self, way: Way, made: Sequence[Instance], all_of_them: bool) -> bool:
-        """Whether the table takes one of the graphs for the pattern; it becomes a fragment.
+        """Makes the first graph in which the table matches the pattern a fragment; False if none.
 
-        all_of_them: ask the table of those too that the pattern alone does not take: a partition function
-        may change a graph before it looks for patterns."""
+        all_of_them: also partition graphs that the pattern alone does not match, because a
+        partition function may change a graph before it looks for patterns."""
         self._ask(made)
         settled = [self._settled(m) for m in made if self._fits(m)]
         fit = sorted((m.graph for m in settled), key=lambda g: _unbuilt(g, self._ir))
         others = [m.graph for m in made if not self._fits(m)] if all_of_them or not fit else []
         others = others if all_of_them else [g for g in others if self._said[g] is None]
         graphs = fit + others
-        taken = self._matches(graphs) if graphs else []
-        for graph, composites in zip(graphs, taken):
+        matches = self._matches(graphs) if graphs else []
+        for graph, composites in zip(graphs, matches):
             if composites is not None and self._pattern.name in composites:
                 self._found.fragments.append(Fragment(self._pattern.label, _label(way), graph))
                 return True
-        for graph, composites in zip(fit, taken):
+        for graph, composites in zip(fit, matches):
             self._takers.update(composites or ())
             if len(self._found.shadowed) < 3:
                 self._found.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
-        if graphs and all(t is None for t in taken) and _RAISES not in self._why:
+        if graphs and all(t is None for t in matches) and _RAISES not in self._why:
             self._why.append(_RAISES)
             self._found.raising = self._found.raising or graphs[0]
         return False
 
     def _settled(self, found: Instance) -> Instance:
-        """A graph that fits, with as many of its choices at their defaults as the check allows: what was
-        drawn may be a pooling of one element, which shows nothing."""
+        """Returns a graph that matches with as many of its choices at their defaults as the check
+        allows. The drawn choices may be a pooling of one element, for example, which shows
+        little."""
         if found.seed == 0 and not found.changed:
             return found
-        # Numbers that lead to the default; what is worded is preferred to it.
+        # 0.0 leads to the default; 0.999 keeps a draw from preferring a word.
         plain = {name: 0.999 if name.endswith("worded") else 0.0 for name in found.draws}
         apart = {n: c for n in plain if (c := self._changed(found, {n: plain[n]})) is not None}
         self._ask(list(apart.values()))
@@ -196,7 +199,7 @@ class _Search:
         return settled
 
     def _changed(self, parent: Instance, changed: Mapping[str, float]) -> Instance | None:
-        """The instance with other numbers for some of its choices; None where there is no such graph."""
+        """Returns the instance with other numbers for some choices; None if it gives no graph."""
         try:
             return varied(
                 self._pattern, parent.way, self._ir, parent.seed, parent.attempt,
@@ -210,7 +213,7 @@ class _Search:
         return said is not None and said.matched
 
     def _hopeless(self) -> bool:
-        """Whether it is known that more graphs will not help: what TVM makes of them can't have the
+        """Returns whether it is known that more graphs will not help: TVM's calls cannot have the
         structure, or the check always raises."""
         if self._structured:
             return self._raising == self._structured
@@ -219,10 +222,11 @@ class _Search:
     # --- climbing ----------------------------------------------------------------------------
 
     def _climb(self) -> None:
-        """Varies the graphs that got furthest in the check until one is taken."""
+        """Varies the graphs that got furthest in the check, until one matches."""
         best, idle = 0, 0
         for generation in range(_GENERATIONS):
-            # Of those that got equally far the newest: what makes no difference may have to change first.
+            # The newest of the graphs that got equally far are varied: a change that makes no
+            # difference by itself may have to come before one that does.
             self._pool = sorted(self._pool, key=self._progress)
             pool = self._pool[-_PARENTS:][::-1]
             if not pool or idle >= _STALLED:
@@ -237,19 +241,19 @@ class _Search:
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
-        made = 0
+        count = 0
         for _ in range(_CHILDREN * _CHANCES):
-            if made == _CHILDREN:
+            if count == _CHILDREN:
                 return
             parent = draws.choice(parents)
             changed: dict[str, float] = {}
             for _ in range(draws.choice((1, 1, 2, 4))):
-                # The default, or anything, or anything but the default.
+                # 0.0 gives the default, numbers near 1 mostly another value.
                 number = draws.choice((0.0, draws.random(), 0.9 + 0.1 * draws.random()))
                 changed[draws.choice(parent.draws)] = number
             child = self._changed(parent, changed)
             if child is not None and child.graph not in self._said:
-                made += 1
+                count += 1
                 yield child
 
     def _progress(self, made: Instance) -> int:
@@ -279,8 +283,9 @@ class _Search:
         return f"none of the {self._tried} graphs made to have its structure has it for TVM"
 
     def _never_structured(self) -> str:
-        """Why TVM never finds the structure, where that is known: calls of the pattern have another number of
-        arguments than TVM's, or it begins where TVM does not look."""
+        """Returns why TVM never finds the structure, or "" if that is not known. The pattern's
+        calls may have another number of arguments than TVM's, or the pattern may begin where TVM
+        does not look."""
         if self._ir == "relax" and self._pattern.nodes[self._pattern.root].kind in ("item", "tuple"):
             return "its root is no call, and FuseOpsByPattern begins at calls alone"
         for node in self._pattern.nodes:
@@ -295,7 +300,7 @@ class _Search:
 
 
 def _unbuilt(graph: Graph, ir: str) -> bool:
-    """Whether an operator has an attribute with which TVM's own build cannot judge it."""
+    """Returns whether TVM's own build cannot compile some node because of its attributes."""
     return any(getattr(OPERATORS[n.op], ir).is_unbuilt(n.attrs) for n in graph.nodes)
 
 

@@ -1,4 +1,4 @@
-"""A target's pattern, as the worker describes it, and the ways in which it can be matched."""
+"""A target's pattern, as the worker describes it, and the ways of matching it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Branches taken: by the number of an `or` (or of a call of several operators), the branch.
+#: A way of matching a pattern: branches by the number of the `or` or call that has several.
 Way = Mapping[int, int]
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A node of a pattern. kind: wildcard, constant, variable, call, tuple, item, or, and, with, other.
+    """A node of a pattern.
 
-    data: the elements of a constant of a given value, of which dtype and shape are the type. of: numbers
-    of its parts; None where the pattern leaves them open. ops: a call's operators, any of
-    which matches. more: a call may have more arguments. index: of an item, None for any. attrs, dtype,
-    shape: what `with` demands.
+    kind: wildcard, constant, variable, call, tuple, item, or, and, with, other.
+    data: the elements of a constant with a given value; `dtype` and `shape` are its type then.
+    of: numbers of the node's parts; None if the pattern leaves them open.
+    ops: operators of a call, any of which matches. more: True if a call may have more arguments.
+    index: index of an item, None for any.
+    attrs, dtype, shape: demands of a `with`.
+    text: the class of an `other`.
     """
 
     kind: str
@@ -34,8 +37,9 @@ class Tree:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern of a target's table. nodes: parts before the whole, the root last. table: the name it is
-    registered under; position: its place there. label: tells patterns of one name apart."""
+    """A pattern of a target's table. nodes: its nodes, parts before the whole, the root last.
+    table: the name under which it is registered. position: its position there. label: a name that
+    is unique in the table."""
 
     name: str
     nodes: tuple[Tree, ...]
@@ -51,7 +55,7 @@ class Pattern:
 def parse(
     name: str, described: Sequence[Mapping[str, Any]], table: str = "", position: int = 0, label: str = ""
 ) -> Pattern:
-    """The pattern in what the worker sent. Raises KeyError for what it cannot have sent."""
+    """Returns the pattern that a worker described. Raises KeyError for a malformed description."""
 
     def node(d: Mapping[str, Any]) -> Tree:
         parts = d.get("args" if d["is"] == "call" else "of", ())
@@ -72,46 +76,47 @@ def parse(
 
 
 def parse_table(described: Sequence[Mapping[str, Any]]) -> list[Pattern]:
-    """The patterns of a table, as the worker sent them. The second of one name is labelled `NAME#2`."""
-    found: list[Pattern] = []
+    """Returns the patterns of a table that a worker described. The second of a name is labelled
+    `NAME#2`."""
+    patterns: list[Pattern] = []
     for position, d in enumerate(described):
-        same = sum(p.name == d["name"] for p in found)
+        same = sum(p.name == d["name"] for p in patterns)
         label = f"{d['name']}#{same + 1}" if same else d["name"]
-        found.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
-    return found
+        patterns.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
+    return patterns
 
 
 def _choices(pattern: Pattern, way: Way) -> list[tuple[int, int]]:
-    """The nodes at which there is something to choose, following a way, and how many branches each has."""
-    found: dict[int, int] = {}
+    """Returns the nodes that have several branches on a way, and the number of branches of each."""
+    branches: dict[int, int] = {}
 
     def visit(number: int) -> None:
         node = pattern.nodes[number]
         if node.kind == "or":
-            found[number] = 2
+            branches[number] = 2
             assert node.of is not None
             visit(node.of[way.get(number, 0)])
             return
         if node.kind == "call" and node.ops is not None and len(node.ops) > 1:
-            found[number] = len(node.ops)
+            branches[number] = len(node.ops)
         for part in node.of or ():
             visit(part)
 
     visit(pattern.root)
-    return list(found.items())
+    return list(branches.items())
 
 
 def ways(pattern: Pattern, limit: int = 32) -> list[Way]:
-    """Ways to match it, so that each branch of each alternative is taken at least once: the one that
-    takes all first branches, then others that differ from one before in one choice. At most `limit`.
+    """Returns ways of matching a pattern, at most `limit`, that together contain each branch: first
+    the way with all first branches, then ways that differ from an earlier one in one branch.
     """
-    found: list[Way] = [{}]
-    taken: set[tuple[int, int]] = set()
-    for way in found:
+    result: list[Way] = [{}]
+    covered: set[tuple[int, int]] = set()
+    for way in result:
         for number, branches in _choices(pattern, way):
-            taken.add((number, way.get(number, 0)))
+            covered.add((number, way.get(number, 0)))
             for branch in range(branches):
-                if (number, branch) not in taken and len(found) < limit:
-                    taken.add((number, branch))
-                    found.append({**way, number: branch})
-    return found
+                if (number, branch) not in covered and len(result) < limit:
+                    covered.add((number, branch))
+                    result.append({**way, number: branch})
+    return result

@@ -1,4 +1,4 @@
-"""A pattern's graph twice in one: each instance is to keep its own constants."""
+"""Puts a pattern's graph into one graph twice; each instance has to keep its own constants."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from ...core.graph import Graph, Source
 
-#: What the second instance's values are called after, and how far its seeds are from those of the first.
+#: The prefix of the second instance's names, and the distance of its seeds from the first's.
 _PREFIX, _SEEDS = "twice_", 1000
 
 
 def twice(graph: Graph) -> Graph:
-    """The graph, and the same again behind it, with other constants and inputs of its own but one: an input
-    of an output's type that takes any numbers is that output; else both read the first input. All results are
-    returned."""
+    """Returns the graph with a second instance of itself, which has other constants and its own
+    inputs, except for one. If an input takes any numbers and has the type of an output, it is
+    replaced by that output of the first instance; otherwise both instances read the first input.
+    All results are outputs."""
     outputs = {graph.type_of(name): name for name in reversed(graph.outputs)}
     anything = [s for s in graph.inputs if (s.low, s.high) == (Source.low, Source.high)]
     behind = next((s for s in anything if s.type in outputs), None)
@@ -22,14 +23,14 @@ def twice(graph: Graph) -> Graph:
         names[behind.name] = outputs[behind.type]
     elif graph.inputs:
         names[graph.inputs[0].name] = graph.inputs[0].name
-    names.update((made, _PREFIX + made) for node in graph.nodes for made in node.outputs)
+    names.update((output, _PREFIX + output) for node in graph.nodes for output in node.outputs)
 
     def again(values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(names[name] for name in values)
 
     def own(sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        found = (s for s in sources if names[s.name] == _PREFIX + s.name)
-        return tuple(replace(s, name=names[s.name], seed=s.seed + _SEEDS) for s in found)
+        kept = (s for s in sources if names[s.name] == _PREFIX + s.name)
+        return tuple(replace(s, name=names[s.name], seed=s.seed + _SEEDS) for s in kept)
 
     return Graph(
         graph.inputs + own(graph.inputs),

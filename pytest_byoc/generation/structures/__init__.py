@@ -1,8 +1,8 @@
-"""Small graphs of named shapes: the ways values can flow that trip partitioners and codegens.
+"""Small named graphs whose flow of values trips partitioners and codegens.
 
-Operators are chosen for the target: `unary`, `binary` … are ones it takes, `host` is one it does
-not. Each structure is one function; its docstring says what goes wrong there in practice, with the
-number of the class of bugs.
+Their operators depend on the target: `unary`, `binary` … are operators that it offloads, `host` is
+one that it does not. Each structure is one function; its docstring says what goes wrong with it in
+practice, and gives the number of the class of bugs.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ __all__ = [
 ]
 
 padding.register()
-# Behind the others: they take longest.
+# They come last because they take longest.
 epilogues.register()

@@ -1,4 +1,5 @@
-"""What vendors' patterns look like, each part optional, and what looks like them but is not."""
+"""Structures like the patterns of vendors, each part optional, and ones that only look like
+them."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def _convolution_nhwc(b: Builder) -> str:
 
 @structure
 def conv_bias_relu_nhwc(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with its channels last: what is added lies along them (classes 9, 16)."""
+    """The pattern with its channels last; the bias lies along them (classes 9, 16)."""
     need(v, "nn.conv2d")
     y = _convolution_nhwc(b)
     bias = b.constant(TensorType(b.types[y].shape[-1:], "float32"), -1.0, 2.0)
@@ -77,7 +78,8 @@ def conv_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate of the pattern is returned too: fusing it away loses it (class 48)."""
+    """An intermediate value of the pattern is an output too; fusing the pattern loses it (class
+    48)."""
     need(v, "nn.conv2d")
     y = _convolution(b, b.input(_IMAGE))
     z = _bias(b, y)
@@ -86,7 +88,7 @@ def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_to_host(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate of the pattern is used by the host (class 48)."""
+    """An intermediate value of the pattern is used by the host (class 48)."""
     need(v, "nn.conv2d")
     z = _bias(b, _convolution(b, b.input(_IMAGE)))
     return b.graph(b.simple("nn.relu", z), b.simple(v.host, z))
@@ -103,21 +105,21 @@ def conv_residual(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a row of the image where the pattern has its bias, as long as there are channels: what
-    looks at the number of elements alone takes it for one (class 16)."""
+    """Adding a row of the image, of as many elements as there are channels, in place of the bias. A
+    check of the number of elements alone takes it for a bias (class 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    # Of negative sums relu would leave nothing to tell one from another.
+    # relu would make all negative sums equal.
     row = b.constant(TensorType((4,), "float32"), 0.5, 4.0)
     return b.graph(b.simple("nn.relu", b.node("add", (y, row), {})[0]))
 
 
 @structure
 def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
-    """nn.bias_add behind a convolution, along another axis than the channels' (class 16)."""
+    """nn.bias_add behind a convolution along an axis that is not the channels' (class 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    # Of negative biases relu would leave nothing to tell one from another.
+    # relu would make all results of negative biases equal.
     bias = b.constant(TensorType((4,), "float32"), 0.0, 2.0)
     return b.graph(b.simple("nn.relu", b.node("nn.bias_add", (y, bias), {"axis": -1})[0]))
 
@@ -137,8 +139,8 @@ def grouped_conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def patch_embedding(b: Builder, v: Vocabulary) -> Graph:
-    """An image cut into pieces, as vision transformers do: a stride as large as the kernel, and larger than
-    others are (class 1)."""
+    """An image cut into pieces, as in vision transformers: the stride is as large as the kernel,
+    which is unusually large (class 1)."""
     need(v, "nn.conv2d")
     image = b.input(TensorType((2, 3, 18, 12), "float32"))
     y = b.simple("nn.conv2d", image, kernel_size=(6, 6), strides=(6, 6), channels=8)
@@ -174,7 +176,7 @@ def bias_dense_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def large_weight(b: Builder, v: Vocabulary) -> Graph:
-    """A weight of 80 KiB: in the artifact it is the larger part (class 50)."""
+    """A weight of 80 KiB, which makes up most of the artifact (class 50)."""
     if "nn.dense" in v.claimed:
         y = b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160)
         return b.graph(b.simple(v.unary[0], y) if v.claimed.intersection(UNARY) else y)
@@ -194,7 +196,7 @@ def dense_residual(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a column, as long as a row is, where the pattern has its bias (class 16)."""
+    """Adding a column, as long as a row is, in place of the bias (class 16)."""
     need(v, "nn.dense", "add")
     y = b.simple("nn.dense", b.input(TensorType((5, 8), "float32")), units=5)
     column = b.constant(TensorType((5, 1), "float32"))
@@ -212,7 +214,7 @@ def dense_add_scalar(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
-    """The same behind a convolution, its number in a tensor of the result's rank (classes 16, 23)."""
+    """Adding one number behind a convolution, in a tensor of the result's rank (classes 16, 23)."""
     need(v, "nn.conv2d", "add")
     number = b.constant(TensorType((1, 1, 1, 1), "float32"), 0.5, 2.0)
     return b.graph(b.simple("nn.relu", b.node("add", (_convolution(b, b.input(_IMAGE)), number), {})[0]))
@@ -220,14 +222,14 @@ def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def dense_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a constant of each other shape where the pattern has its bias (class 16)."""
+    """Adding a constant of several other shapes in place of the bias (class 16)."""
     need(v, "nn.dense", "add")
     return _adds(b, ((1, 5), (3, 1), (1, 1), (3, 5)), lambda: b.simple("nn.dense", b.input(_MATRIX), units=5))
 
 
 @numeric_structure
 def conv_adds(b: Builder, v: Vocabulary) -> Graph:
-    """The same behind a convolution: for each image its own, of each place (class 16)."""
+    """Adding constants behind a convolution: for each image, for each position (class 16)."""
     need(v, "nn.conv2d", "add")
     small, shapes = TensorType((2, 3, 3, 2), "float32"), ((4, 1, 1), (2, 4, 1, 1), (1, 1, 3, 2), (1, 4, 3, 2))
     return _adds(b, shapes, lambda: b.simple("nn.conv2d", b.input(small), kernel_size=(1, 1), channels=4))
@@ -235,7 +237,7 @@ def conv_adds(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
-    """The same behind products of a batch: of each row, for each product its own (class 16)."""
+    """Adding constants behind batched products: for each column, row or product (class 16)."""
     need(v, "nn.batch_matmul", "add")
 
     def product() -> str:
@@ -245,7 +247,7 @@ def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
     return _adds(b, ((5,), (3, 5), (1, 3, 5), (2, 1, 5), (2, 3, 1)), product)
 
 
-#: Products whose result is as long along all axes: their parameters, and the axes but the channels'.
+#: Products whose result has equal extents: their parameters, and all axes except the channels'.
 _SQUARE: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
     ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4}, (0, 2, 3)),
     ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4, "data_layout": "NHWC"}, (0, 1, 2)),
@@ -255,7 +257,7 @@ _SQUARE: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
 
 @numeric_structure
 def square_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a constant that lies along another axis than the channels', of which its length does not tell it
+    """Adding a constant along an axis that is not the channels', although both have one length
     (class 16)."""
     need(v, "add")
     names, outputs = v.of([name for name, _, _ in _SQUARE]), []
@@ -269,7 +271,7 @@ def square_adds(b: Builder, v: Vocabulary) -> Graph:
 
 
 def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], str]) -> Graph:
-    """For each shape a product to which a constant of it is added."""
+    """Returns the graph of one product for each shape, each with a constant of that shape added."""
     outputs = []
     for shape in shapes:
         constant = b.constant(TensorType(shape, "float32"), -1.0, 2.0)
@@ -277,7 +279,7 @@ def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], s
     return b.graph(*outputs)
 
 
-#: Products that are summed: their parameters, and the shape of what they are made of, the batch apart.
+#: Products that are summed: their parameters, and the shape of their operands without the batch.
 _SUMMED: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
     ("nn.dense", {"units": 5}, (8,)),
     ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4}, (3, 3, 2)),
@@ -286,8 +288,8 @@ _SUMMED: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
 
 @numeric_structure
 def products_added(b: Builder, v: Vocabulary) -> Graph:
-    """Two products where the pattern has one and its bias: of as many rows, or one of a single row, on either
-    side (class 10)."""
+    """Two products are added where the pattern has one product and its bias; they have equally many
+    rows, or one of them, on either side, has one row (class 10)."""
     need(v, "add")
     names, outputs = v.of([name for name, _, _ in _SUMMED]), []
     for name, form, shape in (summed for summed in _SUMMED if summed[0] in names):
@@ -305,14 +307,14 @@ def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("nn.relu", b.node("add", (y, y), {})[0]))
 
 
-#: Batches exchanged, with the matrices transposed too, and heads brought forward.
+#: Permutations that swap batches, with the matrices transposed or not, and that move heads forward.
 _HEADS = ((1, 0, 3, 2), (1, 0, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1))
 
 
 @structure
 def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
-    """An operand permuted in another way than a transposed matrix is, which its shape does not show
-    (class 10)."""
+    """An operand is permuted in a way that is no transposition of matrices, which its shape does
+    not show (class 10)."""
     product = v.of(("nn.batch_matmul", "matmul"))[0]
     plain = {"transpose_b": False} if product == "nn.batch_matmul" else {}
     outputs = []
@@ -328,7 +330,8 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def square_weight_transposed(b: Builder, v: Vocabulary) -> Graph:
-    """Whose shape does not show that it is, once by a constant and once by an input (class 10)."""
+    """A square weight is transposed, which its shape does not show; a constant and an input (class
+    10)."""
     need(v, "transpose")
     product = v.of(("matmul", "nn.dense"))[0]
     square = TensorType((4, 4), "float32")
@@ -364,8 +367,8 @@ def dense_clip(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deep_layers_activated(b: Builder, v: Vocabulary) -> Graph:
-    """Sums of more terms than a tile has, a multiple of it and not: what is fused comes once, behind the last
-    tile (classes 10, 35)."""
+    """Sums of more terms than a tile has, a multiple of its size and not. Fused operators must be
+    applied once, behind the last tile (classes 10, 35)."""
     layers = v.of(("nn.dense", "nn.conv2d"))
     activation, outputs = v.of(UNARY)[0], []
     for depth in (32, 67):

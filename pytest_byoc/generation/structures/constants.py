@@ -16,7 +16,7 @@ _ROW = TensorType((5,), "float32")
 
 @structure
 def constant_first(b: Builder, v: Vocabulary) -> Graph:
-    """(constant, variable) of an operator that does not commute (classes 5, 33)."""
+    """An operator that does not commute, with a constant as its first operand (classes 5, 33)."""
     x = b.simple(v.unary[0], b.input(_T, 0.5, 2.0))
     return b.graph(b.node(v.binary, (b.constant(_T), x), {})[0])
 
@@ -39,7 +39,8 @@ def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
-    """The same where nothing is repeated along the shape: weights, biases, what is joined (classes 5, 26)."""
+    """Uniform weights, biases and concatenated constants, whose shape does not repeat (classes 5,
+    26)."""
     v.of(("nn.conv2d", "nn.dense", "nn.bias_add", "concatenate"))
     outputs = []
 
@@ -63,7 +64,7 @@ def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def equal_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants of the same bytes and other shapes, which are not the same (class 26)."""
+    """Constants with the same bytes and different shapes, which are not the same (class 26)."""
     types = [TensorType(shape, "float32") for shape in ((4, 4), (4,), (4, 1))]
     row, column = (b.constant(t, data=[0.5, 1.25, -0.75, 2.0]) for t in types[1:])
     y = b.node(v.binary, (b.input(types[0]), row), {})[0]
@@ -72,7 +73,8 @@ def equal_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants of the same numbers in another order: of one sum, and not the same (class 26)."""
+    """Constants with the same numbers in another order: their sums are equal, they are not (class
+    26)."""
     data = [0.25 * i - 1.0 if i % 3 else 0.5 for i in range(_T.size)]
     there, back = (b.constant(_T, data=numbers) for numbers in (data, data[::-1]))
     y = b.node(v.binary, (b.input(_T), there), {})[0]
@@ -81,8 +83,8 @@ def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that differ in their last element, in their first, or in one in the middle alone, and are so
-    large that NumPy prints no more than their corners (class 26)."""
+    """Constants that differ only in the last, the first or one middle element, and are so large
+    that NumPy prints no more than their corners (class 26)."""
     type_ = TensorType((31, 41), "float32")
     data = [0.25 * (i % 11) + 0.5 for i in range(type_.size)]
     y = b.input(type_)
@@ -93,8 +95,8 @@ def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def nearly_equal_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants a comparison with a tolerance takes for one: they differ by some millionths of what they
-    are, or by less than a hundred millionth (class 26)."""
+    """Constants that a comparison with a tolerance takes for equal: they differ by a few millionths
+    of their values, or by less than 1e-8 (class 26)."""
     outputs = []
     for size, step in ((1.0, 2e-6), (0.0, 1e-9)):
         y = b.input(_T, -0.5 * (size or step), 0.5 * (size or step))
@@ -115,10 +117,10 @@ def nearly_uniform_constant(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def special_constant(b: Builder, v: Vocabulary) -> Graph:
-    """A constant of values that a text or a table may have no form for (classes 51, 53)."""
+    """A constant with values that a text or a table may be unable to represent (classes 51, 53)."""
     largest, least = 3.4028234663852886e38, 1.401298464324817e-45
     values = ["inf", "-inf", "nan", -0.0, 0.0, largest, -largest, least, -least]
-    # These need nine digits.
+    # These numbers need nine digits.
     values += [1.0031402553067892e-07, 1.177663762064185e-07, -1.0005203421314945e-07]
     data = [*values, *(0.1 * i - 1.0 for i in range(_T.size - len(values)))]
     outputs = b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})
@@ -139,8 +141,8 @@ def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
-    """Constants of one element below zero, on either side: a minus that is written behind another one is
-    something else in C (classes 5, 12)."""
+    """Constants of one element below zero, on either side: a minus sign behind another one is a
+    different operator in C (classes 5, 12)."""
     outputs: list[str] = []
     for name in v.of(BINARY):
         x = b.input(_T, *((0.5, 2.0) if name == "divide" else ()))
@@ -152,8 +154,8 @@ def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def permuted_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that may be permuted when code is generated; the reversed ones NumPy keeps as they lie, and
-    calls contiguous in the other order (classes 5, 10)."""
+    """Transposed constants, which may be permuted when code is generated. With reversed axes NumPy
+    keeps the data in place and calls them contiguous in the other order (classes 5, 10)."""
     need(v, "transpose")
     outputs: list[str] = []
     for axes in ((0, 2, 1), (1, 2, 0), (2, 1, 0)):
@@ -219,8 +221,8 @@ def shared_weight(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
-    """Weight and bias used by two layers of one region, one of which is multiplied by a constant: who moves
-    that into them moves it into both (class 26)."""
+    """Weight and bias used by two layers of one region, one of which is multiplied by a constant. A
+    compiler that moves the constant into them changes both layers (class 26)."""
     v.of(("nn.dense", "nn.conv2d"))
     need(v, "multiply")
     outputs: list[str] = []

@@ -1,4 +1,4 @@
-"""More of a thing than a table, an array, a digit or a stack has room for."""
+"""Structures with more of a thing than a table, an array, a digit or a stack has room for."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
-    """As many elements, in one dimension or in several, as a byte counts, and one more (class 18)."""
+    """Sizes that a byte can just count, and one more, in one axis or two (class 18)."""
     found = []
     for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
         x = b.input(TensorType(shape, "float32"))
@@ -63,7 +63,7 @@ def many_constants(b: Builder, v: Vocabulary) -> Graph:
     """More constants in one region than have names of one digit (class 26)."""
     y = b.input(_ROW)
     for _ in range(12):
-        # Not one behind the other: TVM 0.16 gives up simplifying so many additions.
+        # The additions do not follow each other directly: TVM 0.16 gives up simplifying so many.
         y = b.node(v.binary, (b.simple(v.unary[0], y), b.constant(_ROW, 0.5, 1.5)), {})[0]
     return b.graph(y)
 
@@ -80,8 +80,9 @@ def many_regions(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def each_once(b: Builder, v: Vocabulary) -> Graph:
-    """All that the target takes, each by itself: what one of them leaves behind, or reads or writes beyond
-    its own memory, shows in a few checks of one graph (classes 18, 28)."""
+    """Every operator and pattern that the target offloads, each by itself. A few checks of one
+    graph show whether one of them leaves something behind, or reads or writes outside its memory
+    (classes 18, 28)."""
     parts = v.parts()
     if not parts:
         raise Unavailable("the target takes no operator in its simplest form, nor a pattern")
@@ -90,15 +91,16 @@ def each_once(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def hundreds_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """As deep as large models are: who visits a graph by recursion in Python gets to 1,000 calls, with two
-    for an operator (class 4)."""
+    """A graph as deep as large models. Visiting it by recursion in Python, with two calls for an
+    operator, exceeds the limit of 1,000 calls (class 4)."""
     return b.graph(_chain(b, v, 520))
 
 
 @numeric_structure
 def diamonds_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Each value is read twice to make the next one: who follows every path has as many as two to the power
-    of 26 (class 4). Between them stands what TVM inlines nowhere: it would follow them itself."""
+    """Each value is read twice to make the next one, so there are two to the power of 26 paths to
+    follow (class 4). The operators between are ones that TVM inlines nowhere: it would follow the
+    paths itself."""
     first = v.of(("nn.softmax", "nn.dense"))[0]
     y = b.input(TensorType((3, 5), "float32"))
     weights = TensorType((5, 5), "float32")

@@ -1,4 +1,4 @@
-"""How values flow: shared, returned, through the host and back."""
+"""Structures about the flow of values: shared, returned, through the host and back."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def diamond(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deeper_second(b: Builder, v: Vocabulary) -> Graph:
-    """The second operand takes longer to come by than the first, once from inputs apart and once from one:
-    who orders steps by their first operand alone is too soon (class 33)."""
+    """The second operand takes more steps than the first, once from separate inputs and once from
+    one. Code that orders steps by their first operand alone runs too early (class 33)."""
     x = b.input(_T)
     y = x
     for op in (v.unary[0], v.unary[1], v.unary[0]):
@@ -40,8 +40,7 @@ def deeper_second(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def read_at_several_ranks(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is broadcast where it is read for the second time, and not where for the first (classes
-    33, 52)."""
+    """A value that is broadcast by its second reader and not by its first one (classes 33, 52)."""
     row, rows = (TensorType(shape, "float32") for shape in ((5,), (3, 5)))
     x = b.simple(v.unary[0], b.input(row, 0.5, 2.0))
     first = b.node(v.binary, (x, b.input(row, 0.5, 2.0)), {})[0]
@@ -58,7 +57,7 @@ def returned_and_consumed(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def inside_of_two_results(b: Builder, v: Vocabulary) -> Graph:
-    """Two results made of one value that is none itself (classes 25, 28)."""
+    """Two results made of one value that is not a result (classes 25, 28)."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.simple(v.unary[1], y), b.node(v.binary, (y, b.input(_T, 0.5, 2.0)), {})[0])
 
@@ -79,8 +78,8 @@ def input_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Names as models have them, which become one where each other character is made an underscore
-    (class 7)."""
+    """Three names as in models, which become equal if special characters become underscores (class
+    7)."""
     a, c = b.input(_T, name="input.1"), b.input(_T, 0.5, 2.0, name="input:1")
     y = b.node(v.binary, (a, c), {})[0]
     return b.graph(b.node(v.binary, (y, b.input(_T, 0.5, 2.0, name="input_1")), {})[0])
@@ -98,7 +97,8 @@ def outputs_reversed(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def outputs_growing(b: Builder, v: Vocabulary) -> Graph:
-    """Outputs of different shapes, the smallest first: its size is not that of all (class 25)."""
+    """Outputs of different shapes, the smallest first: its size is not the size of all (class
+    25)."""
     a = b.simple(v.unary[0], b.input(TensorType((5,), "float32")))
     c = b.node(v.binary, (b.input(_T), a), {})[0]
     return b.graph(a, c)
@@ -137,7 +137,7 @@ def skip_around_host(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def two_branches_around_host(b: Builder, v: Vocabulary) -> Graph:
-    """The same with work of the target's on both branches (class 19)."""
+    """The same with operators of the target on both branches (class 19)."""
     a = b.simple(v.unary[0], b.input(_T))
     h = b.simple(v.host, a)
     c = b.simple(v.unary[1], a)
@@ -146,7 +146,7 @@ def two_branches_around_host(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def alternating(b: Builder, v: Vocabulary) -> Graph:
-    """Target and host in turn (class 57)."""
+    """Operators of target and host alternate (class 57)."""
     y = b.input(_T)
     for _ in range(3):
         y = b.simple(v.host, b.simple(v.unary[0], y))
@@ -163,8 +163,8 @@ def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def transposes_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Two that don't commute, and two that are the same and don't cancel; they may be made one (class 10),
-    unless somebody else reads what is between them."""
+    """Pairs of transposes that do not commute, and pairs of equal ones that do not cancel. They may
+    be merged (class 10), unless another node reads the value between them."""
     need(v, "transpose")
     axes, outputs = ((1, 2, 0), (0, 2, 1), (1, 0, 2)), list[str]()
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=axes[0])
@@ -187,7 +187,7 @@ def slice_out_of_order(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def slice_of_every_second(b: Builder, v: Vocabulary) -> Graph:
-    """The last element too, and of an input behind which there is nothing (class 18)."""
+    """A slice up to the last element of an input that nothing follows in memory (class 18)."""
     need(v, "strided_slice")
     x = b.input(TensorType((4, 16), "float32"))
     return b.graph(b.simple("strided_slice", x, axes=(1,), strides=(2,), begin=(1,), end=(16,)))
@@ -202,7 +202,7 @@ def slices_in_a_row(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("strided_slice", y, axes=(1,), strides=(1,), begin=(1,), end=(4,)))
 
 
-#: Operators whose results are of one shape whatever these attributes.
+#: Operators, each with two sets of attributes that give results of one shape.
 _TWICE: dict[str, tuple[Attrs, Attrs]] = {
     "transpose": ({"axes": (1, 2, 0)}, {"axes": (0, 2, 1)}),
     "nn.softmax": ({"axis": 0}, {"axis": -1}),
@@ -213,7 +213,7 @@ _TWICE: dict[str, tuple[Attrs, Attrs]] = {
 
 @structure
 def same_operand_other_attributes(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on one tensor: what tells the two apart is their attributes (classes 10, 44)."""
+    """One operator twice on one tensor, with different attributes (classes 10, 44)."""
     name = v.of(_TWICE)[0]
     one, other = _TWICE[name]
     x = b.input(TensorType((3, 3, 3), "float32"))
@@ -222,7 +222,7 @@ def same_operand_other_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def float64_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Intermediates of eight bytes an element (class 18)."""
+    """Intermediate values with eight bytes in an element (class 18)."""
     type_ = TensorType((2, 3, 5), "float64")
     y = b.simple(v.unary[0], b.input(type_))
     z = b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0]
@@ -241,7 +241,7 @@ def dead_code(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dead_code_at_host(b: Builder, v: Vocabulary) -> Graph:
-    """A value read by an operator alone that is left to TVM, and whose result nobody uses (class 55)."""
+    """A value that is read only by an operator left to TVM, whose result nobody uses (class 55)."""
     x = b.input(_T)
     b.simple(v.host, b.simple(v.unary[1], x))
     return b.graph(b.simple(v.unary[0], x))
@@ -263,7 +263,7 @@ def broadcast_both(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.node(v.binary, (y, b.input(TensorType((2, 1, 1), "float32"), 0.5, 2.0)), {})[0])
 
 
-#: Operators that work along one axis, and leave it one element long.
+#: Operators that work along one axis, with attributes for which its length stays one.
 _ALONG: dict[str, Attrs] = {
     "nn.softmax": {"axis": 1},
     "nn.bias_add": {"axis": 1},
@@ -294,7 +294,7 @@ def large(b: Builder, v: Vocabulary) -> Graph:
 
 
 _IMAGE = (1, 8, 16, 16)
-#: Of operators that gather what they work on, forms that a kernel may have code of its own for, with the
+#: Operators that gather their operands, in forms for which a kernel may have its own code, with the
 #: shapes of their inputs.
 _FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
     ("nn.conv2d", {"groups": 2, "channels": 8, "kernel_size": (3, 3), "padding": (1, 1, 1, 1)}, (_IMAGE,)),
@@ -315,8 +315,9 @@ _FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
 
 @structure
 def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
-    """So long that threads which run them meet: what is gathered for a group, a window, a row or an axis, or
-    packed of a second operand that is no constant, may lie where others put theirs (class 45)."""
+    """Operators that take so long that the threads which run them overlap. Data gathered for a
+    group, window, row or axis, or packed from a second operand that is not a constant, may be where
+    another thread puts its own (class 45)."""
     names, outputs = v.of(list(dict.fromkeys(name for name, *_ in _FORMS))), list[str]()
     for name, form, shapes in _FORMS:
         if name in names:
@@ -326,7 +327,7 @@ def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
-    """Tuple results taken apart, used out of order and joined (class 2)."""
+    """Results of a split that are used out of order and joined (class 2)."""
     need(v, "split", "concatenate")
     parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(b.node("concatenate", (b.simple(v.unary[0], parts[2]), parts[0]), {"axis": 1})[0])
@@ -334,7 +335,7 @@ def split_and_join(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
-    """A tuple of inputs, and one of all that a split gives, each in its order (class 2)."""
+    """A concatenation of inputs, and one of all results of a split, each in order (class 2)."""
     need(v, "concatenate")
     x, y = b.input(TensorType((2, 4, 5), "float32")), b.input(TensorType((2, 2, 5), "float32"), 0.5, 2.0)
     (joined,) = b.node("concatenate", (x, y), {"axis": 1})
@@ -344,8 +345,8 @@ def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def pieces_of_two(b: Builder, v: Vocabulary) -> Graph:
-    """Of two computed values as large, each of which only its pieces are needed of: the first's while the
-    second is made (class 18)."""
+    """Two computed values of one size, of each of which only the pieces are read: those of the
+    first while the second is computed (class 18)."""
     need(v, "split")
     first, second = (
         fields(b, b.simple(op, b.input(TensorType((4, 5), "float32"), 0.5, 2.0)), 2, 0) for op in v.unary
@@ -363,7 +364,7 @@ def split_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_unevenly(b: Builder, v: Vocabulary) -> Graph:
-    """Fields of which the first is the shortest, and read on the device: each has its own size (class 18)."""
+    """Pieces of different sizes, the first the shortest, each read by the target (class 18)."""
     need(v, "split")
     outputs: list[str] = []
     for axis, at in ((0, (2, 9)), (1, (3,))):

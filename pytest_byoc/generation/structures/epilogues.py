@@ -1,7 +1,8 @@
-"""What targets compute along with a product or a pooling: every two operators that may stand behind it.
+"""Structures of a product or a pooling followed by any two operators that a target may fuse with
+it.
 
-Which of them a target fuses is up to it, and need not be a pattern that TVM knows of. Each structure holds a
-chain for every last operator, all with an anchor of their own, so that none is a reader of another's.
+A target may fuse what it likes, not only patterns that TVM knows. Each structure holds one chain
+for each last operator; each chain has its own anchor, so that none reads the value of another.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Structure, Vocabulary, 
 
 _IMAGE = TensorType((2, 3, 4, 3), "float32")
 _MATRIX, _ROW = TensorType((3, 8), "float32"), TensorType((1, 8), "float32")
-#: A step behind the anchor: of its value and the axis of its channels.
+#: A step behind the anchor: (builder, the value before, the axis of its channels) -> the value.
 _Step = Callable[[Builder, str, int], str]
 
 
 @dataclass(frozen=True)
 class _Anchor:
-    """operator: which it is. make: a value of it. channels: their axis. pairs: whether all pairs of what may
-    stand behind it are made too."""
+    """The operator at the beginning of a chain. operator: its name. make: adds it and returns its
+    value. channels: the axis of its channels. pairs: True if there are chains with two steps behind
+    it."""
 
     operator: str
     make: Callable[[Builder], str]
@@ -53,13 +55,13 @@ _ANCHORS = {
 
 
 def _by_channel(b: Builder, y: str, axis: int, constant: bool = True) -> str:
-    """An element for each channel."""
+    """Adds an operand with one element for each channel."""
     shape = b.types[y].shape
     return _operand(b, y, (shape[axis],) + (1,) * (len(shape) - axis - 1), constant)
 
 
 def _negative(b: Builder, y: str) -> str:
-    """A constant that no maximum, minimum or root commutes with."""
+    """Adds a negative constant, with which no maximum, minimum or root commutes."""
     return b.constant(TensorType((), b.types[y].dtype), -2.0, -0.5)
 
 
@@ -72,7 +74,7 @@ def _two(b: Builder, operator: str, left: str, right: str) -> str:
     return b.node(operator, (left, right), {})[0]
 
 
-#: By what they are called: the operator, and what makes the step.
+#: Steps by name: the operator, and the function that adds the step.
 _STEPS: dict[str, tuple[str, _Step]] = {
     "bias": ("add", lambda b, y, axis: _two(b, "add", y, _by_channel(b, y, axis))),
     "bias_input": ("add", lambda b, y, axis: _two(b, "add", y, _by_channel(b, y, axis, False))),
@@ -92,26 +94,27 @@ _STEPS: dict[str, tuple[str, _Step]] = {
     "tanh": ("tanh", lambda b, y, axis: b.simple("tanh", y)),
     "sigmoid": ("sigmoid", lambda b, y, axis: b.simple("sigmoid", y)),
 }
-#: Those of which no pairs are made: what is subtracted or divided by is to a compiler like what is added or
-#: multiplied with once it has told them apart, and a bias that is an input like the other one.
+#: Steps without pairs. To a compiler, subtraction and division are like addition and multiplication
+#: once it has distinguished them, and a bias that is an input is like a constant one.
 _ALONE = ("bias_input", "negative_scale", "channel_offset", "channel_quotient")
 _PAIRED = tuple(name for name in _STEPS if name not in _ALONE)
-#: What makes no sum or product any more, and what is tried behind it.
+#: Steps whose result is no sum or product, and the steps that are tested behind them.
 _ACTIVATIONS = ("relu", "clip", "leaky_relu", "tanh", "sigmoid")
 _BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "negative_scale", "relu", "clip")
 
-#: Those that level smoke has time for.
+#: Names of the structures that level smoke has time for.
 _FEW = {"dense_returned_too", "conv_returned_too", "dense_relu_each", "conv_relu_each", "dense_float64_each"}
 
 
 def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
-    """Those of the steps whose operators the target takes. Raises Unavailable."""
+    """Returns the steps whose operators the target offloads. Raises Unavailable if there are
+    none."""
     v.of(sorted({_STEPS[name][0] for name in names}))
     return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.claimed]
 
 
 def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor, the step of that name, and then each other one (classes 10, 35)."""
+    """The anchor, the step with that name, and each of the other steps (classes 10, 35)."""
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis, behind = anchor.channels, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED
@@ -119,7 +122,7 @@ def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
 
 
 def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor, a bias, the activation of that name, and then each other one (class 10)."""
+    """The anchor, a bias, the activation with that name, and each of the activations (class 10)."""
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis = anchor.channels
@@ -129,7 +132,8 @@ def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
 
 
 def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor and each of the steps; returned: the anchor's value is a result too (class 48)."""
+    """The anchor and each of the steps. returned: the anchor's value is an output too (class
+    48)."""
     need(v, anchor.operator)
     outputs = []
     for last in _taken(v):
@@ -141,7 +145,7 @@ def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
 
 
 def register() -> None:
-    """Adds them to the structures, those first that level smoke has."""
+    """Adds the structures of this file, those of level smoke first."""
     made: dict[str, Structure] = {}
     for name, anchor in _ANCHORS.items():
         made[f"{name}_each"] = partial(_each, anchor, False)

@@ -1,6 +1,6 @@
-"""Layers as models have them: a batch of one, the usual layouts, one thing at a time off its default, so that
-a target that refuses much of the rest is judged by these; and two layers in a row, whose weights may be
-exchanged."""
+"""Structures of layers as models have them: a batch of one, the usual layouts, and one parameter at
+a time off its default, so that they show the faults of a target that refuses most other graphs.
+Also two layers in a row, whose weights may be exchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..builder import Builder
 from .vocabulary import UNARY, Vocabulary, biased, need, numeric_structure, structure
 
 _IMAGE = TensorType((1, 4, 7, 6), "float32")
-#: What is off its default in turn.
+#: Parameters off their defaults, for one layer each.
 _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (3, 3), "strides": (1, 2)},
     {"kernel_size": (3, 3), "strides": (2, 1), "padding": (1, 1, 1, 1)},
@@ -21,7 +21,7 @@ _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (3, 3), "groups": 4, "padding": (1, 1, 1, 1)},
     {"kernel_size": (3, 3), "groups": 4, "channels": 8},
     {"kernel_size": (2, 1), "strides": (5, 5)},
-    # As large as the image, and beyond it.
+    # The window is as large as the image, and with its padding reaches outside it.
     {"kernel_size": (7, 6), "strides": (7, 6), "padding": (1, 2, 1, 0)},
 )
 _POOLINGS: tuple[Attrs, ...] = (
@@ -43,22 +43,22 @@ def plain_convolutions(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
-    """Strides, paddings and ceil_mode, each by itself; where there is padding, counted and not (classes 14,
-    36, 40)."""
+    """Strides, paddings and ceil_mode, each by itself; padding is counted in the mean and not
+    (classes 14, 36, 40)."""
     names, outputs = v.of(("nn.max_pool2d", "nn.avg_pool2d")), list[str]()
     for name in names:
         for chosen in _POOLINGS:
             counted: list[Attrs] = [{}]
             if name == "nn.avg_pool2d" and "padding" in chosen:
                 counted = [{"count_include_pad": False}, {"count_include_pad": True}]
-            # Below zero, so that the zeros of a padding are the largest.
+            # All elements are below zero, so that the zeros of a padding are the largest.
             outputs += (b.simple(name, b.input(_IMAGE, -2.0, -0.5), **chosen, **more) for more in counted)
     return b.graph(*outputs)
 
 
 @numeric_structure
 def plain_products(b: Builder, v: Vocabulary) -> Graph:
-    """One row, one column or several, of matrices that lie either way (classes 14, 23)."""
+    """Products with one row, one column or several of both, transposed or not (classes 14, 23)."""
     v.of(("nn.batch_matmul", "matmul"))
     outputs = list[str]()
     attrs = {"transpose_a": False, "out_dtype": "float32"}
@@ -76,7 +76,8 @@ def plain_products(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
-    """As long as a column as it is for a row: only the axis tells which (classes 16, 42)."""
+    """A bias for the rows of a square result and one for its columns, which only the axis
+    distinguishes (classes 16, 42)."""
     need(v, "nn.dense", "nn.bias_add")
     outputs = []
     for axis in (0, 1):
@@ -87,8 +88,8 @@ def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
-    """A bias that is computed, and read in front of its layer as well: until it is added it may not be given
-    away (classes 18, 38)."""
+    """A computed bias that is read before its layer too, so its memory may not be reused before it
+    is added (classes 18, 38)."""
     v.of(("nn.dense", "nn.conv2d"))
     need(v, "add")
     outputs: list[str] = []
@@ -106,7 +107,8 @@ def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_layers(b: Builder, v: Vocabulary) -> Graph:
-    """Two in a row, with biases: four constants, all of other shapes, and once more all of one (class 26)."""
+    """Two dense layers in a row, with biases: constants of four shapes, and once more of equal
+    extents (class 26)."""
     need(v, "nn.dense")
     x = TensorType((3, 4), "float32")
     outputs = [_in_a_row(b, v, "nn.dense", x, *({"units": n} for n in units)) for units in ((5, 6), (4, 4))]
@@ -116,14 +118,16 @@ def dense_layers(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_layers(b: Builder, v: Vocabulary) -> Graph:
-    """The same with convolutions, of other channels and of as many (class 26)."""
+    """Two convolutions in a row, with different numbers of channels and with equal ones (class
+    26)."""
     need(v, "nn.conv2d")
     layers = [[{"kernel_size": (1, 1), "channels": n} for n in channels] for channels in ((5, 3), (4, 4))]
     return b.graph(*(_in_a_row(b, v, "nn.conv2d", _IMAGE, *row) for row in layers))
 
 
 def _in_a_row(b: Builder, v: Vocabulary, name: str, x: TensorType, first: Attrs, second: Attrs) -> str:
-    """Two layers with biases; between them what the target takes, if it takes anything."""
+    """Adds two layers with biases, with an operator between them if the target offloads a unary
+    one."""
     y = biased(b, v, b.simple(name, b.input(x), **first))
     found = [o for o in UNARY if o in v.claimed]
     return biased(b, v, b.simple(name, b.simple(found[0], y) if found else y, **second))

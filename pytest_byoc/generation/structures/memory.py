@@ -1,4 +1,4 @@
-"""Values whose memory others may want before all have read them, and memory of unusual size."""
+"""Structures of values whose memory may be reused too early, and of memory of unusual size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..builder import Builder
 from .vocabulary import BINARY, UNARY, Vocabulary, need, numeric_structure, structure
 
 _T, _CUBE = TensorType((2, 3, 5), "float32"), TensorType((2, 3, 4), "float32")
-#: Operators of one operand, as large as their result.
+#: Operators with one operand that is as large as the result.
 _IN_PLACE = (*UNARY, "nn.softmax")
 
 
@@ -22,7 +22,7 @@ def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
         outputs += b.node(v.binary, (b.simple(op, y), y), {})
     for op in binary:
         for second in (False, True):
-            # Not zero: it may be divided by.
+            # y is not near zero, because it may be a divisor.
             y = b.node(v.binary, (b.input(_T, 3.0, 5.0), b.input(_T, 0.5, 2.0)), {})[0]
             other = b.input(_T, 0.5, 2.0)
             z = b.node(op, (other, y) if second else (y, other), {})[0]
@@ -54,7 +54,8 @@ def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is needed after a view of it was, by what may work in place (class 38)."""
+    """A value that is read after a view of it was read by an operator that may work in place (class
+    38)."""
     need(v, "reshape")
     y = b.simple(v.unary[0], b.input(_CUBE, 0.5, 2.0))
     z = b.simple(v.unary[1], b.simple("reshape", y, newshape=(6, 4)))
@@ -79,7 +80,8 @@ def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def several_alive(b: Builder, v: Vocabulary) -> Graph:
-    """Intermediates that are needed again late: buffers reused too early (class 18)."""
+    """Intermediate values that are read again late; their buffers may be reused too early (class
+    18)."""
     x = b.input(_T)
     first = b.simple(v.unary[0], x)
     second = b.simple(v.unary[1], x)
@@ -91,8 +93,8 @@ def several_alive(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def large_between(b: Builder, v: Vocabulary) -> Graph:
-    """Small operands, and intermediates of 9 MB: more than a stack holds (class 18). Hundreds of runs of it
-    would take too long."""
+    """Small operands, and intermediate values of 9 MB, which is more than a stack holds (class 18).
+    It has no further checks because hundreds of runs of it would take too long."""
     column = b.input(TensorType((1531, 1), "float32"))
     row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
     y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
@@ -102,7 +104,7 @@ def large_between(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def joined_twice(b: Builder, v: Vocabulary) -> Graph:
-    """One value in two tuples: it can lie in the result of one alone (class 38)."""
+    """One value in two tuples; it can lie in the result of only one of them (class 38)."""
     need(v, "concatenate")
     y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
     pairs = ((y, x), (b.simple(v.unary[1], x), y))

@@ -1,5 +1,6 @@
-"""A padding that stands by itself, and then a window: who makes one of the two has to look at the value, at
-which axes are padded, at what the window pads itself, and at who else reads what was padded."""
+"""Structures of a padding followed by a window. A compiler that merges the two has to check the
+padding's value and axes, the window's own padding, and whether another node reads the padded
+tensor."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from .vocabulary import NUMERIC, STRUCTURES, Vocabulary, need
 _IMAGE = TensorType((2, 3, 5, 4), "float32")
 _LAST = TensorType((2, 5, 4, 3), "float32")
 _NONE = (0, 0)
-#: Four numbers, all different.
+#: Widths along two axes: four different numbers.
 _SPATIAL = ((0, 1), (3, 2))
-#: How the tensor is padded, what the window has off its defaults, whether what was padded is a result too.
+#: For each chain: parameters of the padding, parameters of the window, and whether the padded
+#: tensor is an output too.
 _CHAINS: tuple[tuple[dict[str, Any], dict[str, Any], bool], ...] = (
     ({}, {}, False),
     ({}, {"padding": (1, 0, 0, 1)}, False),
@@ -26,7 +28,7 @@ _CHAINS: tuple[tuple[dict[str, Any], dict[str, Any], bool], ...] = (
     ({"pad_width": (_NONE, *_SPATIAL, _NONE)}, {"layout": "last"}, False),
     ({}, {"strides": (2, 1)}, True),
 )
-#: By the structure: the window, and what it is called with.
+#: By structure, the window's operator and its parameters.
 _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "padded_conv": ("nn.conv2d", {"kernel_size": (3, 3), "channels": 4}),
     "padded_max_pool": ("nn.max_pool2d", {"pool_size": (3, 3)}),
@@ -36,14 +38,14 @@ _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
-    """Classes 36 and 40."""
+    """A padding and the window behind it, for each of _CHAINS (classes 36, 40)."""
     need(v, "nn.pad", operator)
     layout = "data_layout" if operator == "nn.conv2d" else "layout"
     outputs = []
     for padded, other, returned in _CHAINS:
         window = {**usual, **other}
         last = window.pop("layout", None)
-        # Below zero, so that zeros are the largest.
+        # All elements are below zero, so that zeros are the largest.
         x = b.input(_LAST if last else _IMAGE, -2.0, -0.5)
         width = padded.get("pad_width", (_NONE, _NONE, *_SPATIAL))
         y = b.simple("nn.pad", x, **{"pad_mode": "constant", "pad_value": 0.0, **padded, "pad_width": width})
@@ -53,7 +55,7 @@ def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> 
 
 
 def register() -> None:
-    """Adds them to the structures."""
+    """Adds the structures of this file."""
     made = {name: partial(_padded, *window) for name, window in _WINDOWS.items()}
     STRUCTURES.update(made)
     NUMERIC.update(made)

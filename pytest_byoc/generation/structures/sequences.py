@@ -1,5 +1,6 @@
-"""Operators in a row that codegens fuse, merge or reorder: what one does decides what the next one's
-attributes mean. Their numbers are what matters: no check is made on them but those of every graph."""
+"""Structures of operators in a row that codegens fuse, merge or reorder: one operator decides what
+the attributes of the next one mean. Only their numbers matter: they get the checks that every graph
+gets."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _CUBE = TensorType((2, 3, 4), "float32")
 
 @numeric_structure
 def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """What is left of the axes has another order than those of the original (classes 10, 43)."""
+    """The axes left by a reduction are in another order than the original ones (classes 10, 43)."""
     need(v, "transpose")
     reductions = v.of(REDUCTIONS)
     y = b.simple("transpose", b.input(_CUBE), axes=(2, 0, 1))
@@ -25,7 +26,7 @@ def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
-    """The axes permuted are those that are left (classes 10, 43)."""
+    """The permuted axes are those that a reduction leaves (classes 10, 43)."""
     need(v, "transpose")
     reductions = v.of(REDUCTIONS)
     x = b.input(TensorType((2, 3, 4, 5), "float32"))
@@ -37,7 +38,7 @@ def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """Along an axis that was another before, and is as long as that one (classes 10, 43)."""
+    """A softmax along an axis that was another one before, of the same length (classes 10, 43)."""
     need(v, "transpose")
     softmax = v.of(("nn.softmax", "nn.log_softmax"))[0]
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
@@ -46,7 +47,8 @@ def softmax_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """Cut or joined along an axis that was another before (classes 10, 43)."""
+    """A slice, split or concatenation along an axis that was another one before (classes 10,
+    43)."""
     need(v, "transpose")
     v.of(("strided_slice", "split", "concatenate"))
     y = b.simple("transpose", b.input(TensorType((4, 4, 4), "float32")), axes=(2, 0, 1))
@@ -72,7 +74,7 @@ def channels_shuffled(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
-    """Along axes that the original does not have (classes 10, 43)."""
+    """A reduction along axes that the tensor before the reshape does not have (classes 10, 43)."""
     need(v, "reshape")
     reductions = v.of(REDUCTIONS)
     y = b.simple("reshape", b.input(TensorType((4, 6), "float32")), newshape=(2, 2, 6))
@@ -84,7 +86,7 @@ def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_by_hand(b: Builder, v: Vocabulary) -> Graph:
-    """Reductions broadcast against what they reduce (classes 10, 16)."""
+    """Reductions are broadcast against their operands (classes 10, 16)."""
     need(v, "exp", "divide", "sum")
     x = b.input(TensorType((3, 5), "float32"))
     if {"max", "subtract"} <= v.claimed:
@@ -95,7 +97,8 @@ def softmax_by_hand(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def normalized_by_hand(b: Builder, v: Vocabulary) -> Graph:
-    """Centred, scaled and shifted by constants as long as two of its axes (classes 10, 16)."""
+    """A tensor is centred, scaled and shifted by constants as long as two of its axes (classes 10,
+    16)."""
     need(v, "mean", "subtract", "multiply")
     x = b.input(TensorType((2, 4, 4), "float32"))
     y = b.node("subtract", (x, b.simple("mean", x, axis=(2,), keepdims=True)), {})[0]
@@ -120,7 +123,7 @@ def attention(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def gated(b: Builder, v: Vocabulary) -> Graph:
-    """A gate on what it is made of, and on something else (class 10)."""
+    """A gate multiplied with its own operand, and with another value (class 10)."""
     need(v, "multiply")
     gate = v.of(("sigmoid", "tanh", "clip", "nn.relu"))[0]
     x, other = b.input(_CUBE), b.input(_CUBE)
@@ -130,7 +133,8 @@ def gated(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def residual_block(b: Builder, v: Vocabulary) -> Graph:
-    """Two convolutions, and their input once more, activated after it is added (classes 10, 18)."""
+    """Two convolutions to which their input is added, with an activation behind (classes 10,
+    18)."""
     need(v, "nn.conv2d", "add")
     x = b.input(TensorType((1, 4, 5, 5), "float32"))
     y = b.simple("nn.relu", b.simple("nn.conv2d", x, channels=4, padding=(1, 1, 1, 1)))
@@ -140,7 +144,8 @@ def residual_block(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deep_dense_bias(b: Builder, v: Vocabulary) -> Graph:
-    """A sum that is made in parts, and what is fused with it once (classes 16, 52)."""
+    """A sum that is computed in parts; fused operators must be applied to it once (classes 16,
+    52)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(TensorType((3, 150), "float32")), units=35)
     return b.graph(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=-1)))
@@ -158,7 +163,8 @@ def deep_convolution_bias(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
-    """All that a split gives, joined in another order: not what was split (class 10)."""
+    """All results of a split, joined in another order, are not the tensor that was split (class
+    10)."""
     need(v, "split", "concatenate")
     first, second = fields(b, b.input(TensorType((2, 6), "float32")), 2, 1)
     return b.graph(b.node("concatenate", (second, first), {"axis": 1})[0])
@@ -187,7 +193,7 @@ def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
-    """Of what a split gives some is never used (classes 2, 55)."""
+    """Some results of a split are never used (classes 2, 55)."""
     need(v, "split")
     thirds = fields(b, b.simple(v.unary[0], b.input(TensorType((2, 9), "float32"))), 3, 1)
     return b.graph(b.simple(v.unary[1], thirds[1]))
@@ -211,7 +217,8 @@ def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on the same two values, in either order: not one result (classes 33, 34)."""
+    """One operator twice on the same two values, in both orders: the results differ (classes 33,
+    34)."""
     x, y = b.input(_CUBE, 0.5, 2.0), b.input(_CUBE, 0.5, 2.0)
     one, other = b.node(v.binary, (x, y), {})[0], b.node(v.binary, (y, x), {})[0]
     return b.graph(b.node(v.binary, (one, b.simple(v.unary[0], other)), {})[0])
@@ -219,8 +226,8 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
-    """Vectors along each axis of a tensor whose axes are all as long, and matrices: no shape tells which one
-    is meant (class 16)."""
+    """Vectors and matrices along each axis of a tensor with equal extents: no shape shows which
+    axis is meant (class 16)."""
     cube, outputs = TensorType((4, 4, 4), "float32"), list[str]()
     for name in v.of(BINARY):
         x = b.input(cube, 0.5, 2.0)
@@ -232,8 +239,8 @@ def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
-#: Operators that read an element of their operand after others of the result are written, with a shape and
-#: attributes for which the result is as large as the operand.
+#: Operators that read elements of their operand after they have written others of the result, with
+#: a shape and attributes for which the result is as large as the operand.
 _IMAGE = (1, 4, 5, 5)
 _GATHERING: tuple[tuple[str, tuple[int, ...], Attrs], ...] = (
     ("nn.max_pool2d", _IMAGE, {"pool_size": (3, 3), "padding": (1, 1, 1, 1)}),
@@ -250,8 +257,8 @@ _GATHERING: tuple[tuple[str, tuple[int, ...], Attrs], ...] = (
 
 @numeric_structure
 def gathered_between(b: Builder, v: Vocabulary) -> Graph:
-    """Between two values of its result's size an operator that cannot work in place, though nobody reads its
-    operand any more (class 38)."""
+    """An operator that cannot work in place stands between two values of its result's size,
+    although nothing reads its operand any more (class 38)."""
     names, outputs = v.of([name for name, _, _ in _GATHERING]), []
     for name, shape, attrs in _GATHERING:
         if name in names:
@@ -262,8 +269,8 @@ def gathered_between(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def inputs_of_many_kinds(b: Builder, v: Vocabulary) -> Graph:
-    """A dozen inputs of one region, which operators of several kinds read: what the code calls them meets the
-    names that each kind has of its own (class 7)."""
+    """A dozen inputs of one region, read by operators of several kinds. Their names in the code may
+    clash with names that the code of an operator uses itself (class 7)."""
     kinds = [(name, attrs) for name, shape, attrs in _GATHERING if shape == _IMAGE and name in v.claimed]
     kinds += [(name, {}) for name in sorted(set(v.unary))]
     found = []
@@ -287,7 +294,7 @@ _READERS: dict[str, Attrs] = {
 
 @numeric_structure
 def behind_channels_last(b: Builder, v: Vocabulary) -> Graph:
-    """What reads a convolution or a pooling whose channels are last, in the order they are in (class 9)."""
+    """Operators that read a convolution or a pooling with channels last (class 9)."""
     image, outputs = TensorType((2, 3, 4, 2), "float32"), list[str]()
     for name in v.of(("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")):
         for reader in v.of(_READERS):
@@ -299,7 +306,8 @@ def behind_channels_last(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def behind_a_number(b: Builder, v: Vocabulary) -> Graph:
-    """What reads an operator whose first operand is one number: the shape is the other one's (class 23)."""
+    """Operators that read a result whose first operand is a scalar: its shape is the second's
+    (class 23)."""
     outputs = []
     for reader in v.of(_READERS):
         number, x = b.input(TensorType((), "float32")), b.input(TensorType((2, 3, 4, 2), "float32"), 0.5, 2.0)
@@ -307,7 +315,7 @@ def behind_a_number(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(*outputs)
 
 
-#: Operators whose results are of one shape whatever these attributes.
+#: Operators, each with two sets of attributes that give results of one shape.
 _CUT = {"axes": (1,), "strides": (1,)}
 _APART: dict[str, tuple[Attrs, Attrs]] = {
     "nn.softmax": ({"axis": 0}, {"axis": -1}),
@@ -339,7 +347,8 @@ def returned_and_needed_twice(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def computed_twice(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on one value: computed once, it still has two places to go to (classes 33, 49)."""
+    """One operator twice on one value: computed once, the result has two destinations (classes 33,
+    49)."""
     y = b.simple(v.unary[0], b.input(_CUBE))
     one, other = b.simple(v.unary[1], y), b.simple(v.unary[1], y)
     return b.graph(b.simple(v.unary[0], one), other)
@@ -347,7 +356,7 @@ def computed_twice(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """Rows of one image joined and cut: what lies before their axis is more than the batch (class 43)."""
+    """Rows of one image joined and split: not only the batch is before their axis (class 43)."""
     v.of(("concatenate", "split"))
     image, outputs = TensorType((1, 3, 4), "float32"), list[str]()
     if "concatenate" in v.claimed:
@@ -359,7 +368,8 @@ def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def fewer_batches_on_the_right(b: Builder, v: Vocabulary) -> Graph:
-    """Products of two batch dimensions with matrices that have the inner one alone (classes 14, 16)."""
+    """Products with two batch dimensions by matrices that have only the inner one (classes 14,
+    16)."""
     need(v, "matmul")
     x, y = (b.input(TensorType(shape, "float32")) for shape in ((2, 3, 4, 5), (3, 5, 6)))
     return b.graph(b.node("matmul", (x, y), {})[0])

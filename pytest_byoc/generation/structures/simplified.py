@@ -1,5 +1,6 @@
-"""What compilers simplify, near what they may not: constants that change nothing but the shape, bounds that
-exclude each other, weights of nothing, axes that are as long as others, what is undone right away."""
+"""Structures close to ones that compilers simplify: constants that change nothing but the shape,
+bounds that exclude each other, weights of zeros, axes as long as others, operators that seem to
+undo the one before."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from .sequences import REDUCTIONS
 from .vocabulary import Unavailable, Vocabulary, biased, need, numeric_structure
 
 _ROWS = TensorType((3, 5), "float32")
-#: Operators, and the constant that as their second operand changes no value; of maximum it is a relu.
+#: By operator, the constant that changes no value as its second operand; for maximum it makes a
+#: relu.
 _NEUTRAL = {
     "add": 0.0, "subtract": 0.0, "multiply": 1.0, "divide": 1.0, "power": 1.0, "maximum": 0.0, "minimum": 0.0,
 }
-#: Shapes of a value, and of a constant by which it grows, in one of its axes or by one more.
+#: Shapes of a value and of a constant that enlarges it along an axis or by a further one.
 _GROWING = (((3, 1), (1, 4)), ((4,), (3, 4)), ((3, 4), (1,)))
-#: Two operators of which the second seems to undo the first, or to change nothing behind it.
+#: Two operators of which the second seems to undo the first, or to have no effect after it.
 _UNDONE = (
     ("negative", "negative"), ("negative", "abs"), ("negative", "nn.relu"), ("exp", "log"), ("abs", "sqrt"),
 )
@@ -26,7 +28,7 @@ _UNDONE = (
 
 @numeric_structure
 def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Zeros added, a product with ones: nothing but the shape changes, and that does (classes 16, 23)."""
+    """Sums with zeros, products with ones and the like: only the shape changes (classes 16, 23)."""
     outputs: list[str] = []
     for name in v.of(_NEUTRAL):
         value = _NEUTRAL[name]
@@ -38,8 +40,9 @@ def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that a comparison with a tolerance takes for those: 1 and a little, where that changes the
-    last digits, and next to nothing, where there is not much to add it to (classes 5, 53)."""
+    """Constants that a comparison with a tolerance takes for neutral: 1 plus a little, which
+    changes the last digits, and a tiny number, which is added to other tiny numbers (classes 5,
+    53)."""
     outputs: list[str] = []
     for name, shape in product(v.of(_NEUTRAL), (_ROWS.shape, ())):
         number, low, high = (1.0 + 4e-6, 0.5, 2.0) if _NEUTRAL[name] else (5e-9, -1e-7, 1e-7)
@@ -50,14 +53,14 @@ def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
-    """Products with zero, and zero divided: nothing but zero as long as the other is a number, and not zero
-    where it divides (classes 10, 53)."""
+    """Products with zero and quotients of zero: they are zero only if the other operand is a finite
+    number, and for quotients not zero (classes 10, 53)."""
     outputs: list[str] = []
     row = TensorType((7,), "float32")
     for name, shape in product(v.of(("multiply", "divide")), ((7,), ())):
         x = b.input(row, data=["inf", "-inf", "nan", 0.0, -0.0, 1.5, -2.0])
         zero = b.constant(TensorType(shape, "float32"), 0.0, 0.0)
-        # Where a target refuses a scalar first, TVM itself makes zero of a product with one.
+        # If a target does not offload a scalar first operand, TVM itself makes the product zero.
         outputs += b.node(name, (zero, x), {}) if shape else ()
         outputs += b.node(name, (x, zero), {}) if name == "multiply" else ()
     return b.graph(*outputs)
@@ -65,8 +68,8 @@ def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def integer_factors(b: Builder, v: Vocabulary) -> Graph:
-    """Products with integers that a shift may stand for, or a sign, and divisions of negative ones by them
-    (classes 10, 31)."""
+    """Products with integers that could become shifts or negations, and divisions of negative
+    numbers by such integers (classes 10, 31)."""
     outputs: list[str] = []
     one = TensorType((), "int32")
     for name in v.of(("multiply", "divide", "floor_divide")):
@@ -78,14 +81,15 @@ def integer_factors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """Along an axis of one element it is 1, its logarithm 0, unless that is no number (classes 42, 51)."""
+    """A softmax along an axis of one element is 1, its logarithm 0, or NaN (classes 42, 51)."""
     x = b.input(TensorType((5, 1), "float32"), data=[0.0, 2.5, "nan", "inf", "-inf"])
     return b.graph(*(b.simple(name, x, axis=-1) for name in v.of(("nn.softmax", "nn.log_softmax"))))
 
 
 @numeric_structure
 def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Bounds that overlap, and bounds that exclude each other: of these the last ones hold (class 10)."""
+    """Bounds that overlap, and bounds that exclude each other, where the last ones hold (class
+    10)."""
     need(v, "clip")
     outputs = []
     for first, last in (((-1.0, 1.0), (0.0, 2.0)), ((1.0, 1.5), (-0.5, 0.5)), ((-1.5, -1.0), (-0.5, 0.5))):
@@ -96,8 +100,8 @@ def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
-    """Weights that are zero as a whole, in some rows, or in some columns: a bias is left all the same
-    (classes 10, 25)."""
+    """Weights that are zero as a whole, in some rows, or in some columns; the bias must be added
+    all the same (classes 10, 25)."""
     layers: dict[str, tuple[tuple[int, ...], tuple[int, ...], Attrs]] = {
         "nn.dense": ((3, 4), (5, 4), {"units": 5}),
         "nn.conv2d": ((1, 4, 5, 5), (5, 4, 1, 1), {"channels": 5, "kernel_size": (1, 1)}),
@@ -105,7 +109,7 @@ def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
     outputs = []
     for name in v.of(layers):
         shape, weights, chosen = layers[name]
-        # All are zero, every third row is, every third column is.
+        # The weights are zero everywhere, in every third row, or in every third column.
         for kept in (lambda row, column: 0, lambda row, column: row % 3, lambda row, column: column % 3):
             places = product(range(5), range(4))
             values = [1.25 - 0.5 * at[0] + at[1] if kept(*at) else 0.0 for at in places]
@@ -117,8 +121,8 @@ def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
-    """Of a tensor whose axes are all as long and in another order, which is not its own inverse: no shape
-    tells which axes are meant (classes 10, 43)."""
+    """A reduction of a tensor with equal extents, permuted by a permutation that is not its own
+    inverse: no shape shows which axes are meant (classes 10, 43)."""
     need(v, "transpose")
     outputs: list[str] = []
     for name in v.of(REDUCTIONS):
@@ -130,8 +134,8 @@ def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Behind the first an axis has another number, or only another length: made one, it is to be found again
-    (classes 10, 52)."""
+    """After the first reduction an axis has another number, or only another length. A compiler that
+    merges the two has to find the axis again (classes 10, 52)."""
     outputs: list[str] = []
     for name in v.of(REDUCTIONS)[:3]:
         x = b.input(TensorType((2, 3, 4), "float32"), 0.5, 2.0)
@@ -156,8 +160,8 @@ def weights_read_both_ways(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def summed_products(b: Builder, v: Vocabulary) -> Graph:
-    """Sums of products: dot products, of all or along an axis, and of tensors of which each is repeated, and
-    which have as many elements (classes 10, 16)."""
+    """Sums of products: dot products, in all or along an axis, and products of a column and a row,
+    which are broadcast and have equally many elements (classes 10, 16)."""
     need(v, "multiply", "sum")
     outputs = []
     square, column = ((4, 4), (4, 4)), ((3, 1), (1, 3))
@@ -169,7 +173,7 @@ def summed_products(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def permuted_and_repeated(b: Builder, v: Vocabulary) -> Graph:
-    """What has one element along an axis that is permuted, and is repeated along it then (classes 16, 42)."""
+    """An axis of one element is permuted, and then broadcast (classes 16, 42)."""
     need(v, "transpose")
     outputs: list[str] = []
     for shape, axes, other in (((3, 1), (1, 0), (4, 3)), ((2, 1, 3), (1, 2, 0), (4, 3, 2))):
@@ -182,8 +186,8 @@ def permuted_and_repeated(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_against_itself(b: Builder, v: Vocabulary) -> Graph:
-    """What looks like a normalization along an axis, and is none: without keepdims rows are divided by what
-    is of columns, which a square does not show (classes 10, 16)."""
+    """Operations that look like a normalization along an axis, beside true ones: without keepdims,
+    rows are combined with the values of columns, which a square does not show (classes 10, 16)."""
     outputs: list[str] = []
     for reduction, operator in product(v.of(REDUCTIONS)[:3], v.of(("divide", "subtract", "multiply"))[:2]):
         x = b.input(TensorType((4, 4), "float32"), 0.5, 2.0)
@@ -195,8 +199,8 @@ def reduced_against_itself(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def undone(b: Builder, v: Vocabulary) -> Graph:
-    """What seems to undo what is before it, or to change nothing, and does so for some numbers alone, as the
-    root of a square (class 10)."""
+    """Operators that seem to undo the one before or to have no effect, but only do so for some
+    numbers, as the root of a square (class 10)."""
     x, outputs = b.input(TensorType((3, 5), "float32")), list[str]()
     if "sqrt" in v.claimed and "multiply" in v.claimed:
         outputs.append(b.simple("sqrt", *b.node("multiply", (x, x), {})))
@@ -210,8 +214,8 @@ def undone(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
-    """What is cut out of a concatenation: it lies in one of its parts, which are not equally long, or across
-    two (classes 10, 43)."""
+    """Slices of a concatenation, within one of its parts, which differ in length, or across two
+    (classes 10, 43)."""
     need(v, "concatenate")
     v.of(("strided_slice", "split"))
     outputs: list[str] = []
@@ -232,7 +236,7 @@ def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def shifted_before(b: Builder, v: Vocabulary) -> Graph:
-    """What is the same whatever is added along its axis, and is not where it is added along another one
+    """A softmax does not change if a value is added along its axis, but does along another one
     (class 10)."""
     outputs: list[str] = []
     for name, axis in product(v.of(("nn.softmax", "nn.log_softmax")), (0, 1)):
@@ -259,7 +263,7 @@ def pads_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def casts_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """There and back again: what does not fit into the dtype between is lost, and is to be (classes 10,
+    """Casts to a dtype and back; numbers that do not fit the dtype must be lost (classes 10,
     51)."""
     need(v, "cast")
     outputs: list[str] = []
@@ -271,8 +275,8 @@ def casts_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def begun_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Parts of one tensor that begin at one element and end at others, and its elements in other shapes: what
-    is the same of them is not all there is (classes 33, 44)."""
+    """Parts of one tensor that begin at one element and end at different ones, and its elements in
+    other shapes: they agree in some properties only (classes 33, 44)."""
     v.of(("strided_slice", "split", "reshape"))
     x, outputs = b.simple(v.unary[0], b.input(TensorType((4, 6), "float32"))), list[str]()
     if "strided_slice" in v.claimed:

@@ -1,4 +1,5 @@
-"""What structures are built of: operators the target takes, and one it does not."""
+"""The operators that structures are built of: some that the target offloads, and one that it does
+not."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from ..builder import Builder
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Operators to build structures from. claimed: every operator the target takes. asked: those it was asked
-    about; of the others it is not known. parts: gives a graph that the target takes for each operator, and
-    for each of its patterns that holds others.
+    """Operators to build structures from. claimed: the operators that the target offloads. asked:
+    the operators for which that is known. parts: returns a graph that the target offloads for each
+    operator, and for each of its patterns with other operators.
 
-    The others raise Unavailable where there is none."""
+    Properties and `of` raise Unavailable if there is no such operator."""
 
     claimed: frozenset[str]
     asked: frozenset[str] = frozenset(OPERATORS)
@@ -24,34 +25,34 @@ class Vocabulary:
 
     @property
     def unary(self) -> tuple[str, str]:
-        """Two that the target takes, or one twice; binary ones with an operand of their own, if it takes no
-        others."""
+        """Two unary operators that the target offloads, or one twice; binary ones, each with an
+        operand of its own, if it offloads no unary one."""
         found = [o for o in UNARY if o in self.claimed] or self.of(BINARY, UNARY + BINARY)
         return found[0], found[-1]
 
     @property
     def binary(self) -> str:
-        """One that it takes, and that does not commute if there is one."""
+        """A binary operator that the target offloads, one that does not commute if possible."""
         return self.of(BINARY)[0]
 
     @property
     def host(self) -> str:
-        """A unary one that is left to TVM."""
+        """A unary operator that is left to TVM."""
         found = [o for o in HOST if o not in self.claimed]
         if not found:
             raise Unavailable("the target takes all of " + ", ".join(HOST))
         return found[0]
 
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
-        """Those of the operators that it takes. Raises Unavailable where there is none; it names `tried`, or
-        the operators."""
+        """Returns those of the operators that the target offloads. Raises Unavailable if there are
+        none; its message names `tried`, or the operators."""
         found = [o for o in operators if o in self.claimed]
         if not found:
             raise Unavailable(self.lacks(tried or operators))
         return found
 
     def lacks(self, operators: Collection[str]) -> str:
-        """What is told of operators that it does not take, or was not asked about."""
+        """Returns a message about operators that the target is not known to offload."""
         names = [o for o in dict.fromkeys(operators) if o in self.asked]
         if not names:
             return "not among the operators asked for: " + ", ".join(dict.fromkeys(operators))
@@ -59,25 +60,25 @@ class Vocabulary:
 
 
 class Unavailable(Exception):
-    """Raised where a structure needs an operator the target does not take."""
+    """Raised if a structure needs an operator that the target does not offload."""
 
 
 Structure = Callable[[Builder, Vocabulary], Graph]
 STRUCTURES: dict[str, Structure] = {}
-#: Those on which no other checks are made than on every graph.
+#: Names of the structures that get no more checks than every graph.
 NUMERIC: set[str] = set()
-#: Those that go through all there is of a kind; level smoke has no time for them.
+#: Names of the structures that go through all cases of a kind; level smoke has no time for them.
 EXHAUSTIVE: set[str] = set()
 
 #: Preferred operators of a vocabulary, by what they are used as.
 UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")
 BINARY = ("subtract", "divide", "add", "multiply", "maximum", "minimum")
-# log is kept to its domain by nothing here: it comes late.
+# log is late in the list because nothing here keeps values within its domain.
 HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn.relu")
 
 
 def structure(function: Structure) -> Structure:
-    """Adds it to the structures. Raises ValueError for a name that another one has."""
+    """Adds a function to the structures. Raises ValueError if its name is in use."""
     name = function.__name__.lstrip("_")
     if name in STRUCTURES:
         raise ValueError(f"there are two structures called {name}")
@@ -97,13 +98,14 @@ def need(v: Vocabulary, *operators: str) -> None:
 
 
 def fields(b: Builder, x: str, sections: int, axis: int) -> tuple[str, ...]:
-    """What a split into equal parts gives."""
+    """Adds a split into equal parts and returns its results."""
     return b.node("split", (x,), {"indices_or_sections": sections, "axis": axis})
 
 
 def biased(b: Builder, v: Vocabulary, y: str) -> str:
-    """The value of a layer, whose channels are its second axis, with a bias: by nn.bias_add, unless the
-    target takes nothing but add. Many take nn.bias_add in a pattern alone, behind a layer."""
+    """Adds a bias to the result of a layer, whose channels are its second axis; by nn.bias_add,
+    unless the target offloads add and not nn.bias_add. Targets often offload nn.bias_add only in a
+    pattern behind a layer."""
     if "nn.bias_add" in v.claimed or "add" not in v.claimed:
         return b.simple("nn.bias_add", y)
     _, channels, *others = b.types[y].shape
