@@ -49,7 +49,7 @@ _EDGES = (
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
     f"-{UNSET}", "-equal_extents", "-five_axes",
 )
-#: Kinds of cases on which level standard makes more checks (`config/plan.py`), by the endings of their labels.
+#: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"
 _KINDS = {
     _LARGE: _LARGE_TENSORS, "x1": "one element", "-aligned": "aligned",
