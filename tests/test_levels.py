@@ -13,7 +13,7 @@ from pytest_byoc.config.declarations import SettingsError
 from pytest_byoc.config.effort import ONE, Effort
 from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.plan import ALL_CHECKS, AT_SMOKE, effort, thorough
-from pytest_byoc.config.settings import _seconds
+from pytest_byoc.config.values import _duration
 from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.claims import Claims
@@ -53,13 +53,13 @@ def test_the_few_cases_of_smoke_hold_every_value_of_a_small_attribute() -> None:
     ("given", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), (None, None)]
 )
 def test_times(given: str | None, seconds: float | None) -> None:
-    assert _seconds(given) == seconds
+    assert _duration("--byoc-time-budget", given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "m", "-1", "0", "nan", "inf", "1 day", "10 minutes"])
 def test_times_that_are_none(given: str) -> None:
     with pytest.raises(SettingsError, match="must be a time like"):
-        _seconds(given)
+        _duration("--byoc-time-budget", given)
 
 
 def test_levels_grow() -> None:

@@ -29,7 +29,7 @@ def test_inert_without_a_target(pytester: pytest.Pytester) -> None:
             loaded = [m for m in sys.modules if m.split(".")[0] in ("tvm", "hypothesis", "numpy", "onnx")]
             ours = {m for m in sys.modules if m.startswith("pytest_byoc")}
             own = {"pytest_byoc", "pytest_byoc.plugin", "pytest_byoc.plugin.entry"}
-            own.add("pytest_byoc.plugin.hookspecs")
+            own |= {"pytest_byoc.plugin.hookspecs", "pytest_byoc.config", "pytest_byoc.config.options"}
             assert ours == own, ours
             assert not [m for m in loaded if m.startswith(("tvm", "numpy", "onnx"))]
         """

@@ -15,7 +15,8 @@ from typing import Any
 from ..config import plan
 from ..config.declarations import SettingsError, TargetDeclaration, declare
 from ..config.levels import LEVELS
-from ..config.settings import MEMORY, NODES, TIMEOUT, Settings, select_operators
+from ..config.settings import MEMORY, NODES, TIMEOUT, Settings
+from ..config.values import select_operators
 from ..core.graph import Graph
 from ..examination.client import WorkerError
 from ..examination.examiner import Examiner

@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ..config.settings import cache_folder
+from ..storage.cache import cache_folder
 
 _SOURCE = Path(__file__).parents[1] / "worker" / "native_stack.c"
 #: Seconds that the compiler may take.

@@ -1,43 +1,23 @@
 """pytest's hooks and options, and the fixtures; everything else is elsewhere.
 
-Without --byoc-target this module and the specifications of hooks are all that is imported.
+Without --byoc-target this module, the table of options and the specifications of hooks are all that is
+imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..config.options import FLAG, OPTIONAL, OPTIONS, REPEATED
 from . import hookspecs
 
 if TYPE_CHECKING:
     from ..examination.outcome import Verdict
     from ..suite.cases import Suite
     from ..suite.session import TargetSession
-
-_OPTIONS: tuple[tuple[str, str, str | None, str], ...] = (
-    # name, metavar, default of the ini value, help
-    ("ir", "IR", None, "IR to test: relay or relax (default: what the workers' TVM has)"),
-    ("python", "PATH", None, "interpreter that holds TVM and the vendor's code (default: this one)"),
-    ("operators", "NAMES", None, "operators to generate, separated by commas (default: all)"),
-    ("level", "LEVEL", None, "how much is examined: smoke, standard or full (default: standard)"),
-    ("stages", "STAGES", None, "stages to run: all or partition (default: those that can be run here)"),
-    ("max-examples", "N", None, "random graphs per operator (default: the level's: 1, 8 or 60)"),
-    ("max-nodes", "N", None, "operators per random graph (default: 5)"),
-    ("timeout", "SECONDS", None, "limit for each stage of an example (default: 30)"),
-    ("memory", "MIB", None, "address space an example may take; 0: any (default: 4096)"),
-    ("time-budget", "TIME", None, "no test of the suite begins after this time (90, 10m, 2h)"),
-    ("max-causes", "N", None, "causes of failures after which no test of the suite begins (default: 20)"),
-    ("report", "PATH", None, "write report.json and report.html into this folder (or to this .json file)"),
-    ("bundle", "FILE", None, "write report, failures and their inputs into one .zip, with hashes"),
-    ("waivers", "FILE", None, "known failures, in TOML: they do not fail, what no longer fails does"),
-    ("fail-under", "PERCENT", None, "least share of claimed cells (operator x dtype) that pass"),
-    ("baseline", "FILE", None, "report.json of an earlier session: fail for what got worse alone"),
-    ("summary", "FILE", None, "write a summary in Markdown (appended where it is $GITHUB_STEP_SUMMARY)"),
-)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -46,43 +26,24 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("byoc", "conformance of TVM codegens (pytest-byoc)")
-    group.addoption(
-        "--byoc-target",
-        action="append",
-        metavar="TARGET",
-        help="target to test: a known name, module:attribute or path/to/file.py:attribute (repeatable)",
-    )
-    parser.addini("byoc_target", "targets available to tests, as --byoc-target", "linelist")
-    for name, metavar, default, text in _OPTIONS:
-        group.addoption(f"--byoc-{name}", metavar=metavar, help=text)
-        parser.addini(f"byoc_{name.replace('-', '_')}", text, default=default)
-    group.addoption(
-        "--byoc-replay",
-        action="append",
-        type=Path,
-        metavar="PATH",
-        help="check a saved graph, or those in a folder, and nothing else (repeatable)",
-    )
-    text = "graphs that are checked in every session: a saved one, or a folder of them (repeatable)"
-    group.addoption("--byoc-corpus", action="append", metavar="PATH", help=text)
-    parser.addini("byoc_corpus", text, "linelist")
-    text = "fail the session for files of the corpus that can't be used"
-    group.addoption("--byoc-strict-corpus", action="store_true", help=text)
-    parser.addini("byoc_strict_corpus", text, "bool", default=False)
-    group.addoption(
-        "--byoc-explore",
-        nargs="?",
-        const="",
-        metavar="SEED",
-        help="other random graphs than always, made from a seed (default: a new one, which is shown)",
-    )
-    group.addoption(
-        "--byoc-update-waivers", action="store_true", help="write the file of waivers this session needs"
-    )
-    group.addoption("--byoc-list-targets", action="store_true", help="list the known targets and exit")
-    group.addoption(
-        "--byoc-list-operators", action="store_true", help="list the operators and exit"
-    )
+    for option in OPTIONS:
+        text = option.help_with_default
+        given: dict[str, Any] = {"help": text}
+        if option.form == FLAG:
+            given["action"] = "store_true"
+        else:
+            given["metavar"] = option.metavar
+        if option.form == REPEATED:
+            given["action"] = "append"
+        if option.form == OPTIONAL:
+            given.update(nargs="?", const="")
+        group.addoption(option.flag, **given)
+        if option.ini and option.form == FLAG:
+            parser.addini(option.ini_name, text, "bool", default=False)
+        elif option.ini and option.form == REPEATED:
+            parser.addini(option.ini_name, text, "linelist")
+        elif option.ini:
+            parser.addini(option.ini_name, text, default=None)
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from ..config.declarations import SettingsError, find_python, known_names
-from ..config.settings import interpreter, option, select_operators
+from ..config.options import BY_NAME
+from ..config.values import given as text_of
+from ..config.values import interpreter, select_operators
 from ..core.irs import IRS
 from ..examination.client import Worker, WorkerError
 from ..operators import FAMILIES, OPERATORS, measured
@@ -21,8 +23,8 @@ def run(config: pytest.Config) -> int:
     """Prints what was asked for; the exit code."""
     try:
         if config.option.byoc_list_operators:
-            given = option(config, "operators")
-            ir = option(config, "ir")
+            given = text_of(config, BY_NAME["operators"])
+            ir = text_of(config, BY_NAME["ir"])
             if ir is not None and ir not in IRS:
                 raise SettingsError(f"unknown IR {ir!r}; known are: {', '.join(IRS)}")
             width = shutil.get_terminal_size().columns

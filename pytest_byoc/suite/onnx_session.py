@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from ..config.settings import Settings, cache_folder
+from ..config.settings import Settings
 from ..core import files
 from ..examination.description import Description
 from ..examination.examiner import Examiner
@@ -13,6 +13,7 @@ from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..record.target_record import TargetRecord
 from ..report import bundle
 from ..storage import corpus
+from ..storage.cache import cache_folder
 from . import onnx_nodes
 from .failures import Failures
 from .observer import Observer
