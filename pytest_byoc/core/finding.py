@@ -10,8 +10,9 @@ from typing import Any
 class Finding:
     """One violation that a check reports of a target.
 
-    check: the check's id. outcome: one of `outcome.OUTCOMES`. stage: where it happened. kind: a word
-    that distinguishes it from the check's other findings. message: whole sentences for the user. details: the numbers behind it (output, index, expected, bound, actual, executor …),
+    check: the check's id. outcome: one of `outcome.OUTCOMES`. stage: where it happened. kind: a
+    word that distinguishes it from the check's other findings. message: whole sentences for the
+    user. details: the numbers behind it (output, index, expected, bound, actual, executor …),
     JSON-able.
     """
 

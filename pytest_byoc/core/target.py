@@ -16,20 +16,20 @@ EXECUTORS = ("graph", "vm", "aot")
 class Target:
     """The declaration of a target, to be subclassed by vendors.
 
-    A subclass is needed only where a partition function and a table in pyproject.toml do not suffice.
-    Any object with a method `partition` can be used instead; a missing attribute has the default
-    value given here.
+    A subclass is needed only where a partition function and a table in pyproject.toml do not
+    suffice. Any object with a method `partition` can be used instead; a missing attribute has the
+    default value given here.
     """
 
-    #: The target's name in reports. A table in pyproject.toml that declares the target overrides it.
-    #: Each target of a session must have its own name.
+    #: The target's name in reports. A table in pyproject.toml that declares the target overrides
+    #: it. Each target of a session must have its own name.
     name: str | None = None
     #: The IRs that the partition function accepts: "relay", "relax", or a tuple of both. None means
     #: the one that the worker's TVM has.
     ir: str | Sequence[str] | None = None
-    #: Paths of shared libraries, which the target worker loads (with RTLD_GLOBAL) before it partitions
-    #: anything, and the loader before it loads artifacts. Python files (.py) that register functions
-    #: with TVM may be listed too; both workers import them.
+    #: Paths of shared libraries, which the target worker loads (with RTLD_GLOBAL) before it
+    #: partitions anything, and the loader before it loads artifacts. Python files (.py) that
+    #: register functions with TVM may be listed too; both workers import them.
     libraries: Sequence[str] = ()
     #: Libraries and Python files, as in `libraries`, that only the loader loads: the ones that a
     #: deployment has besides TVM's runtime.
@@ -46,21 +46,23 @@ class Target:
     #: {"relay.FuseOps.max_depth": 4, "relay.ext.ethos-n.options": {"variant": "n78"}}.
     pass_config: Mapping[str, Any] = {}
     #: A function that replaces `relay.build`, `relay.vm.compile` or `tvm.compile`: a method
-    #: build(mod, executor), or a reference `module:attribute`. Its arguments are the partitioned module
-    #: and the name of the executor ("graph", "vm" or "aot"); it returns an object of the kind that the
-    #: replaced function returns. It is called in a PassContext of `opt_level` and `pass_config`.
+    #: build(mod, executor), or a reference `module:attribute`. Its arguments are the partitioned
+    #: module and the name of the executor ("graph", "vm" or "aot"); it returns an object of the
+    #: kind that the replaced function returns. It is called in a PassContext of `opt_level` and
+    #: `pass_config`.
     build: Callable[[Any, str], Any] | str | None = None
-    #: A call that is made before the first run of a loaded artifact. {"function": name, "arguments":
-    #: [...]} calls a function of the loaded module, or of a module that it imports, once after each
-    #: load. A reference `module:attribute` names a Python function that is called with each new
-    #: executor (GraphModule, AotModule or VirtualMachine). Its module must not import TVM's compiler,
-    #: because it is imported where only TVM's runtime is available.
+    #: A call that is made before the first run of a loaded artifact. {"function": name,
+    #: "arguments": [...]} calls a function of the loaded module, or of a module that it imports,
+    #: once after each load. A reference `module:attribute` names a Python function that is called
+    #: with each new executor (GraphModule, AotModule or VirtualMachine). Its module must not import
+    #: TVM's compiler, because it is imported where only TVM's runtime is available.
     prepare: Mapping[str, Any] | str | None = None
-    #: The checks that are switched off for the target: a mapping from the id of a check to the reason,
-    #: which reports repeat.
+    #: The checks that are switched off for the target: a mapping from the id of a check to the
+    #: reason, which reports repeat.
     without_checks: Mapping[str, str] = {}
-    #: Whether reading an input that is a view (a DLTensor with a `byte_offset`) wrongly is a failure
-    #: even where TVM's own kernels read it from the beginning of its buffer, as under Relay's VM.
+    #: Whether reading an input that is a view (a DLTensor with a `byte_offset`) wrongly is a
+    #: failure even where TVM's own kernels read it from the beginning of its buffer, as under
+    #: Relay's VM.
     strict_views: bool = False
     #: The executors for which the target's regions can be built ("graph", "vm", "aot"); empty means
     #: all. Some TIR that hooks generate, for example, can't be built for the VM.
@@ -72,21 +74,21 @@ class Target:
     #: the sum. This and the next four attributes widen the error bounds of offloaded operators by
     #: calculation, see docs/numerics.md.
     accumulate_dtype: str | Mapping[str, str] | None = None
-    #: The format to which float32 operands of contractions and convolutions are rounded: "tfloat32",
-    #: "bfloat16" or "float16".
+    #: The format to which float32 operands of contractions and convolutions are rounded:
+    #: "tfloat32", "bfloat16" or "float16".
     contraction_dtype: str | None = None
     #: Whether subnormal operands and results may be replaced by zero.
     flush_subnormals: bool = False
-    #: The additional error of an operator's result in units in the last place, by operator (exp, tanh,
-    #: nn.softmax …).
+    #: The additional error of an operator's result in units in the last place, by operator (exp,
+    #: tanh, nn.softmax …).
     function_ulps: Mapping[str, float] = {}
     #: The additional absolute error of an operator's result, by operator, as tables and polynomials
-    #: have. For operators that round to integers (qnn.requantize …) the unit is one integer step; an
-    #: implementation that rounds twice needs 1.
+    #: have. For operators that round to integers (qnn.requantize …) the unit is one integer step;
+    #: an implementation that rounds twice needs 1.
     function_errors: Mapping[str, float] = {}
-    #: The kinds of regions that the target accepts although they compute nothing: "empty" (the region
-    #: calls no operator), "identity" (it returns an input unchanged), "duplicate" (it returns a value
-    #: twice).
+    #: The kinds of regions that the target accepts although they compute nothing: "empty" (the
+    #: region calls no operator), "identity" (it returns an input unchanged), "duplicate" (it
+    #: returns a value twice).
     trivial_regions: Sequence[str] = ()
 
     def partition(self, mod: Any) -> Any:
