@@ -175,7 +175,7 @@ class Graph:
         return replace(self, inputs=(*self.inputs, *self.constants), constants=())
 
     def differing(self, other: Graph) -> list[str]:
-        """Returns the names of inputs with another type in `other`, a graph with the same inputs."""
+        """Returns the names of inputs with another type in `other`, which has the same inputs."""
         return [a.name for a, b in zip(self.inputs, other.inputs) if a.type != b.type]
 
     def to_dict(self) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class Modules(Protocol):
     def read_by_regions(self, module: Any, symbols: Sequence[str]) -> list[int]:
         """Returns the positions of main's parameters that only regions with these symbols read.
 
-        Each is passed to them as an argument of its own.
+        The regions have to read each as a separate argument, not as part of a tuple.
         """
 
     def ill_formed(self, module: Any) -> str:
