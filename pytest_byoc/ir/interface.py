@@ -62,8 +62,7 @@ class Executable:
     _prepare: Callable[[Any], None] | None = None
 
     def prepare_by(self, function: Callable[[Any], None]) -> None:
-        """Sets a function to be called with each new executor of this module, and of `fresh`
-        ones."""
+        """Sets a function that is called with each new executor of this and `fresh` ones."""
         self._prepare = function
 
     def _prepared(self, executor: Any) -> Any:
@@ -89,8 +88,7 @@ class Executable:
         raise NotImplementedError
 
     def fresh(self) -> Executable:
-        """Returns the same library with an executor of its own, which is created at the first
-        run."""
+        """Returns the same library with an executor of its own, created at its first run."""
         raise NotImplementedError
 
     def hold(
@@ -116,8 +114,7 @@ class Executable:
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """Returns the mean duration of a run, measured by TVM's time_evaluator for at least 1
-        ms."""
+        """Returns the mean seconds of a run, measured by TVM's time_evaluator over at least 1 ms."""
         raise NotImplementedError
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:
@@ -125,8 +122,7 @@ class Executable:
         raise NotImplementedError
 
     def needs_export(self) -> bool:
-        """Returns whether the module runs only after export, since it holds C source or object
-        files."""
+        """Returns whether the module holds C source or object files, so runs only once exported."""
         raise NotImplementedError
 
     def held_as_data(self) -> list[str]:
@@ -218,15 +214,16 @@ class Modules(Protocol):
         """
 
     def outline(self, module: Any) -> list[str]:
-        """Returns the functions as lines of text, sorted by name, without the elements of
-        constants."""
+        """Returns the functions as lines, sorted by name, without the elements of constants."""
 
     def text(self, module: Any) -> str:
         """Returns TVM's text of the module, without the elements of constants."""
 
     def through_json(self, module: Any) -> tuple[Any, bool]:
-        """Saves the module as JSON and reads it back; also returns whether both are structurally
-        equal."""
+        """Saves the module as JSON and reads it back.
+
+        Returns the module that was read, and whether it is structurally equal to the first.
+        """
 
     def merged(self, modules: Mapping[int, Any]) -> Any:
         """Returns one module with the functions and results of several partitioned ones.
@@ -268,8 +265,7 @@ class IR(Protocol):
         """Imports the modules that run artifacts, once for all forked children."""
 
     def import_compiler(self) -> None:
-        """Does the work of TVM's first build and export in advance, once for all forked
-        children."""
+        """Does the work of TVM's first build in advance, once for all forked children."""
 
     def lacks_aot(self) -> str | None:
         """Returns why this TVM lacks the AOT executor; "" if it has it, None if the IR has none."""
@@ -280,8 +276,10 @@ class IR(Protocol):
     # --- targets by name ---
 
     def known_targets(self) -> dict[str, str]:
-        """Returns the names that this TVM knows, each with a list of what TVM has for it, in
-        words."""
+        """Returns the targets that this TVM knows by name, each with the parts that TVM has of it.
+
+        The parts are a list in words: partition function, patterns, codegen.
+        """
 
     def known_partition(self, name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:
         """Returns the partition function of a name, and whether TVM itself has it.
@@ -291,8 +289,7 @@ class IR(Protocol):
         """
 
     def pattern_table(self, name: str) -> list[tuple[str, Any, Any]]:
-        """Returns (name, pattern, entry) for the patterns of a name, in the order TVM tries
-        them."""
+        """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
 
     def match_alone(self, module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
         """Returns whether one entry of a pattern table, used as the only one, matches in the
@@ -313,8 +310,7 @@ class IR(Protocol):
         """
 
     def output_types(self, module: Any) -> list[str]:
-        """Returns the types that TVM infers for main's outputs, as texts in the form of
-        TensorType."""
+        """Returns the types that TVM infers for main's outputs, written like TensorType."""
 
     def arguments(self, module: Any) -> dict[str, list[int]]:
         """Returns the numbers of arguments of main's calls by operator name."""
@@ -363,8 +359,7 @@ class IR(Protocol):
         """Loads a file that `Executable.export` wrote."""
 
     def load_archive(self, path: str, executor: str) -> Executable:
-        """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles the sources in
-        it."""
+        """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles its sources."""
 
     def load_parts(self, parts: Mapping[str, str]) -> Executable:
         """Loads the three files that `Executable.export_parts` wrote."""

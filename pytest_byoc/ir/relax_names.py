@@ -31,7 +31,7 @@ def _prefixes() -> list[str]:
 
 
 def known_targets() -> dict[str, str]:
-    """Returns the names that TVM knows, each with a list of what TVM has for it, in words."""
+    """Returns the names that TVM knows, each with the parts that TVM has of it, in words."""
     functions, with_codegen = _partition_functions(), _codegens()
     patterns = _prefixes()
     found = {}

@@ -39,7 +39,7 @@ def _tables() -> list[str]:
 
 
 def known_targets() -> dict[str, str]:
-    """Returns the names that TVM knows, each with a list of what TVM has for it, in words."""
+    """Returns the names that TVM knows, each with the parts that TVM has of it, in words."""
     functions, with_codegen, tables = _partition_functions(), _codegens(), _tables()
     names = {_plain(n): n for n in functions}
     names.update((_plain(n), n) for n in (*tables, *with_codegen))
