@@ -114,7 +114,7 @@ class Executable:
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """Returns the mean seconds of a run, measured by TVM's time_evaluator over at least 1 ms."""
+        """Returns the mean seconds of a run, by TVM's time_evaluator, over at least 1 ms."""
         raise NotImplementedError
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:

@@ -66,8 +66,7 @@ def attribute(function: Any, key: str) -> str:
 
 
 def symbol_of(name: str, function: Any) -> str:
-    """Returns the symbol of a function's generated code, which may differ from the function's
-    name."""
+    """Returns the symbol of a function's generated code, which may differ from its name."""
     return attribute(function, "global_symbol") or name
 
 
