@@ -134,7 +134,7 @@ class TargetRun(Run):
 
     @property
     def nothing_to_judge(self) -> bool:
-        """True if nothing is offloaded and main is unchanged: then TVM alone would be judged."""
+        """True if nothing is offloaded and main is unchanged: a check would only judge TVM."""
         return self.nothing_offloaded and not self._changed
 
     def lowered_again(self) -> Any:
@@ -391,7 +391,7 @@ class TargetRun(Run):
         return self.load_from(path, executor)
 
     def first_run(self, executor: str) -> tuple[list[np.ndarray], list[str]]:
-        """Returns the result of the first run, which uses the first inputs."""
+        """Returns the result of the first run, with the first inputs, in memory of no other run."""
         return self._once(("run", executor), lambda: self.run(executor, 0))
 
     def export_as(self, executor: str, name: str) -> str:
