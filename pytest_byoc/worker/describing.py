@@ -1,5 +1,4 @@
-"""Describes a graph for a report: its module before and after partitioning, and generated
-sources."""
+"""Describes a graph for a report: the module before and after partitioning, and the sources."""
 
 from __future__ import annotations
 

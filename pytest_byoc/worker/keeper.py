@@ -1,5 +1,4 @@
-"""The keeper: a process between the host and a worker that ends all processes a worker leaves
-running.
+"""The keeper: a process between host and worker that ends all processes a worker leaves running.
 
 The worker is its child, and it is the reaper of all processes below. When the worker ends, or the
 host closes its end of a pipe or is killed, the keeper kills the processes that still run, and then
@@ -17,8 +16,7 @@ import signal
 
 from . import processes
 
-#: Seconds between two checks whether the host still runs. The pipe that closes with it may be held
-#: open by another process.
+#: Seconds between two checks whether the host still runs, in addition to its pipe.
 _LOOK = 2.0
 
 

@@ -1,5 +1,4 @@
-"""Loads a target's libraries: shared libraries, and Python files that register functions with
-TVM."""
+"""Loads a target's libraries: shared ones, and Python files that register functions with TVM."""
 
 from __future__ import annotations
 
@@ -16,14 +15,12 @@ def is_python(path: str) -> bool:
 
 
 def is_path(given: str) -> bool:
-    """Returns whether a library is given by a path; the dynamic loader searches for a name
-    alone."""
+    """Returns whether a library is given by a path; the loader searches for a mere name."""
     return os.sep in given or is_python(given)
 
 
 def load_shared(paths: Iterable[str], with_tvm: bool = False) -> list[str]:
-    """Loads the shared libraries among the paths (RTLD_GLOBAL). Raises Failure if one does not
-    load.
+    """Loads the shared libraries among the paths (RTLD_GLOBAL). Raises Failure if that fails.
 
     with_tvm: whether TVM has been imported. If not, libraries that lack a symbol are returned,
     since the symbol may be TVM's, as for a library that contains a runtime module.

@@ -1,5 +1,4 @@
-"""Reads the native stacks that `native_stack.c` writes when a job's process crashes or is told
-to."""
+"""Reads the native stacks that `native_stack.c` writes in a crash or on request."""
 
 from __future__ import annotations
 

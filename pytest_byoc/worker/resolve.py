@@ -1,6 +1,6 @@
-"""The target that a declaration means, with everything filled in.
+"""Resolves the declaration of a target: finds its partition function and fills in all settings.
 
-Runs in the target worker: the host only passes a reference on and never imports what it names.
+It runs in the target worker: the host only passes on a reference, and never imports its module.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from .procedure import ProcedureError, preparation, reasons
 
 
 class ResolvedTarget:
-    """A target with everything filled in; `partition` is the vendor's code."""
+    """A target with all settings filled in and checked; `partition` is the vendor's function."""
 
     def __init__(
         self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any], own: str = ""
     ) -> None:
-        """name: the one shown in reports. own: the one that the target has for itself, if it has one: it is
-        what its patterns are registered under by default."""
+        """Raises Failure for an invalid setting.
+
+        name: the name in reports. own: the name that the target itself has, or "". By default its
+        patterns are registered under that name.
+        """
         patterns = own or name
         self.name = name = printable(name)
         self.partition = partition
-        #: Whether TVM knows it by its name, and whether the partition function is one that TVM comes with.
+        #: Whether TVM knows the target by its name, and whether TVM contains the partition
+        #: function.
         self.named_in_tvm = self.tvms_partition = False
         known = {k for k in vars(Target) if not k.startswith("_")} - {"name", "partition"}
         self.irs = _as_tuple(options.get("ir"))
@@ -73,12 +77,12 @@ class ResolvedTarget:
         self.build = _build_function(name, options.get("build"))
 
     def takes_executor(self, name: str) -> bool:
-        """Whether its regions can be built for an executor, as far as it says."""
+        """Returns whether the target's regions can be built for an executor, by its declaration."""
         return not self.executors or name in self.executors
 
 
 def _build_function(name: str, given: Any) -> Callable[[Any, str], Any] | None:
-    """The vendor's build function, imported where it is given by a reference. Raises Failure."""
+    """Returns the vendor's build function, and imports it if it is a reference. Raises Failure."""
     if isinstance(given, str):
         given = import_reference(given, "build of target %s" % name)
     if given is not None and not callable(given):
@@ -96,7 +100,11 @@ def _as_tuple(value: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
-    """table: whether the name is that of a table in pyproject.toml, which comes before the target's own."""
+    """Returns the target that an object or a function declares.
+
+    overrides: settings that override the object's attributes. table: whether `name` is that of a
+    table in pyproject.toml, which overrides the object's own name.
+    """
     if isinstance(found, type):
         found = found()
     options = {
@@ -105,7 +113,7 @@ def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: boo
         if not k.startswith("_") and k not in ("name", "partition") and hasattr(found, k)
     }
     options.update(overrides)
-    # A string has a method of that name too.
+    # str and bytes have a method called partition too.
     if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
         own = getattr(found, "name", None) or name
         if not isinstance(own, str):
@@ -120,11 +128,12 @@ def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: boo
 
 
 def resolve(declaration: Mapping[str, Any], irs: list[Any]) -> ResolvedTarget:
-    """The target a declaration means. Runs in the worker.
+    """Returns the target of a declaration.
 
-    declaration: {"name", "reference" (module:attribute, or None), "options" (of a table), "names"
-    (targets the host knows)}. irs: the IR modules to look in for a name TVM knows itself.
-    Raises Failure when there is no such target; it lists those there are.
+    declaration: {"name", "reference" (module:attribute, or None), "options" (of the table), "table"
+    (whether there is one), "by_table" (whether to partition by the registered patterns), "names"
+    (of targets that the host knows)}. irs: the IR modules in which to look for a name that TVM
+    knows. Raises Failure with a list of known targets when there is no such target.
     """
     name = declaration["name"]
     options = declaration.get("options") or {}

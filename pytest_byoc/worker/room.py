@@ -1,4 +1,4 @@
-"""Whether there is room for files where a job writes them: what fails without is nobody's fault."""
+"""Tests whether a job's folder has room for files: a failure without room is not the target's."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import os
 import tempfile
 from typing import Any
 
-#: Bytes that there must be: less than any compiler's file of a large graph, and written in milliseconds.
+#: The number of bytes that must be free: less than a compiler's output for a large graph, and
+#: written in milliseconds.
 NEEDED = 4 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def is_scarce(folder: str) -> bool:
-    """Whether little is left by what the file system says, which is asked in microseconds."""
+    """Returns whether the file system states less than NEEDED free bytes, which takes
+    microseconds."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -22,9 +24,11 @@ def is_scarce(folder: str) -> bool:
 
 
 def lacking(folder: str) -> dict[str, Any] | None:
-    """Where a file of NEEDED bytes does not fit into a folder, or a quota, or the file system takes none:
-    {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}. Or else
-    None."""
+    """Writes a file of NEEDED bytes to a folder; returns None if that succeeds.
+
+    Where there is no space, the quota is used up, or the file system is read-only, it returns
+    {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as f:
             left = NEEDED
