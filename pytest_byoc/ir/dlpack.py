@@ -104,15 +104,13 @@ def can_place(array: np.ndarray) -> bool:
 
 
 def view(array: np.ndarray) -> Placed:
-    """Returns a tensor with a `byte_offset` and explicit strides, like a view of another
-    framework."""
+    """Returns a tensor with a `byte_offset` and explicit strides, like other frameworks' views."""
     buffer = np.full(2 * OFFSET + array.nbytes + 1, POISON_BYTE, np.uint8)
     return _keep(Placed(array, buffer, -buffer.ctypes.data % OFFSET + OFFSET, OFFSET, strides=True))
 
 
 def at_end(array: np.ndarray) -> Placed:
-    """Returns a tensor behind which nothing can be read, except up to a multiple of ALIGNED
-    bytes."""
+    """Returns a tensor behind which at most a rest of its last ALIGNED bytes can be read."""
     buffer = _fenced(array.nbytes)
     start = len(buffer) - array.nbytes - -array.nbytes % ALIGNED
     return _keep_fenced(Placed(array, buffer, start))

@@ -32,8 +32,7 @@ def main_of(module: Any, kind: Any) -> Any:
 
 
 def tensor_type(dtype: Any, shape: Sequence[Any] | None, rank: int = -1) -> Type:
-    """Returns the type of a tensor. shape: None where TVM knows only the rank (-1: not even
-    that)."""
+    """Returns the type of a tensor. shape: None where it is unknown. rank: -1 if unknown too."""
     if shape is None:
         return (str(dtype), (None,) * rank if rank >= 0 else None)
     return (str(dtype), tuple(_extent(d) for d in shape))

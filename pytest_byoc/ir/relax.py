@@ -32,8 +32,7 @@ REMEDY = (
 
 
 def check_available() -> None:
-    """Raises Failure with a remedy where this interpreter's TVM has no Relax, or one before
-    0.25."""
+    """Raises Failure with a remedy where this interpreter has no TVM with Relax from 0.25 on."""
     try:
         import tvm
     except Exception as e:  # a broken installation raises anything

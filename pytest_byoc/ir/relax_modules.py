@@ -131,8 +131,7 @@ def with_bystanders(module: Any, again: Any) -> Any:
 
 
 def _partitioned_for_another(module: Any) -> Any:
-    """Returns the module partitioned by TVM's passes for a target that offloads every operator in
-    it."""
+    """Returns the module partitioned by TVM for a target that offloads every operator in it."""
     import tvm
     from tvm import relax
     from tvm.relax.dpl import is_op, wildcard

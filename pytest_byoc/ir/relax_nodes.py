@@ -1,5 +1,4 @@
-"""Rewrites Relax graphs to hold nodes that call no operator: call_tir, or tuples passed on
-whole."""
+"""Puts nodes that call no operator into Relax graphs: call_tir, or tuples passed on whole."""
 
 from __future__ import annotations
 

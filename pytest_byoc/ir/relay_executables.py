@@ -1,5 +1,4 @@
-"""Modules that Relay compiled, a class for each executor: they are run, timed, exported and
-loaded."""
+"""The classes of modules that Relay compiled, one for each executor, with run, time and export."""
 
 from __future__ import annotations
 

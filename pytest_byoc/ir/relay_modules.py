@@ -398,8 +398,7 @@ def _global_vars(function: Any) -> list[Any]:
 
 
 def _renaming(names: Mapping[str, Any]) -> Any:
-    """Returns a mutator that replaces references to functions. names: the new GlobalVars by old
-    name."""
+    """Returns a mutator that replaces GlobalVars. names: the new ones by the old names."""
     from tvm import relay
 
     class Renaming(relay.ExprMutator):  # type: ignore[misc]

@@ -1,5 +1,4 @@
-"""Finds the targets that TVM knows by name in Relay: codegens, partition functions, pattern
-tables."""
+"""Finds the targets that TVM knows by name in Relay: codegens, partition functions, tables."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bo
 
 
 def partition_by_table(name: str) -> Callable[[Any], Any]:
-    """Returns a partition function that runs the usual passes, with the name's table if it has
-    one."""
+    """Returns a partition function of the usual passes, with the name's table if it has one."""
     import tvm
     from tvm import relay
 

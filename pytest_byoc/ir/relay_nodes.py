@@ -1,4 +1,4 @@
-"""Rewrites Relay graphs to hold nodes that call no operator: an if, or tuples passed on whole."""
+"""Puts nodes that call no operator into Relay graphs: an if, or tuples passed on whole."""
 
 from __future__ import annotations
 

@@ -158,8 +158,7 @@ def pass_options() -> list[str]:
 
 
 def known_here(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries that are options of this process's TVM; a target's library may add
-    more."""
+    """Returns the entries that are options in this process; a target's library may add more."""
     known = pass_options() if config else []
     return {key: value for key, value in config.items() if key in known}
 

@@ -140,8 +140,7 @@ def _write(
 
 
 def _reason(error: BaseException) -> str:
-    """Returns one line of an exception: the last of a TVM error (with a traceback), else the
-    first."""
+    """Returns one line of an exception: TVM's last line after a traceback, else the first."""
     if isinstance(error, NotImported):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]

@@ -52,8 +52,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Returns the ids of a process's children, including those that have ended but are not
-    reaped."""
+    """Returns the ids of a process's children, with those that have ended but are not reaped."""
     try:
         threads = os.listdir("/proc/%d/task" % pid)
     except OSError:
@@ -113,8 +112,7 @@ def program(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    """Returns the name of the program that a process runs, to recognise processes of one
-    program."""
+    """Returns the name of a process's program, by which processes of one program are recognised."""
     own = _read("/proc/%d/cmdline" % pid) in ("", _read("/proc/self/cmdline"))
     return _read("/proc/%d/comm" % pid).strip() + (" (forked)" if own else "")
 

@@ -1,5 +1,4 @@
-"""The roles of workers: reference, target, loader, and one that lists the targets that TVM
-knows."""
+"""The roles of workers: reference, target, loader, and a list of the targets that TVM knows."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def is_scarce(folder: str) -> bool:
-    """Returns whether the file system states less than NEEDED free bytes, which takes
-    microseconds."""
+    """Returns whether the file system states too little free space, which takes microseconds."""
     try:
         found = os.statvfs(folder)
     except OSError:

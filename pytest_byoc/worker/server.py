@@ -103,8 +103,7 @@ class ForkServer:
         self._control.sendall(encode({"end": end}))
 
     def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> dict[str, Any]:
-        """Forks and supervises; returns the end. scratch: the child's folder for temporary
-        files."""
+        """Forks a child, and returns its end. scratch: the child's folder for temporary files."""
         result_r, result_w = os.pipe()
         output_r, output_w = os.pipe()
         dump = stacks.new_file()
@@ -130,8 +129,7 @@ class ForkServer:
 
 
 def serve(fd: int) -> None:
-    """Reads the configuration from a socket, prepares the role, and runs jobs until it is
-    closed."""
+    """Reads the configuration, prepares the role, and runs jobs until the socket is closed."""
     processes.adopt_orphans()
     control = socket.socket(fileno=fd)
     decoder = Decoder()

@@ -72,8 +72,7 @@ def come_before_tvm() -> None:
 
 
 def new_file() -> int:
-    """Returns the descriptor of a new file without a name, in memory where the system supports
-    it."""
+    """Returns a descriptor of a new unnamed file, in memory where the system supports it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("stacks")
     with tempfile.TemporaryFile() as f:
@@ -88,8 +87,7 @@ def write_to(fd: int) -> None:
 
 
 def ask(pid: int, fd: int) -> None:
-    """Requests the stacks of a process, and waits up to `_WRITING` seconds until they are
-    written."""
+    """Has a process write its stacks, and waits for that, at most `_WRITING` seconds."""
     try:
         os.kill(pid, _DUMP)
     except ProcessLookupError:

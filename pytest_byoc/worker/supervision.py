@@ -31,8 +31,7 @@ _HEARD = 5.0
 
 
 class Ends(NamedTuple):
-    """The descriptors of a job's process: of its messages, of its output, of the file of its
-    stacks."""
+    """The worker's descriptors of a job's process: its messages, its output, its stacks."""
 
     result: int
     output: int
@@ -87,8 +86,7 @@ class Supervision:
         self._granted = 0.0
 
     def follow(self) -> dict[str, Any]:
-        """Waits for the end of the process, and returns a description of it for the `end`
-        message."""
+        """Waits for the end of the process, and returns the content of the `end` message."""
         late = False
         while not late:
             ready = self._listen()
@@ -192,8 +190,7 @@ class Supervision:
         return bool(done)
 
     def _is_late(self) -> bool:
-        """Returns whether the time limit of the stage, or after a fatal signal DYING, is
-        exceeded."""
+        """Returns whether the process exceeds its stage's limit, or DYING after a fatal signal."""
         if not self._fatal:
             self._fatal = stacks.fatal_signal(self._ends.stacks)
             if self._fatal:
