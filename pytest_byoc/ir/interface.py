@@ -183,8 +183,7 @@ class Modules(Protocol):
     def marked_by_hand(
         self, module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
     ) -> Any:
-        """Returns the module with one region marked as a user would do it; None if that can't be
-        done.
+        """Returns the module with one region marked as a user would do it; None if none can be.
 
         regions: facts about the regions of `partitioned`. table: the target's patterns.
         """
@@ -242,9 +241,9 @@ class IR(Protocol):
 
     @property
     def CONSTANTS_KEPT(self) -> int:
-        """Returns how many copies of a region's constants TVM puts into the artifact itself.
+        """Returns the number of copies of each region's constants that TVM puts into the artifact.
 
-        It does so independently of the codegen.
+        These do not depend on the codegen.
         """
 
     @property
@@ -292,8 +291,7 @@ class IR(Protocol):
         """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
 
     def match_alone(self, module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
-        """Returns whether one entry of a pattern table, used as the only one, matches in the
-        module.
+        """Returns whether one entry of a pattern table, used alone, matches in the module.
 
         watch: wraps the entry's check; the result is called in its place. None: the check is
         skipped, and only the structure counts.

@@ -343,8 +343,7 @@ class LoaderRole(Role):
             ) from None
 
     def _time(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        """Measures the seconds of a run of several artifacts, alternately and `_REPEATS` times
-        each.
+        """Measures the seconds of a run of several artifacts, `_REPEATS` times and alternately.
 
         Since they alternate, other load of the machine affects all of them.
         """

@@ -23,7 +23,7 @@ def is_scarce(folder: str) -> bool:
 
 
 def lacking(folder: str) -> dict[str, Any] | None:
-    """Writes a file of NEEDED bytes to a folder; returns None if that succeeds.
+    """Tries to write a file of NEEDED bytes to a folder; returns None if there is room for it.
 
     Where there is no space, the quota is used up, or the file system is read-only, it returns
     {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}.
