@@ -214,9 +214,9 @@ class Graph:
     def from_dict(obj: Any) -> Graph:
         """Builds a graph from the data of `to_dict`. Raises GraphFormatError for other data."""
         if not isinstance(obj, dict) or obj.get("format") != FORMAT:
-            found = obj.get("format") if isinstance(obj, dict) else type(obj).__name__
+            given = obj.get("format") if isinstance(obj, dict) else type(obj).__name__
             raise GraphFormatError(
-                'expected an object with "format": "%s", found %r' % (FORMAT, found)
+                'expected an object with "format": "%s", found %r' % (FORMAT, given)
             )
         if type(obj.get("version")) is not int or obj["version"] != VERSION:
             raise GraphFormatError(
@@ -301,17 +301,17 @@ def _elements(source: Source) -> str:
     """
     if source.data is None:
         return "in [%g, %g], seed %d" % (source.low, source.high, source.seed)
-    found: list[Any] = []
+    elements: list[Any] = []
     rest = [source.data]
     while rest:
         value = rest.pop(0)
         if isinstance(value, (list, tuple)):
             rest[:0] = value
         else:
-            found.append(value)
-    if len(found) <= _FEW:
-        return "given: " + ", ".join(map(str, found))
-    special = dict.fromkeys(str(value) for value in found if isinstance(value, str) or str(value) == "-0.0")
+            elements.append(value)
+    if len(elements) <= _FEW:
+        return "given: " + ", ".join(map(str, elements))
+    special = dict.fromkeys(str(e) for e in elements if isinstance(e, str) or str(e) == "-0.0")
     return "given" + (", %s among them" % ", ".join(special) if special else "")
 
 
@@ -327,10 +327,10 @@ def show(graph: Graph, remarks: Sequence[str] = ()) -> str:
         lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.constants]
     lines.append("nodes:")
     for position, n in enumerate(graph.nodes):
-        made = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
+        results = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
         args = ["%" + i for i in n.inputs]
         args += ["%s=%s" % (k, json.dumps(v)) for k, v in n.attrs.items()]
         remark = "  # " + remarks[position] if remarks and remarks[position] else ""
-        lines.append("  %s = %s(%s)%s" % (made, n.op, ", ".join(args), remark))
+        lines.append("  %s = %s(%s)%s" % (results, n.op, ", ".join(args), remark))
     lines.append("outputs: " + ", ".join("%" + o for o in graph.outputs))
     return "\n".join(lines)

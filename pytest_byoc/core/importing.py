@@ -74,10 +74,10 @@ def import_reference(reference: str, role: str = "target") -> Any:
     else:
         name = where
         try:
-            found = importlib.util.find_spec(name)
+            spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             raise Failure(
                 "there is no module %s (given as %s %s) on the worker's path" % (name, role, reference)
             )

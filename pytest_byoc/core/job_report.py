@@ -33,10 +33,10 @@ class JobReport:
 
     def handed(self) -> dict[str, dict[str, Any]]:
         """Returns the values that checks have left for the loader, by check and executor."""
-        found: dict[str, dict[str, Any]] = {}
+        by_check: dict[str, dict[str, Any]] = {}
         for executor, value in self.facts("handed"):
-            found.setdefault(value["check"], {})[executor] = value["value"]
-        return found
+            by_check.setdefault(value["check"], {})[executor] = value["value"]
+        return by_check
 
     @property
     def turn(self) -> str:

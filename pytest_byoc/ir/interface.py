@@ -347,7 +347,7 @@ class IR(Protocol):
         PassContext's.
         """
 
-    def built(self, found: Any, executor: str) -> Executable:
+    def built(self, result: Any, executor: str) -> Executable:
         """Wraps the result of the target's own build function for an executor.
 
         Raises NotAModule for an object of another kind than TVM's functions return.

@@ -13,7 +13,7 @@ def partition_functions(packages: Sequence[str]) -> dict[str, Callable[..., Any]
 
     It imports all modules, which also registers their patterns.
     """
-    found: dict[str, Callable[..., Any]] = {}
+    functions: dict[str, Callable[..., Any]] = {}
     for package in packages:
         try:
             root = importlib.import_module(package)
@@ -26,8 +26,8 @@ def partition_functions(packages: Sequence[str]) -> dict[str, Callable[..., Any]
                 continue
             function = getattr(module, "partition_for_" + entry.name, None)
             if function is not None:
-                found[entry.name] = function
-    return found
+                functions[entry.name] = function
+    return functions
 
 
 def codegens(functions: Iterable[str], prefix: str) -> list[str]:
@@ -35,9 +35,9 @@ def codegens(functions: Iterable[str], prefix: str) -> list[str]:
 
     prefix: `relay.ext.` or `relax.ext.`.
     """
-    found = {name[len(prefix) :] for name in functions if name.startswith(prefix)}
+    names = {name[len(prefix) :] for name in functions if name.startswith(prefix)}
     # Names with a further dot, such as relay.ext.NAME.constant_updater, belong to codegen NAME.
-    return sorted(name for name in found if "." not in name)
+    return sorted(name for name in names if "." not in name)
 
 
 def in_words(parts: Sequence[tuple[bool, str]], has_codegen: bool) -> str:

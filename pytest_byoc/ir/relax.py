@@ -113,15 +113,15 @@ def arguments(module: Any) -> dict[str, list[int]]:
     import tvm
     from tvm import relax
 
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
 
     def visit(e: Any) -> None:
         if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
             name = str(e.op.name)
-            found.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
+            counts.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
 
     relax.analysis.post_order_visit(module["main"], visit)
-    return found
+    return counts
 
 
 # --- lowering and partitioning ---------------------------------------------------------------
@@ -283,8 +283,8 @@ def partition_facts(module: Any) -> dict[str, Any]:
                 composites.append(str(e.attrs["Composite"]))
 
         relax.analysis.post_order_visit(function, visit)
-        made = relax_modules.operators_called(function)
-        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in made]
+        operator_calls = relax_modules.operators_called(function)
+        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in operator_calls]
         if compiler is None:
             host_calls += len(calls)
             continue
@@ -336,16 +336,16 @@ def build(
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 
-def built(found: Any, executor: str) -> Executable:
+def built(result: Any, executor: str) -> Executable:
     """Wraps the result of a target's own build function.
 
     Raises NotAModule for an object of another kind than `tvm.compile` returns.
     """
-    if not hasattr(found, "export_library"):
+    if not hasattr(result, "export_library"):
         raise NotAModule(
-            "the build function returned %s, expected what tvm.compile returns" % type(found).__name__
+            "the build function returned %s, expected what tvm.compile returns" % type(result).__name__
         )
-    return VMExecutable(found)
+    return VMExecutable(result)
 
 
 def load(path: str, executor: str) -> Executable:
@@ -362,7 +362,7 @@ def load_archive(path: str, executor: str) -> Executable:
 
     ffi = tvm_ffi.libinfo
     folders = [tvm.libinfo.find_include_path(), ffi.find_include_path(), ffi.find_dlpack_include_path()]
-    with headers_in([f for found in folders for f in ([found] if isinstance(found, str) else found)]):
+    with headers_in([f for each in folders for f in ([each] if isinstance(each, str) else each)]):
         return load(path, executor)
 
 

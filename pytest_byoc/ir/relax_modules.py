@@ -22,15 +22,15 @@ def places(module: Any, names: Collection[str]) -> Counter[str]:
     import tvm
     from tvm import relax
 
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def visit(e: Any) -> None:
         if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar):
-            found[e.op.name_hint] += 1
+            counts[e.op.name_hint] += 1
 
     for name in names:
         relax.analysis.post_order_visit(module[name], visit)
-    return found
+    return counts
 
 
 def _name(var: Any) -> str:
@@ -159,7 +159,7 @@ def operators_called(function: Any) -> list[Any]:
     import tvm
     from tvm import relax
 
-    found: list[Any] = []
+    calls: list[Any] = []
     local: dict[Any, Any] = {}
 
     def walk(body: Any) -> None:
@@ -181,7 +181,7 @@ def operators_called(function: Any) -> list[Any]:
             for argument in e.args:
                 look(argument)
             if isinstance(e.op, tvm.ir.Op):
-                found.append(e)
+                calls.append(e)
             elif e.op in local:
                 walk(local[e.op].body)
             elif isinstance(e.op, relax.Function):
@@ -193,30 +193,30 @@ def operators_called(function: Any) -> list[Any]:
             look(e.tuple_value)
 
     walk(function.body)
-    return found
+    return calls
 
 
 def bystanders(module: Any) -> dict[str, str]:
     """Returns the bystanders found in a module as text by kind; lost ones are missing."""
     from tvm import relax
 
-    found = {}
+    texts = {}
     regions = []
     for var, function in module.functions.items():
         if isinstance(function, relax.Function) and attribute(function, "Codegen") == OTHER:
             regions.append(_text(function))
         elif var.name_hint == BYSTANDER:
-            found["function"] = _text(function)
+            texts["function"] = _text(function)
         elif var.name_hint == "main" and attribute(function, BYSTANDER):
-            found["main_attribute"] = attribute(function, BYSTANDER)
+            texts["main_attribute"] = attribute(function, BYSTANDER)
     if regions:
         # Their order in the module may change.
-        found["region"] = "\n".join(sorted(regions))
+        texts["region"] = "\n".join(sorted(regions))
     if attribute(module, BYSTANDER):
-        found["attribute"] = attribute(module, BYSTANDER)
+        texts["attribute"] = attribute(module, BYSTANDER)
     if BYSTANDER in module.global_infos:
-        found["global_info"] = str(len(module.global_infos[BYSTANDER]))
-    return found
+        texts["global_info"] = str(len(module.global_infos[BYSTANDER]))
+    return texts
 
 
 def _text(function: Any) -> str:
@@ -265,7 +265,7 @@ def oddities(function: Any) -> list[str]:
     import tvm
     from tvm import relax
 
-    found = []
+    kinds = []
     called: list[Any] = []
     relax.analysis.post_order_visit(
         function,
@@ -275,7 +275,7 @@ def oddities(function: Any) -> list[str]:
         else None,
     )
     if not called:
-        found.append("empty")
+        kinds.append("empty")
     bound: dict[Any, Any] = {}
     body = function.body
     for block in getattr(body, "blocks", ()):
@@ -286,10 +286,10 @@ def oddities(function: Any) -> list[str]:
     _flatten(getattr(body, "body", body), bound, outputs)
     params = list(function.params)
     if any(any(e.same_as(p) for p in params) for e in outputs):
-        found.append("identity")
+        kinds.append("identity")
     if any(a.same_as(b) for i, a in enumerate(outputs) for b in outputs[:i]):
-        found.append("duplicate")
-    return found
+        kinds.append("duplicate")
+    return kinds
 
 
 def _flatten(expr: Any, bound: dict[Any, Any], into: list[Any]) -> None:

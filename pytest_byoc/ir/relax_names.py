@@ -34,15 +34,15 @@ def known_targets() -> dict[str, str]:
     """Returns the names that TVM knows, each with the parts that TVM has of it, in words."""
     functions, with_codegen = _partition_functions(), _codegens()
     patterns = _prefixes()
-    found = {}
+    targets = {}
     for name in sorted({*functions, *with_codegen, *patterns}):
         parts = [
             (name in functions, "partition function"),
             (name in patterns, "patterns"),
             (name in with_codegen, "codegen"),
         ]
-        found[name] = in_words(parts, name in with_codegen)
-    return found
+        targets[name] = in_words(parts, name in with_codegen)
+    return targets
 
 
 def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:

@@ -45,7 +45,7 @@ def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
     main = module["main"]
     bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     uses = Counter(read for value in bound.values() for read in _read(value))
-    taken = []
+    passed = []
 
     def whole(call: Any, given: Any) -> Any:
         fields: list[Any] = [bound.get(f) for f in given.fields] if isinstance(given, relax.Tuple) else []
@@ -56,7 +56,7 @@ def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
         alone = uses[source] == len(fields) and all(uses[f] == 1 for f in given.fields)
         if not in_order or not alone or not any({call.op.name, bound[source].op.name} <= r for r in regions):
             return given
-        taken.append(source)
+        passed.append(source)
         return source
 
     @relax.expr_functor.mutator
@@ -66,7 +66,7 @@ def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
             return super().visit_call_(relax.Call(call.op, args, call.attrs))
 
     rewritten = Whole(module).visit_expr(main)
-    if not taken:
+    if not passed:
         return None
     module.update_func(module.get_global_var("main"), rewritten)
     return relax.transform.DeadCodeElimination()(module)

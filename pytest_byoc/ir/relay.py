@@ -122,8 +122,8 @@ def _targets(module: Any) -> Any:
     names = {attribute(function, "Compiler") for function in module.functions.values()}
     kinds = names.intersection(tvm.target.Target.list_kinds())
     host = host_target()
-    found = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
-    hooked = [k for k in found if _hooked(k)]
+    targets = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
+    hooked = [k for k in targets if _hooked(k)]
     return [tvm.target.Target(host), *hooked] if hooked else host
 
 
@@ -148,18 +148,18 @@ def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> 
     """
     from tvm import relay
 
-    found: list[str] = []
+    composites: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Function) and has(e.attrs, "Composite"):
-            found.append(str(e.attrs["Composite"]))
+            composites.append(str(e.attrs["Composite"]))
 
     alone = entry[:2]
     if watch is not None and len(entry) > 2:
         alone = (*alone, watch(entry[2]))
     for function in relay.transform.MergeComposite([alone])(module).functions.values():
         relay.analysis.post_order_visit(function.body, visit)
-    return bool(found)
+    return bool(composites)
 
 
 def arguments(module: Any) -> dict[str, list[int]]:
@@ -167,14 +167,14 @@ def arguments(module: Any) -> dict[str, list[int]]:
     import tvm
     from tvm import relay
 
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
-            found.setdefault(e.op.name, []).append(len(e.args))
+            counts.setdefault(e.op.name, []).append(len(e.args))
 
     relay.analysis.post_order_visit(module["main"].body, visit)
-    return found
+    return counts
 
 
 # --- lowering and partitioning ---------------------------------------------------------------
@@ -361,16 +361,16 @@ def _quantized(module: Any) -> bool:
     import tvm
     from tvm import relay
 
-    found: list[str] = []
+    operators: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, tvm.ir.Op) and e.name.startswith("qnn."):
-            found.append(e.name)
+            operators.append(e.name)
 
     for function in module.functions.values():
         if isinstance(function, relay.Function) and not has(function.attrs, "Compiler"):
             relay.analysis.post_order_visit(function.body, visit)
-    return bool(found)
+    return bool(operators)
 
 
 def build(
@@ -418,20 +418,20 @@ def _build_aot(module: Any, target: Any) -> Executable:
     return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
 
 
-def built(found: Any, executor: str) -> Executable:
+def built(result: Any, executor: str) -> Executable:
     """Wraps the result of a target's own build function.
 
     Raises NotAModule for an object of another kind than `relay.build` or `relay.vm.compile`
     returns.
     """
-    if not hasattr(getattr(found, "mod", found), "export_library"):
+    if not hasattr(getattr(result, "mod", result), "export_library"):
         usual = "relay.vm.compile" if executor == "vm" else "relay.build"
         raise NotAModule(
             "the build function returned %s for the %s executor, expected what %s returns"
-            % (type(found).__name__, executor, usual)
+            % (type(result).__name__, executor, usual)
         )
-    executable = _EXECUTABLES[executor](found)
-    executable.has_parts = executable.has_parts and hasattr(found, "get_graph_json")
+    executable = _EXECUTABLES[executor](result)
+    executable.has_parts = executable.has_parts and hasattr(result, "get_graph_json")
     return executable
 
 

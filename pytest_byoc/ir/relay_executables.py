@@ -64,14 +64,14 @@ def held_as_data(module: Any) -> list[str]:
 
     The library has no symbols of their functions. All modules that `module` imports are considered.
     """
-    found = []
+    kinds = []
     for imported in module.imported_modules:
         kind = imported.type_key
         # Modules of TVM before 0.12 have no such attribute; there the kind decides.
         if not getattr(imported, "is_dso_exportable", kind in _CODE) and kind not in _OF_TVM:
-            found.append(kind)
-        found += held_as_data(imported)
-    return sorted(set(found))
+            kinds.append(kind)
+        kinds += held_as_data(imported)
+    return sorted(set(kinds))
 
 
 def tensor(array: np.ndarray) -> Any:
@@ -84,9 +84,9 @@ def tensor(array: np.ndarray) -> Any:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    found: np.ndarray = tensor.numpy()
+    array: np.ndarray = tensor.numpy()
     # TVM returns the bits of a bfloat16 tensor.
-    return found.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else found
+    return array.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else array
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -118,8 +118,8 @@ class GraphExecutable(RelayExecutable):
     ) -> tuple[list[Any], list[Any]]:
         self.run(inputs, ready)
         g = self._module
-        found = [g.get_input(name) for name in inputs]
-        return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
+        tensors = [g.get_input(name) for name in inputs]
+        return [t for t in tensors if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
 
     def run(
         self, inputs: Mapping[str, np.ndarray], ready: Callable[[], Any] | None = None

@@ -109,21 +109,21 @@ def with_bystanders(module: Any, again: Any) -> Any:
     params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in again["main"].params]
     functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
     main = module["main"]
-    made, outputs = main.checked_type.ret_type, [main.body]
-    several = isinstance(made, relay.TupleType)
+    output_type, outputs = main.checked_type.ret_type, [main.body]
+    several = isinstance(output_type, relay.TupleType)
     if several:
         if isinstance(main.body, relay.Tuple):
             outputs = list(main.body.fields)
         else:
-            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
-        made = made.fields[0]
+            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(output_type.fields))]
+        output_type = output_type.fields[0]
     # NumPy has no bfloat16.
-    if isinstance(made, relay.TensorType) and made.dtype not in ("bool", "bfloat16"):
-        x, y = (relay.var(name, type_annotation=made) for name in "xy")
-        ones = relay.const(np.ones([int(extent) for extent in made.shape]), made.dtype)
-        composite = relay.Function([x], relay.add(x, ones), ret_type=made)
+    if isinstance(output_type, relay.TensorType) and output_type.dtype not in ("bool", "bfloat16"):
+        x, y = (relay.var(name, type_annotation=output_type) for name in "xy")
+        ones = relay.const(np.ones([int(extent) for extent in output_type.shape]), output_type.dtype)
+        composite = relay.Function([x], relay.add(x, ones), ret_type=output_type)
         composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
-        more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
+        more = relay.Function([y], relay.Call(composite, [y]), ret_type=output_type)
         outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
         main = relay.Function(main.params, relay.Tuple(outputs) if several else outputs[0])
     functions[module.get_global_var("main")] = main.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
@@ -139,7 +139,7 @@ def bystanders(module: Any) -> dict[str, str]:
     import tvm
     from tvm import relay
 
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     regions: list[str] = []
     for var, function in module.functions.items():
         if not isinstance(function, relay.Function):
@@ -149,16 +149,16 @@ def bystanders(module: Any) -> dict[str, str]:
             alone = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
             regions.append(alone)
         elif var.name_hint == BYSTANDER:
-            found["function"] = tvm.IRModule.from_expr(function).astext()
+            texts["function"] = tvm.IRModule.from_expr(function).astext()
         elif var.name_hint == "main" and attribute(function, BYSTANDER):
-            found["main_attribute"] = attribute(function, BYSTANDER)
+            texts["main_attribute"] = attribute(function, BYSTANDER)
     if regions:
-        found["region"] = "\n".join(sorted(regions))
+        texts["region"] = "\n".join(sorted(regions))
     if attribute(module, BYSTANDER):
-        found["attribute"] = attribute(module, BYSTANDER)
+        texts["attribute"] = attribute(module, BYSTANDER)
     if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
-        found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
-    return found
+        texts["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
+    return texts
 
 
 def ready_for_another(module: Any) -> Any:
@@ -198,14 +198,14 @@ def marked_by_hand(
     module = relay.transform.InferType()(module)
 
     def calls(function: Any) -> list[Any]:
-        found: list[Any] = []
+        operator_calls: list[Any] = []
 
         def visit(e: Any) -> None:
             if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
-                found.append(e)
+                operator_calls.append(e)
 
         relay.analysis.post_order_visit(function.body, visit)
-        return found
+        return operator_calls
 
     def tensors_alone(call: Any) -> bool:
         types = [call.checked_type, *(a.checked_type for a in call.args)]
@@ -218,17 +218,17 @@ def marked_by_hand(
 
     functions = relay.transform.InferType()(partitioned).functions.values()
     compilers = [(f, attribute(f, "Compiler")) for f in functions if isinstance(f, relay.Function)]
-    taken = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
+    offloaded = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
     candidates = filter(tensors_alone, reversed(calls(module["main"])))
-    found = ((call, compiler) for call in candidates for t, compiler in taken if same(t, call))
-    chosen, compiler = next(found, (None, ""))
-    if chosen is None:
+    matches = ((call, compiler) for call in candidates for t, compiler in offloaded if same(t, call))
+    marked, compiler = next(matches, (None, ""))
+    if marked is None:
         return None
 
     class Marker(relay.ExprMutator):  # type: ignore[misc]
         def visit_call(self, call: Any) -> Any:
             args = [self.visit(a) for a in call.args]
-            if not call.same_as(chosen):
+            if not call.same_as(marked):
                 return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
             begun = [compiler_begin(a, compiler) for a in args]
             return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
@@ -242,14 +242,14 @@ def marks(module: Any) -> str:
     """Returns the operators in main that have a compiler_end after them; "" if there are none."""
     from tvm import relay
 
-    found: list[str] = []
+    operators: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Call) and getattr(e.op, "name", "") == "annotation.compiler_end":
-            found.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
+            operators.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
 
     relay.analysis.post_order_visit(module["main"].body, visit)
-    return ", ".join(found)
+    return ", ".join(operators)
 
 
 def oddities(function: Any) -> list[str]:
@@ -261,21 +261,21 @@ def oddities(function: Any) -> list[str]:
     import tvm
     from tvm import relay
 
-    found = []
+    kinds = []
     called: list[Any] = []
     relay.analysis.post_order_visit(
         function.body,
         lambda e: called.append(e) if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) else None,
     )
     if not called:
-        found.append("empty")
+        kinds.append("empty")
     outputs: list[Any] = []
     _flatten(function.body, outputs)
     if any(isinstance(e, relay.Var) for e in outputs):
-        found.append("identity")
+        kinds.append("identity")
     if len(set(outputs)) < len(outputs):
-        found.append("duplicate")
-    return found
+        kinds.append("duplicate")
+    return kinds
 
 
 def _flatten(expr: Any, into: list[Any]) -> None:
@@ -390,11 +390,11 @@ def _has_attributes(what: Any) -> bool:
 def _global_vars(function: Any) -> list[Any]:
     from tvm import relay
 
-    found: list[Any] = []
+    variables: list[Any] = []
     relay.analysis.post_order_visit(
-        function.body, lambda e: found.append(e) if isinstance(e, relay.GlobalVar) else None
+        function.body, lambda e: variables.append(e) if isinstance(e, relay.GlobalVar) else None
     )
-    return found
+    return variables
 
 
 def _renaming(names: Mapping[str, Any]) -> Any:

@@ -42,15 +42,15 @@ def known_targets() -> dict[str, str]:
     functions, with_codegen, tables = _partition_functions(), _codegens(), _tables()
     names = {_plain(n): n for n in functions}
     names.update((_plain(n), n) for n in (*tables, *with_codegen))
-    found = {}
+    targets = {}
     for name in sorted(names.values()):
         parts = [
             (_plain(name) in map(_plain, functions), "partition function"),
             (name in tables, "pattern table"),
             (name in with_codegen, "codegen"),
         ]
-        found[name] = in_words(parts, name in with_codegen)
-    return found
+        targets[name] = in_words(parts, name in with_codegen)
+    return targets
 
 
 def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:

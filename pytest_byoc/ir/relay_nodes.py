@@ -23,9 +23,9 @@ def with_non_op_nodes(
     from tvm import relay
 
     main = lower()["main"]
-    taken = _of_whole_tuples(main, inputs[0])
-    if taken is not None:
-        function, given = taken
+    rewritten = _of_whole_tuples(main, inputs[0])
+    if rewritten is not None:
+        function, given = rewritten
         what, sets = "with inputs that are tuples", [given]
     else:
         what, other = "in the branches of an if", lower()["main"]

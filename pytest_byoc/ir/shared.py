@@ -86,41 +86,41 @@ def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[...
         if name in names or not isinstance(there.get(name), kind):
             continue
         names.add(name)
-        found: list[Any] = []
-        visit(there[name], found.append)
-        new += [e.name_hint for e in found if isinstance(e, tvm.ir.GlobalVar)]
+        expressions: list[Any] = []
+        visit(there[name], expressions.append)
+        new += [e.name_hint for e in expressions if isinstance(e, tvm.ir.GlobalVar)]
     return names
 
 
 def sources(
-    imported: Sequence[Any], below: str, told: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
+    imported: Sequence[Any], below: str, source_of: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
 ) -> list[Code]:
     """Returns the sources of runtime modules and of all modules that they import.
 
-    below: the attribute that holds a module's imports. told: returns a module's kind and source (""
-    for one of TVM's own); it may raise for a module without a source.
+    below: the attribute that holds a module's imports. source_of: returns a module's kind and
+    source ("" for one of TVM's own); it may raise for a module without a source.
     """
-    found: list[Code] = []
+    codes: list[Code] = []
     for module in imported:
         try:
-            kind, text = told(module)
+            kind, text = source_of(module)
             if text:
-                found.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
+                codes.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
         except Exception:  # a vendor's module may raise anything
             pass
-        found += sources(getattr(module, below), below, told, symbols)
-    return found
+        codes += sources(getattr(module, below), below, source_of, symbols)
+    return codes
 
 
-def check_module(found: Any) -> Any:
+def check_module(result: Any) -> Any:
     """Returns the result of a partition function. Raises NotAModule if it is not an IRModule."""
     import tvm
 
-    if not isinstance(found, tvm.IRModule):
+    if not isinstance(result, tvm.IRModule):
         raise NotAModule(
-            "the partition function returned %s, expected a tvm.IRModule" % type(found).__name__
+            "the partition function returned %s, expected a tvm.IRModule" % type(result).__name__
         )
-    return found
+    return result
 
 
 def scopes() -> dict[str, str]:

@@ -34,8 +34,8 @@ class Run:
         self._reported: list[BaseException] = []
         self._checks: list[str] = job.get("checks", [])
         #: The state of the process before the run, where the check "surroundings" is made.
-        asked = "surroundings" in self._checks
-        self.surroundings: dict[str, Any] = surroundings.state() if asked else {}
+        needed = "surroundings" in self._checks
+        self.surroundings: dict[str, Any] = surroundings.state() if needed else {}
         #: The call to make on a loaded artifact before its first run; None: no call.
         self._preparation: Preparation | None = None
 

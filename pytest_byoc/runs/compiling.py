@@ -56,10 +56,10 @@ class Compiler:
         They stay unchanged where they have an `fcompile`, or where the file is not a shared
         library.
         """
-        found = dict(given)
-        if path.endswith(".so") and not found.get("fcompile"):
-            found["fcompile"] = self._function()
-        return found
+        options = dict(given)
+        if path.endswith(".so") and not options.get("fcompile"):
+            options["fcompile"] = self._function()
+        return options
 
     def _function(self) -> Any:
         def fcompile(
@@ -97,10 +97,10 @@ class Compiler:
                 continue
             if len(running) == CORES:
                 self._wait(*running.pop(0))
-            made = os.path.join(self._folder, "source_%d.o" % len(self._objects))
+            object_path = os.path.join(self._folder, "source_%d.o" % len(self._objects))
             self._objects[key] = ""
-            command = [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options]
-            running.append((key, made, subprocess.Popen(
+            command = [cc, "-pipe", "-fPIC", "-c", "-o", object_path, path, *options]
+            running.append((key, object_path, subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )))
         for started in running:
@@ -118,13 +118,13 @@ class Compiler:
         cpp = endings != {".c"} or "++" in os.path.basename(cc)
         if not alike or not cpp or any(_LEAKS.search(t) or _TAKES_IN.search(t) for t in texts):
             return ""
-        made = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
-        with open(made, "wb") as f:
+        whole_path = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
+        with open(whole_path, "wb") as f:
             f.write(b"\n".join(texts) + b"\n")
-        return made
+        return whole_path
 
-    def _wait(self, key: tuple[str, ...], made: str, process: subprocess.Popen[bytes]) -> None:
-        self._objects[key] = "" if process.wait() else made
+    def _wait(self, key: tuple[str, ...], object_path: str, process: subprocess.Popen[bytes]) -> None:
+        self._objects[key] = "" if process.wait() else object_path
 
     def _key(self, path: str, cc: str, options: list[str]) -> tuple[str, ...]:
         with open(path, "rb") as f:

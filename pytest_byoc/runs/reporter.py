@@ -35,9 +35,9 @@ class Reporter:
 
     def note_started(self) -> bool:
         """Reports processes that the stage has started; returns whether any of the job's run."""
-        found = self._started()
-        new = [pid for pid in found if pid not in self._seen]
+        running = self._started()
+        new = [pid for pid in running if pid not in self._seen]
         if new:
             self._seen.update(new)
             self.send({"started": [[pid, self.stage_name] for pid in new]})
-        return bool(found)
+        return bool(running)

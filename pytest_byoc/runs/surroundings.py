@@ -46,14 +46,14 @@ def _action(number: int) -> bytes:
 
 
 def _streams() -> dict[str, Any]:
-    found = {}
+    streams = {}
     for number, name in enumerate(("input", "output", "error")):
         try:
             status = os.fstat(number)
-            found["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
+            streams["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
         except OSError:
             continue
-    return found
+    return streams
 
 
 def _generators() -> dict[str, tuple[int, ...]]:
@@ -81,7 +81,7 @@ def _drawn(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
 
 def state() -> dict[str, Any]:
     """Returns the values that must not change, by their names in messages."""
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "the cores that the thread may run on": sorted(os.sched_getaffinity(0)),
         "how the thread is scheduled": [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)],
         "the working directory": os.getcwd(),
@@ -89,25 +89,25 @@ def state() -> dict[str, Any]:
         "C's locale": _locale(),
         "the signals that are blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     }
-    found.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
+    values.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
     limits = {getattr(resource, n): n for n in sorted(dir(resource), reverse=True) if n.startswith("RLIMIT_")}
     for number, name in limits.items():
         try:
-            found["the limit %s" % name] = list(resource.getrlimit(number))
+            values["the limit %s" % name] = list(resource.getrlimit(number))
         except (OSError, ValueError):  # this kernel does not have the limit
             continue
-    found.update(_streams())
-    found.update(_generators())
-    return found
+    values.update(_streams())
+    values.update(_generators())
+    return values
 
 
 def changes(before: dict[str, Any]) -> list[str]:
     """Returns the values that differ from `before`, in words."""
-    now, told = state(), []
+    now, changed = state(), []
     for what in {**before, **now}:
         old, new = before.get(what), now.get(what)
         # Only the states of random generators are tuples.
         if old != new and not (isinstance(old, tuple) and isinstance(new, tuple) and _drawn(old, new)):
             readable = not isinstance(old or new, (bytes, tuple))
-            told.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
-    return told
+            changed.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
+    return changed

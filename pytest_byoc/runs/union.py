@@ -30,15 +30,15 @@ class UnionRun(TargetRun):
         changed = False
         for position, graph in split(self.graph).items():
             self.stage("lower")
-            module, found = self.ir.lower(graph, self.constants)
+            module, nodes = self.ir.lower(graph, self.constants)
             module = self.partition(module)
             facts = self.ir.partition_facts(module)
-            self.record("claim", dict(facts, number=position, nodes=found, changed=self.main_changed))
+            self.record("claim", dict(facts, number=position, nodes=nodes, changed=self.main_changed))
             # A graph whose main has changed is judged even if nothing of it is offloaded.
             changed |= self.main_changed
             if facts["regions"] or self.main_changed:
                 modules[position] = module
-                signatures += found
+                signatures += nodes
             else:
                 nothing = module
         merged = self.ir.modules.merged(modules) if modules else nothing

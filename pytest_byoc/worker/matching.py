@@ -67,18 +67,18 @@ class _Watched:
     def words(self) -> list[Any]:
         codes = {code for code, _ in self._executed}
         # A dtype may be written as an attribute, such as numpy.int8, which is a name in the code.
-        found: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
+        words: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
         left = [constant for code in codes for constant in code.co_consts]
         while left:
             constant = left.pop()
             if isinstance(constant, (tuple, frozenset)):
                 left += constant
             elif isinstance(constant, (float, int)) and not isinstance(constant, bool):
-                found.append(constant)
+                words.append(constant)
             elif isinstance(constant, str) and " " not in constant:
                 # A string of several words is taken for a message, and left out.
-                found.append(constant)
-        return found
+                words.append(constant)
+        return words
 
     def check(self, check: Callable[..., Any]) -> Callable[..., Any]:
         folders: list[str] = []

@@ -55,8 +55,8 @@ def install(fd: int, dump: int) -> None:
 
 def fatal_signal(line: str) -> int:
     """Returns the signal that the header line of a stack names; 0 for another line."""
-    found = _HEADER.match(line)
-    return int(found.group(1)) if found else 0
+    match = _HEADER.match(line)
+    return int(match.group(1)) if match else 0
 
 
 def described(text: str) -> list[str]:
@@ -72,8 +72,8 @@ def described(text: str) -> list[str]:
         by_file.setdefault(frame.file, []).append(frame.offset)
     known: dict[tuple[str, int], tuple[str, str]] = {}
     for file, offsets in by_file.items():
-        for offset, found in zip(offsets, _look_up(file, offsets)):
-            known[file, offset] = found
+        for offset, location in zip(offsets, _look_up(file, offsets)):
+            known[file, offset] = location
     return [_in_words(frame, *known.get((frame.file, frame.offset), ("", ""))) for frame in frames]
 
 

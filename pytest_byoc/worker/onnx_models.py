@@ -67,15 +67,15 @@ def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
         version = None
     reporter.send({"fact": "onnx", "executor": None, "value": version})
     reporter.send({"fact": "stamp", "executor": None, "value": _stamp(ir)})
-    found = {}
+    records = {}
     for name, entry in job["graphs"].items():
         try:
             module, _ = ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
-            found[name] = operators(ir, module)
+            records[name] = operators(ir, module)
         except Exception:
             # This TVM's version lacks the operator, so none of the tests that it imports has it.
             continue
-    reporter.send({"fact": "records", "executor": None, "value": found})
+    reporter.send({"fact": "records", "executor": None, "value": records})
 
 
 def _stamp(ir: IR) -> float:
@@ -286,7 +286,7 @@ def _relax(model: Any, shapes: Mapping[str, list[int]]) -> Any:
 
 def _is_dynamic(ir: IR, module: Any) -> bool:
     """Returns whether the type of any value has a dimension that is not a number."""
-    found = []
+    dynamic = []
     language = _language(ir)
 
     def visit(e: Any) -> None:
@@ -297,10 +297,10 @@ def _is_dynamic(ir: IR, module: Any) -> bool:
             if hasattr(t, "dtype") and hasattr(t, "shape"):  # a tensor
                 # In Relax an unknown shape is None or a variable.
                 known = ir.NAME == "relay" or hasattr(t.shape, "values")
-                found.append(not known or any(not hasattr(d, "value") for d in t.shape))
+                dynamic.append(not known or any(not hasattr(d, "value") for d in t.shape))
 
     language.analysis.post_order_visit(module["main"], visit)
-    return any(found)
+    return any(dynamic)
 
 
 def _type_of(e: Any) -> Any:
@@ -321,17 +321,17 @@ def operators(ir: IR, module: Any) -> list[str]:
     """Returns the sorted names of the operators that a module calls, each once."""
     import tvm
 
-    found = set()
+    names = set()
     language = _language(ir)
 
     def visit(e: Any) -> None:
         if isinstance(e, language.Call) and isinstance(e.op, tvm.ir.Op):
-            found.add(str(e.op.name))
+            names.add(str(e.op.name))
 
     for function in module.functions.values():
         if isinstance(function, language.Function):
             language.analysis.post_order_visit(function, visit)
-    return sorted(found)
+    return sorted(names)
 
 
 JOBS = {"onnx-describe": describe, "onnx-import": import_tests}

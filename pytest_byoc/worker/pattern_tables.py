@@ -55,8 +55,8 @@ def _node(p: Any, visit: Any) -> Node:
     if kind == "AttrPattern":
         # Iteration over DictAttrs yields nothing.
         names = list(p.attrs.keys())
-        found = {str(k): _plain(p.attrs[k]) for k in names}
-        return {"is": "with", "of": [visit(p.pattern)], "attrs": found}
+        attrs = {str(k): _plain(p.attrs[k]) for k in names}
+        return {"is": "with", "of": [visit(p.pattern)], "attrs": attrs}
     if kind == "DataTypePattern":
         return {"is": "with", "of": [visit(p.pattern)], "dtype": str(p.dtype)}
     if kind == "ShapePattern":

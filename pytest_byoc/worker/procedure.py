@@ -46,7 +46,7 @@ def reasons(given: Any) -> dict[str, str]:
             '{ views = "the driver copies its inputs" }; found %r' % (given,)
         )
     ids = [check.id for check in CHECKS]
-    found = {}
+    checked = {}
     for check, reason in (given or {}).items():
         if check in BASIC:
             raise ProcedureError(
@@ -61,5 +61,5 @@ def reasons(given: Any) -> dict[str, str]:
             raise ProcedureError(
                 "without_checks must give a reason for %r, which reports repeat; found %r" % (check, reason)
             )
-        found[check] = " ".join(reason.split())
-    return found
+        checked[check] = " ".join(reason.split())
+    return checked

@@ -81,8 +81,8 @@ def has_ended(pid: int) -> bool:
 
 def below(pid: int) -> list[int]:
     """Returns the ids of all descendants of a process."""
-    found = children(pid)
-    return [*found, *(lower for child in found for lower in below(child))]
+    direct = children(pid)
+    return [*direct, *(lower for child in direct for lower in below(child))]
 
 
 def waited_for_cpu(pid: int) -> float:
@@ -125,14 +125,14 @@ def _reap(pid: int) -> bool:
         return True
 
 
-def end(found: Callable[[], list[int]]) -> None:
+def end(current: Callable[[], list[int]]) -> None:
     """Kills and reaps children of this process until none are left, for at most `_KILLING` seconds.
 
-    The children of a killed process become children of this one. found: lists the current children.
+    The children of a killed process become children of this one. current: lists the current ones.
     """
     deadline = time.monotonic() + _KILLING
     while True:
-        left = [pid for pid in found() if not _reap(pid)]
+        left = [pid for pid in current() if not _reap(pid)]
         if not left or time.monotonic() > deadline:
             return
         for pid in left:
@@ -164,10 +164,10 @@ class Strangers:
 
     def started(self) -> list[int]:
         """Returns those that the job has started and not waited for. For the process of the job."""
-        found = [pid for pid in self._adopted() if pid != os.getpid()]
+        running = [pid for pid in self._adopted() if pid != os.getpid()]
         if has_children():
-            found += children(os.getpid())
-        return [pid for pid in found if not has_ended(pid) and not _is_of_compiler(pid)]
+            running += children(os.getpid())
+        return [pid for pid in running if not has_ended(pid) and not _is_of_compiler(pid)]
 
     def _adopted(self) -> list[int]:
         return [pid for pid in children(self._reaper) if pid not in self._own]

@@ -99,31 +99,31 @@ def _as_tuple(value: str | Sequence[str] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
+def _from_object(name: str, declared_by: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
     """Returns the target that an object or a function declares.
 
     overrides: settings that override the object's attributes. table: whether `name` is that of a
     table in pyproject.toml, which overrides the object's own name.
     """
-    if isinstance(found, type):
-        found = found()
+    if isinstance(declared_by, type):
+        declared_by = declared_by()
     options = {
-        k: getattr(found, k)
+        k: getattr(declared_by, k)
         for k in vars(Target)
-        if not k.startswith("_") and k not in ("name", "partition") and hasattr(found, k)
+        if not k.startswith("_") and k not in ("name", "partition") and hasattr(declared_by, k)
     }
     options.update(overrides)
     # str and bytes have a method called partition too.
-    if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
-        own = getattr(found, "name", None) or name
+    if hasattr(declared_by, "partition") and not isinstance(declared_by, (str, bytes)):
+        own = getattr(declared_by, "name", None) or name
         if not isinstance(own, str):
             raise Failure("target %s: its attribute name must be a string, found %r" % (name, own))
-        return ResolvedTarget(name if table else own, found.partition, options, own)
-    if callable(found):
-        return ResolvedTarget(name, found, options)
+        return ResolvedTarget(name if table else own, declared_by.partition, options, own)
+    if callable(declared_by):
+        return ResolvedTarget(name, declared_by, options)
     raise Failure(
         "target %s is a %s; expected a partition function, or an object with a method partition(mod)"
-        % (name, type(found).__name__)
+        % (name, type(declared_by).__name__)
     )
 
 
@@ -138,8 +138,8 @@ def resolve(declaration: Mapping[str, Any], irs: list[Any]) -> ResolvedTarget:
     name = declaration["name"]
     options = declaration.get("options") or {}
     if declaration.get("reference"):
-        found = import_reference(declaration["reference"])
-        return _from_object(name, found, options, bool(declaration.get("table")))
+        declared_by = import_reference(declaration["reference"])
+        return _from_object(name, declared_by, options, bool(declaration.get("table")))
     for ir in irs:
         known_partition = ir.known_partition(name, bool(declaration.get("by_table")))
         if known_partition is not None:

@@ -16,10 +16,10 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 def is_scarce(folder: str) -> bool:
     """Returns whether the file system states too little free space, which takes microseconds."""
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < NEEDED or (found.f_files > 0 and not found.f_favail)
+    return status.f_bavail * status.f_frsize < NEEDED or (status.f_files > 0 and not status.f_favail)
 
 
 def lacking(folder: str) -> dict[str, Any] | None:
@@ -42,10 +42,10 @@ def lacking(folder: str) -> dict[str, Any] | None:
 
 def _free(folder: str) -> int:
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return 0
-    return found.f_bavail * found.f_frsize
+    return status.f_bavail * status.f_frsize
 
 
 def _used(folder: str) -> int:

@@ -89,8 +89,8 @@ class ForkServer:
             scratch = tempfile.mkdtemp(prefix="job-")
         except OSError as e:
             lacking = room.lacking(tempfile.gettempdir()) or {}
-            found = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
-            self._control.sendall(encode({"end": {"no_room": found}}))
+            no_room = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
+            self._control.sendall(encode({"end": {"no_room": no_room}}))
             return
         end = self._run(job, timeout, scratch)
         failed = not end.pop("ended_well")
@@ -156,8 +156,8 @@ def serve(fd: int) -> None:
         role = prepare(config)
         control.sendall(encode({"ready": role.description, "pid": os.getpid()}))
     except Failure as e:
-        told: dict[str, Any] = {"type": None, "message": str(e), "frames": []}
-        control.sendall(encode({"failed": told, **_tvm_of(config)}))
+        failure: dict[str, Any] = {"type": None, "message": str(e), "frames": []}
+        control.sendall(encode({"failed": failure, **_tvm_of(config)}))
         return
     except BaseException as e:
         control.sendall(encode({"failed": describe_exception(e), **_tvm_of(config)}))

@@ -40,13 +40,13 @@ class _Symbol(ctypes.Structure):
 
 def _library_of(address: int) -> str:
     """Returns the file that the code at an address was loaded from; "" where it is unknown."""
-    found = _Symbol()
+    symbol = _Symbol()
     library = ctypes.CDLL(None)
     if not address or not hasattr(library, "dladdr"):
         return ""
-    if not library.dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+    if not library.dladdr(ctypes.c_void_p(address), ctypes.byref(symbol)):
         return ""
-    return (found.file or b"").decode(errors="replace")
+    return (symbol.file or b"").decode(errors="replace")
 
 
 def come_before_tvm() -> None:
@@ -130,18 +130,18 @@ def frames(text: str) -> list[dict[str, Any]]:
     """
     threads: list[tuple[bool, list[dict[str, Any]]]] = []
     for line in text.splitlines():
-        thread, found = _THREAD.match(line), _FRAME.match(line)
+        thread, frame_line = _THREAD.match(line), _FRAME.match(line)
         if thread:
             threads.append((thread.group(1).startswith("Current") and "C stack" not in line, []))
-        elif found and threads:
-            file, number = found.group(1), int(found.group(2))
+        elif frame_line and threads:
+            file, number = frame_line.group(1), int(frame_line.group(2))
             code = linecache.getline(file, number).strip()
-            threads[-1][1].insert(0, frame(file, number, found.group(3), code))
+            threads[-1][1].insert(0, frame(file, number, frame_line.group(3), code))
         elif not line.strip():
             continue
     threads.sort(key=lambda thread: not thread[0])
-    told = [frames for _, frames in threads if any(_is_somebodys(f) for f in frames)]
-    return told[0] if told else threads[0][1] if threads else []
+    relevant = [frames for _, frames in threads if any(_is_somebodys(f) for f in frames)]
+    return relevant[0] if relevant else threads[0][1] if threads else []
 
 
 def _is_somebodys(frame: dict[str, Any]) -> bool:

@@ -214,27 +214,27 @@ class Supervision:
         The rest of its output is read, and processes that it started have time to end.
         """
         since = time.monotonic() - self._gone
-        found = self._strangers.left() if self._ended_well() else []
-        if not found:
+        left = self._strangers.left() if self._ended_well() else []
+        if not left:
             # Another process may hold the pipes open, so their end is not waited for beyond LINGER.
             return bool(ready) and since <= LINGER
         if not self._open:
             time.sleep(0.01)
-        known = all(processes.name(pid) in self._known for pid in found)
+        known = all(processes.name(pid) in self._known for pid in left)
         grace = GRACE_KNOWN if known else GRACE
-        if since > grace and any(map(processes.computes, found)):
+        if since > grace and any(map(processes.computes, left)):
             grace = GRACE_COMPUTING
         return since <= grace
 
     def _left(self) -> list[dict[str, str]]:
         """Returns the programs left running, each once, with name and the stage of its start."""
-        found: dict[str, dict[str, str]] = {}
+        programs: dict[str, dict[str, str]] = {}
         for pid in self._strangers.left():
             stage, name = self._started.get(pid, ""), processes.name(pid)
             program = processes.program(pid)
-            found.setdefault(program, {"program": program, "name": name, "stage": stage})
+            programs.setdefault(program, {"program": program, "name": name, "stage": stage})
             self._known.add(name)
-        return [found[program] for program in sorted(found)]
+        return [programs[program] for program in sorted(programs)]
 
     def _end(self, hung: bool, left: list[dict[str, str]]) -> dict[str, Any]:
         assert self._usage is not None
