@@ -31,8 +31,7 @@ def _tvm_cc() -> Any:
 
 
 class Compiler:
-    """A compiler for `export_library` (`fcompile`) that keeps the object files of sources in a
-    folder.
+    """A provider of an `fcompile` for `export_library` that keeps the objects of sources in a folder.
 
     It calls TVM's `create_shared` with the objects in place of the sources. A source that does not
     compile is left to TVM, whose message users know.

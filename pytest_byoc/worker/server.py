@@ -1,5 +1,4 @@
-"""The worker's main loop: it imports TVM and the vendor's code once, and forks a child for each
-job.
+"""The worker's main loop: imports TVM and the vendor's code once, then forks a child for each job.
 
 A fork takes milliseconds, and a new start seconds. Whatever a job does to its process (crash, hang,
 leak, patched globals) ends with the child. The child writes its messages to a pipe; the parent
