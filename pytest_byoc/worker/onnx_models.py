@@ -239,7 +239,7 @@ def _import(ir: IR, model: Any, inputs: Sequence[np.ndarray]) -> tuple[Any, dict
 def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
     """Returns model and inputs with int64 vectors and scalars turned into initializers.
 
-    The first input stays an input. Returns None if there is none to turn.
+    The first input stays an input. Returns None if no other is such a vector or scalar.
     """
     from onnx import numpy_helper
 

@@ -216,7 +216,7 @@ class Supervision:
         since = time.monotonic() - self._gone
         left = self._strangers.left() if self._ended_well() else []
         if not left:
-            # Another process may hold the pipes open, so their end is not waited for beyond LINGER.
+            # Another process may hold the pipes open: their end is waited for only up to LINGER.
             return bool(ready) and since <= LINGER
         if not self._open:
             time.sleep(0.01)
