@@ -1,4 +1,4 @@
-"""Errors that a worker tells the host of, as data."""
+"""Exceptions of workers as JSON-able data for the host, and exceptions that both sides use."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ _STANDARD = tuple({os.path.abspath(sysconfig.get_paths()[k]) for k in ("stdlib",
 
 
 def frame(file: str, line: int, function: str, text: str) -> dict[str, Any]:
-    """A frame of Python's as data, with whose it is. Those of no file (<unknown>) are C++ functions of TVM's
-    that its exceptions bring along."""
+    """Returns a Python stack frame as data, with three flags that say whose code it is.
+
+    "ours": this package's, without its examples; "tvm": TVM's; "standard": the standard library's.
+    Frames with the file <unknown> are C++ functions that TVM's exceptions list in their traceback.
+    """
     path = os.path.abspath(file)
     packages = os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep
     standard = file.startswith("<frozen ") or any(path.startswith(s + os.sep) for s in _STANDARD)
@@ -30,19 +33,19 @@ def frame(file: str, line: int, function: str, text: str) -> dict[str, Any]:
 
 
 class Failure(Exception):
-    """A failure to be reported to the user as it stands, without a traceback."""
+    """An error whose message is shown to the user as it is, without a traceback."""
 
 
 class NotAModule(TypeError):
-    """What a partition function returned is no IRModule."""
+    """Raised where a vendor's partition or build function returned an object of the wrong type."""
 
 
 class MainLost(TypeError):
-    """A partition function returned a module without main, or whose main has another type."""
+    """Raised where a partition function returned a module without main, or changed main's type."""
 
 
 def describe_exception(error: BaseException) -> dict[str, Any]:
-    """Type, message and frames of an exception, as data; frames as in `frame`."""
+    """Returns type, message (its last 4000 characters) and frames (see `frame`) as data."""
     frames = [
         frame(f.filename, f.lineno or 0, f.name, f.line or "")
         for f in traceback.extract_tb(error.__traceback__)
@@ -51,7 +54,7 @@ def describe_exception(error: BaseException) -> dict[str, Any]:
 
 
 def _message(error: BaseException) -> str:
-    """What an exception says of itself. It may be a vendor's, and fail at that."""
+    """Returns the text of an exception. A vendor's exception may itself raise in its `__str__`."""
     try:
         if isinstance(error, SyntaxError):
             return "%s (%s, line %s)" % (error.msg, error.filename, error.lineno)

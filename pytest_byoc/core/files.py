@@ -1,4 +1,4 @@
-"""Files read if they are files, written whole or not at all."""
+"""Reads regular files up to a size limit, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-#: Bytes that are read of one file into memory.
+#: The largest file, in bytes, that `read` loads into memory.
 LIMIT = 256 << 20
 
 
 def opened(path: Path) -> BinaryIO:
-    """A file opened to be read. Raises OSError, for a pipe or a device too: reading one may never end."""
-    # A pipe without a writer is opened at once so.
+    """Opens a regular file for reading.
+
+    Raises OSError, also for a pipe or a device, since reading one may never end.
+    """
+    # With O_NONBLOCK, opening a pipe that has no writer does not block.
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(number).st_mode
     if stat.S_ISREG(mode):
@@ -27,9 +30,12 @@ def opened(path: Path) -> BinaryIO:
 
 
 def read(path: Path) -> bytes:
-    """What is in a file. Raises OSError, for a pipe or a device too, and for more than LIMIT bytes."""
+    """Returns the content of a file.
+
+    Raises OSError, also for a pipe or a device, and for a file of more than LIMIT bytes.
+    """
     with opened(path) as file:
-        # Its size is not all that is known of a file: it may grow, or be one of the kernel's.
+        # The size alone is not enough: the file may grow, and files in /proc state a size of 0.
         size = os.fstat(file.fileno()).st_size
         data = b"" if size > LIMIT else file.read(LIMIT + 1)
         if max(size, len(data)) > LIMIT:
@@ -38,7 +44,7 @@ def read(path: Path) -> bytes:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Writes a file, or leaves the one that is there as it was. Raises OSError."""
+    """Writes a file atomically: where it raises OSError, an existing file is unchanged."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -1,4 +1,4 @@
-"""What a check holds against a target."""
+"""The finding: one violation that a check reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ SUSPICION = "oracle-suspect"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a check holds against the target.
+    """One violation that a check reports of a target.
 
-    check: its id. outcome: of `outcome.OUTCOMES`. stage: where it happened. kind: what tells it
-    from other findings of the check. message: for the user, whole sentences. details: numbers
-    behind it (output, index, expected, bound, actual, executor …), JSON-able.
+    check: the check's id. outcome: one of `outcome.OUTCOMES`. stage: where it happened. kind: a
+    word that distinguishes it from the check's other findings. message: whole sentences for the
+    user. details: the numbers behind it (output, index, expected, bound, actual, executor …),
+    JSON-able.
     """
 
     check: str
@@ -29,10 +30,10 @@ class Finding:
 
     @property
     def identity(self) -> str:
-        """What stays the same while a counterexample shrinks."""
+        """Returns the key that has to stay the same while a counterexample shrinks."""
         return "/".join((self.check, self.outcome, self.stage, self.kind))
 
 
 def outcome_of(died: str) -> str:
-    """The outcome of a process that has died, by how it did (`JobReport.died`)."""
+    """Returns the outcome of a process that died. died: how, as in `JobReport.died`."""
     return "hang" if died == "hung" else "crash"

@@ -1,8 +1,8 @@
 """The operator graph: a small frozen value that knows no IR and no operator.
 
-It is what is generated, shrunk, shown, saved and sent to the workers. Every value has a name; a
-node names the values it reads and the values it makes. Node types are stored, so that a saved graph
-can be read by somebody who has none of our type rules.
+Graphs are generated, shrunk, shown, saved and sent to the workers. Every value has a name; a node
+names the values that it reads and the values that it computes. The types of its results are stored
+in the node, so that a saved graph can be read without the operators' type rules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-#: Dtypes a tensor may have, by NumPy's and TVM's name.
+#: The dtypes that a tensor may have, under the names that NumPy and TVM share.
 DTYPES = (
     "float16", "bfloat16", "float32", "float64",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
@@ -25,16 +25,19 @@ VERSION = 1
 
 
 class GraphError(ValueError):
-    """Raised for a graph that can't be examined; the message says what was expected."""
+    """Raised for a graph that can't be examined; the message states what was expected."""
 
 
 class GraphFormatError(GraphError):
-    """Raised for text that is not a graph, and for a graph whose names are not right."""
+    """Raised for text that is not a graph, and for a graph with missing or duplicate names."""
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape (a tuple of ints, `()` for rank 0) and dtype (NumPy's name for it) of one tensor."""
+    """The type of a tensor.
+
+    shape: a tuple of ints, `()` for rank 0. dtype: NumPy's name of it.
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -48,7 +51,7 @@ class TensorType:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Returns the number of elements."""
         n = 1
         for d in self.shape:
             n *= d
@@ -57,10 +60,10 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Source:
-    """A value that no node makes: a graph input, or a constant.
+    """A value that no node computes: a graph input or a constant.
 
-    Its elements are drawn from `seed` between `low` and `high` (seed 0: small round numbers), or,
-    for a constant, given in `data` (nested lists, row-major).
+    Its elements are drawn at random from [low, high] by `seed` (seed 0: small round numbers). A
+    constant may give its elements in `data` instead (nested lists, row-major).
     """
 
     name: str
@@ -73,7 +76,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator applied: TVM's operator name, names read, attributes, names and types made."""
+    """One application of an operator.
+
+    op: TVM's name of the operator. inputs: names of the values that it reads. outputs, types: names
+    and types of its results.
+    """
 
     op: str
     inputs: tuple[str, ...]
@@ -84,7 +91,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Inputs and constants, nodes in an order in which they can be computed, and output names."""
+    """A graph: inputs, constants, nodes in an order of computation, and names of outputs."""
 
     inputs: tuple[Source, ...]
     constants: tuple[Source, ...]
@@ -118,7 +125,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that tell the graph from any other."""
+        """Returns a 16-byte hash of everything in the graph."""
 
         def rows(sources: tuple[Source, ...]) -> list[Any]:
             return [(s.name, s.type.dtype, s.type.shape, s.low, s.high, s.seed, s.data) for s in sources]
@@ -127,7 +134,7 @@ class Graph:
             (n.op, n.inputs, dict(n.attrs), n.outputs, [(t.dtype, t.shape) for t in n.types])
             for n in self.nodes
         ]
-        # What to_json says, in half the time: each graph that is met is told from the others.
+        # The content of to_json in half the time: the digest of every graph is computed.
         text = json.dumps([rows(self.inputs), rows(self.constants), nodes, self.outputs])
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
@@ -136,12 +143,12 @@ class Graph:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of the operators in it, each once, sorted."""
+        """Returns the sorted names of the operators in the graph, each once."""
         return tuple(sorted({n.op for n in self.nodes}))
 
     @property
     def elements(self) -> int:
-        """Elements of all values together."""
+        """Returns the number of elements of all values together."""
         return sum(s.type.size for s in self.sources()) + sum(t.size for n in self.nodes for t in n.types)
 
     def sources(self) -> Iterator[Source]:
@@ -149,7 +156,7 @@ class Graph:
         yield from self.constants
 
     def needed(self) -> Graph:
-        """The same graph without nodes, inputs and constants that no output depends on."""
+        """Returns the graph without the nodes, inputs and constants that no output depends on."""
         wanted = set(self.outputs)
         nodes: list[Node] = []
         for node in reversed(self.nodes):
@@ -164,11 +171,11 @@ class Graph:
         )
 
     def unbound(self) -> Graph:
-        """The same graph with its constants as inputs, behind the others."""
+        """Returns the graph with its constants turned into inputs, which follow the others."""
         return replace(self, inputs=(*self.inputs, *self.constants), constants=())
 
     def differing(self, other: Graph) -> list[str]:
-        """Names of the inputs that have another type in a graph with the same inputs."""
+        """Returns the names of inputs with another type in `other`, which has the same inputs."""
         return [a.name for a, b in zip(self.inputs, other.inputs) if a.type != b.type]
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,11 +212,11 @@ class Graph:
 
     @staticmethod
     def from_dict(obj: Any) -> Graph:
-        """Reads what `to_dict` wrote. Raises GraphFormatError for anything else."""
+        """Builds a graph from the data of `to_dict`. Raises GraphFormatError for other data."""
         if not isinstance(obj, dict) or obj.get("format") != FORMAT:
-            found = obj.get("format") if isinstance(obj, dict) else type(obj).__name__
+            given = obj.get("format") if isinstance(obj, dict) else type(obj).__name__
             raise GraphFormatError(
-                'expected an object with "format": "%s", found %r' % (FORMAT, found)
+                'expected an object with "format": "%s", found %r' % (FORMAT, given)
             )
         if type(obj.get("version")) is not int or obj["version"] != VERSION:
             raise GraphFormatError(
@@ -234,7 +241,7 @@ class Graph:
 
     @staticmethod
     def from_json(text: str) -> Graph:
-        """Reads what `to_json` wrote. Raises GraphFormatError for anything else."""
+        """Builds a graph from the text of `to_json`. Raises GraphFormatError for other text."""
         try:
             obj = json.loads(text)
         except (ValueError, RecursionError) as e:
@@ -243,7 +250,7 @@ class Graph:
 
 
 def _string(value: Any) -> str:
-    # What UTF-8 can't hold can't be passed on.
+    # UTF-8 cannot encode surrogates, so such a name can't be sent to a worker.
     if not isinstance(value, str) or any("\ud800" <= c <= "\udfff" for c in value):
         raise GraphFormatError("expected a name, found %r" % (value,))
     return value
@@ -282,32 +289,37 @@ def _node(obj: Mapping[str, Any]) -> Node:
     )
 
 
-#: So many given elements are shown.
+#: The largest number of given elements that `show` lists.
 _FEW = 8
 
 
 def _elements(source: Source) -> str:
-    """Where the elements of a source come from; those given if they are few, else which of them are special:
-    -0.0, and what JSON has no numbers for."""
+    """Returns a text on the elements of a source: how they are drawn, or the given elements.
+
+    Of more than `_FEW` given elements only the special ones are named: -0.0, and values that JSON
+    has no number for (written as strings).
+    """
     if source.data is None:
         return "in [%g, %g], seed %d" % (source.low, source.high, source.seed)
-    found: list[Any] = []
+    elements: list[Any] = []
     rest = [source.data]
     while rest:
         value = rest.pop(0)
         if isinstance(value, (list, tuple)):
             rest[:0] = value
         else:
-            found.append(value)
-    if len(found) <= _FEW:
-        return "given: " + ", ".join(map(str, found))
-    special = dict.fromkeys(str(value) for value in found if isinstance(value, str) or str(value) == "-0.0")
+            elements.append(value)
+    if len(elements) <= _FEW:
+        return "given: " + ", ".join(map(str, elements))
+    special = dict.fromkeys(str(e) for e in elements if isinstance(e, str) or str(e) == "-0.0")
     return "given" + (", %s among them" % ", ".join(special) if special else "")
 
 
 def show(graph: Graph, remarks: Sequence[str] = ()) -> str:
-    """The graph as text, one line a value, in the style of TVM's text format. remarks: on each node, ""
-    where there is none."""
+    """Returns the graph as text in the style of TVM's text format, one line for each value or node.
+
+    remarks: a comment for each node; "" for none.
+    """
     lines = ["inputs:"]
     lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.inputs]
     if graph.constants:
@@ -315,10 +327,10 @@ def show(graph: Graph, remarks: Sequence[str] = ()) -> str:
         lines += ["  %%%s: %s %s" % (s.name, s.type, _elements(s)) for s in graph.constants]
     lines.append("nodes:")
     for position, n in enumerate(graph.nodes):
-        made = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
+        results = ", ".join("%%%s: %s" % (o, t) for o, t in zip(n.outputs, n.types))
         args = ["%" + i for i in n.inputs]
         args += ["%s=%s" % (k, json.dumps(v)) for k, v in n.attrs.items()]
         remark = "  # " + remarks[position] if remarks and remarks[position] else ""
-        lines.append("  %s = %s(%s)%s" % (made, n.op, ", ".join(args), remark))
+        lines.append("  %s = %s(%s)%s" % (results, n.op, ", ".join(args), remark))
     lines.append("outputs: " + ", ".join("%" + o for o in graph.outputs))
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Imports what a reference names: `module:attribute` or `path/to/file.py:attribute`."""
+"""Imports the object of a reference: `module:attribute` or `path/to/file.py:attribute`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import Failure
 
 
 def package_name(path: str) -> tuple[str, str]:
-    """Import name of a file, and the folder it is imported from: above all its packages."""
+    """Returns the import name of a file, and the folder that contains its outermost package."""
     folder, base = os.path.split(os.path.abspath(path))
     parts = [] if base == "__init__.py" else [os.path.splitext(base)[0]]
     while os.path.exists(os.path.join(folder, "__init__.py")):
@@ -22,7 +22,7 @@ def package_name(path: str) -> tuple[str, str]:
 
 
 def _load_file(path: str) -> str:
-    """Loads a file as a module of a name of its own, which is returned."""
+    """Loads a file as a top-level module under a name made for it, and returns that name."""
     name = "byoc_target_" + "".join(c if c.isalnum() else "_" for c in os.path.basename(path))
     if _is_loaded(name, path):
         return name
@@ -35,29 +35,32 @@ def _load_file(path: str) -> str:
 
 
 def _is_loaded(name: str, path: str) -> bool:
-    """Whether the module of that name was made of that file."""
+    """Returns whether a module of that name is loaded and comes from that file."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is not None and os.path.realpath(file) == os.path.realpath(path)
 
 
 def import_file(path: str) -> str:
-    """Imports a file, in its package if it is in one, unless that has been done; the module's name."""
+    """Imports a file, as a module of its package if it is in one, and returns the module's name.
+
+    A file that has been imported before is not imported again.
+    """
     name, folder = package_name(path)
     if _is_loaded(name, path):
         return name
     sys.path.insert(0, folder)
     if "." not in name and (name in sys.modules or not name.isidentifier()):
-        # A file called like a module that is there already, or like none at all.
+        # The file's name is that of another loaded module, or is not an identifier.
         return _load_file(path)
     importlib.import_module(name)
     return name
 
 
 def import_reference(reference: str, role: str = "target") -> Any:
-    """The object `module:attribute` or `path/to/file.py:attribute` names. role: what it is, for messages.
+    """Returns the object that `module:attribute` or `path/to/file.py:attribute` names.
 
-    Raises Failure for a reference of another form, a missing file, module or attribute; what the
-    vendor's code raises while being imported passes through.
+    role: a word for the object in messages. Raises Failure for a reference of another form, and for
+    a missing file, module or attribute. Exceptions of the vendor's code during import pass through.
     """
     where, _, attribute = reference.rpartition(":")
     if not where or not attribute:
@@ -71,10 +74,10 @@ def import_reference(reference: str, role: str = "target") -> Any:
     else:
         name = where
         try:
-            found = importlib.util.find_spec(name)
+            spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             raise Failure(
                 "there is no module %s (given as %s %s) on the worker's path" % (name, role, reference)
             )

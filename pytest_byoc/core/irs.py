@@ -1,5 +1,5 @@
-"""The IRs there are: each is a file of that name in `ir/`, and a lowering in the operator records."""
+"""The names of the IRs. Each has a file of that name in `ir/` and lowerings in operator records."""
 
 IRS = ("relay", "relax")
-#: The names that reports give them.
+#: The name of each IR in reports.
 IR_TITLES = {"relay": "Relay", "relax": "Relax"}

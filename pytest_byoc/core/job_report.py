@@ -1,4 +1,4 @@
-"""What came back of one job of a worker."""
+"""The messages and the end of one job of a worker, and the facts read from them."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 
 @dataclass
 class JobReport:
-    """What came back of one job. end: how the child ended (None: the job was not run)."""
+    """The messages that one job sent. end: how its process ended (None: the job was not run)."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     end: dict[str, Any] | None = None
 
     def facts(self, key: str) -> Iterator[tuple[str, Any]]:
-        """(executor, value) of each fact recorded under `key`."""
+        """Yields (executor, value) of each fact recorded under `key`."""
         for m in self.messages:
             if m.get("fact") == key:
                 yield m["executor"], m["value"]
 
     def not_checked(self) -> Iterator[tuple[str, str]]:
-        """(check, reason) of each that could not be made."""
+        """Yields (check, reason) for each check that could not be made."""
         for m in self.messages:
             if "not_checked" in m:
                 yield m["not_checked"]["check"], m["not_checked"]["reason"]
 
     def withdraw(self, keys: Sequence[str | None], check: str, reason: str) -> None:
-        """Takes facts back; the check that recorded them counts as not made."""
+        """Removes facts; the check that recorded them then counts as not made."""
         self.messages = [m for m in self.messages if m.get("fact") not in keys]
         self.messages.append({"not_checked": {"check": check, "reason": reason}})
 
     def handed(self) -> dict[str, dict[str, Any]]:
-        """What checks have left for their halves in the loader, by check and executor."""
-        found: dict[str, dict[str, Any]] = {}
+        """Returns the values that checks have left for the loader, by check and executor."""
+        by_check: dict[str, dict[str, Any]] = {}
         for executor, value in self.facts("handed"):
-            found.setdefault(value["check"], {})[executor] = value["value"]
-        return found
+            by_check.setdefault(value["check"], {})[executor] = value["value"]
+        return by_check
 
     @property
     def turn(self) -> str:
-        """The check whose turn it was when the report ended."""
+        """Returns the check that was running when the job ended; "" if none had begun."""
         return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
 
     def in_turns(self) -> Iterator[tuple[str, str]]:
-        """(check, what) of what was sent in the turn of each check: "fact" or "stage"."""
+        """Yields (check, "fact" or "stage") for each fact and stage that a check sent."""
         turn = ""
         for m in self.messages:
             turn = m.get("turn", turn)
@@ -55,12 +55,12 @@ class JobReport:
 
     @property
     def nothing_offloaded(self) -> bool:
-        """The partitioned module is known, and has no region."""
+        """True if the partitioned module is known and has no region."""
         return any(not value["regions"] for _, value in self.facts("regions"))
 
     @property
     def nothing_to_judge(self) -> bool:
-        """Nothing is offloaded, and main is what it was before partitioning."""
+        """True if nothing is offloaded and partitioning has left main unchanged."""
         return self.nothing_offloaded and not any(v["changed"] for _, v in self.facts("regions"))
 
     def raised(self) -> Iterator[dict[str, Any]]:
@@ -68,18 +68,20 @@ class JobReport:
 
     @property
     def left_running(self) -> list[dict[str, str]]:
-        """Programs that still ran after the job's process had ended well, each {"program", "name",
-        "stage"}: its command line, its name, the stage in which it was started (empty: not known)."""
+        """Returns the programs that still ran after the job's process had ended well.
+
+        Each is {"program": command line, "name", "stage": where it was started ("": unknown)}.
+        """
         return list(self.end.get("left", ())) if self.end is not None else []
 
     @property
     def ended(self) -> str:
-        """What a process that died did, as in "the process hung"."""
+        """Returns the end of a process that died as a predicate, as in "the process hung"."""
         return "hung" if self.died == "hung" else f"died ({self.died})"
 
     @property
     def died(self) -> str | None:
-        """How the process died, in words; None if it did its job or was not asked to."""
+        """Returns how the process died, in words; None if it did its job or was not run."""
         if self.end is None:
             return None
         if self.end["hung"]:

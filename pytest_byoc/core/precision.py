@@ -1,6 +1,7 @@
-"""What a target may declare of its arithmetic where that is of lower precision than a graph's dtypes.
+"""The declarations of a target whose arithmetic is less precise than the graph's dtypes.
 
-Read and checked in the worker, by `target.py`; on the host it becomes a `reference_kernels.Precision`.
+The worker reads and checks them (`worker/resolve.py`); the host turns them into a
+`reference_kernels.Precision`.
 """
 
 from __future__ import annotations
@@ -8,30 +9,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Dtypes whose elements may be summed in a declared dtype, and which these can be.
+#: Dtypes of elements for which a dtype of their sums can be declared.
 SUMMED = ("float16", "bfloat16", "float32")
+#: Dtypes that can be declared for sums.
 ACCUMULATE = ("float16", "bfloat16")
-#: What float32 operands of contractions may be rounded to.
+#: Formats to which float32 operands of contractions can be declared to be rounded.
 CONTRACTION = ("tfloat32", "bfloat16", "float16")
-#: Operators that hardware approximates, and whose accuracy can be declared.
+#: Operators that hardware approximates; their accuracy can be declared.
 FUNCTIONS = (
     *("exp", "log", "log2", "log10", "sqrt", "rsqrt", "power", "divide", "sigmoid", "tanh", "erf"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
     *("nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.selu", "nn.softplus", "log_add_exp"),
     *("nn.softmax", "nn.log_softmax", "logsumexp"),
 )
-#: Operators whose results are rounded to integers, in steps of which they may be off.
+#: Operators whose results are rounded to integers. Their declared error counts integer steps.
 ROUNDED = (
     *("qnn.quantize", "qnn.requantize", "qnn.concatenate"), *("qnn.add", "qnn.subtract", "qnn.mul"),
 )
 
 
 class PrecisionError(ValueError):
-    """Raised for a declaration that means nothing; the message names what can be declared."""
+    """Raised for an invalid declaration; the message names the valid ones."""
 
 
 def declared(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings among a target's options, checked and filled in. Raises PrecisionError."""
+    """Returns the precision settings among a target's options, checked, with defaults.
+
+    Raises PrecisionError.
+    """
     return {
         "accumulate_dtype": _accumulate(options.get("accumulate_dtype") or {}),
         "contraction_dtype": _contraction(options.get("contraction_dtype")),
@@ -46,7 +51,7 @@ def _listed(names: Any) -> str:
 
 
 def _accumulate(given: Any) -> dict[str, str]:
-    """By the dtype of what is summed; a string means all of them."""
+    """Returns the dtypes of sums by the dtype of their terms. A string means all of `SUMMED`."""
     table = dict.fromkeys(SUMMED, given) if isinstance(given, str) else given
     for elements, dtype in table.items() if isinstance(table, Mapping) else [(None, given)]:
         if elements not in SUMMED or dtype not in ACCUMULATE:
@@ -75,7 +80,7 @@ def _flush(given: Any) -> bool:
 def _of_functions(
     key: str, what: str, operators: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, float]:
-    """A table of numbers by operator. what: which numbers, for a message."""
+    """Returns a checked table of numbers by operator. what: the kind of number, for messages."""
     given = options.get(key) or {}
     if not isinstance(given, Mapping):
         raise PrecisionError("%s must be a table of numbers by operator, found %r" % (key, given))
@@ -91,7 +96,7 @@ def _of_functions(
 
 
 def in_words(precision: Mapping[str, Any]) -> str:
-    """What is declared, for reports; empty if nothing is."""
+    """Returns the declarations in words, for reports; "" if there are none."""
     said = []
     tables = precision["accumulate_dtype"]
     if tables:

@@ -1,9 +1,10 @@
-"""Framed messages: JSON, and tensors as raw buffers behind it. No pickle.
+"""Encodes and decodes messages between processes: JSON followed by tensors as raw bytes, no pickle.
 
-A frame is the magic `BYOC`, the length of the JSON text and of all tensor bytes (two unsigned 64-bit
-little-endian numbers), the text, and the bytes. Inside the JSON a tensor is an object
-`{"$tensor": [dtype, shape, offset]}`, the offset counting from the first tensor byte. A bfloat16 tensor
-is an array of ml_dtypes' where that is installed, else of `Bfloat16`.
+A frame consists of the magic `BYOC`, the lengths in bytes of the JSON text and of all tensor data
+(two unsigned 64-bit little-endian numbers), the text, and the data. In the JSON a tensor is an
+object `{"$tensor": [dtype, shape, offset]}`; the offset counts from the first byte of tensor data.
+A bfloat16 tensor is decoded to an array with ml_dtypes' dtype where that package is installed, and
+otherwise to a `Bfloat16`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 
 MAGIC = b"BYOC"
 _HEADER = struct.Struct("<4sQQ")
-#: No message of ours is near this; a longer one is garbage.
+#: The longest valid frame, 16 GiB: a header that states more is treated as garbage.
 _LIMIT = 1 << 34
 
 
 class Bfloat16(np.ndarray):
-    """A bfloat16 tensor for a NumPy without ml_dtypes: its bits, as uint16."""
+    """A bfloat16 tensor where ml_dtypes is not installed: its bits as uint16."""
 
 
 def dtype_name(array: np.ndarray) -> str:
@@ -30,11 +31,14 @@ def dtype_name(array: np.ndarray) -> str:
 
 
 class ProtocolError(ValueError):
-    """Raised for bytes that are no frame."""
+    """Raised for bytes that are not a frame."""
 
 
 def encode(message: Any) -> bytes:
-    """One frame. `message`: dicts with string keys, lists, str, int, float, bool, None, ndarrays."""
+    """Returns a message as one frame.
+
+    message: dicts with string keys, lists, str, int, float, bool, None and NumPy arrays.
+    """
     buffers: list[bytes] = []
     offset = 0
 
@@ -54,23 +58,23 @@ def encode(message: Any) -> bytes:
 
 
 class Decoder:
-    """Takes bytes as they come and yields the messages that are whole."""
+    """A decoder that is fed bytes in pieces and yields each message once it is complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """Raises ProtocolError where the stream is not made of frames."""
+        """Yields the complete messages. Raises ProtocolError for bytes that are not a frame."""
         for frame, text in self._frames(data):
             yield _decode(frame, text)
 
     def feed_raw(self, data: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Each frame's own bytes, to be passed on, and its message, tensors left as they are written."""
+        """Yields each complete frame's bytes, and its message with tensors as `$tensor` objects."""
         for frame, text in self._frames(data):
             yield frame, _loads(frame[_HEADER.size : text])
 
     def _frames(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """The frames that are whole, and where the JSON text of each ends."""
+        """Yields the complete frames, each with the offset at which its JSON text ends."""
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             magic, text_length, data_length = _HEADER.unpack_from(self._buffer)
@@ -92,7 +96,7 @@ def _loads(text: bytes, hook: Callable[[Any], Any] | None = None) -> Any:
 
 
 def _numpy_dtype(name: str) -> tuple[Any, Any]:
-    """NumPy's dtype for a name, and the kind of array."""
+    """Returns NumPy's dtype for a name, and the array class to view it as."""
     if name != "bfloat16":
         return np.dtype(name), np.ndarray
     try:
@@ -103,7 +107,7 @@ def _numpy_dtype(name: str) -> tuple[Any, Any]:
 
 
 def _decode(frame: bytes, start: int) -> Any:
-    """The message of a frame whose tensor bytes begin at `start`."""
+    """Decodes a frame whose tensor data begin at offset `start`."""
 
     def tensor(obj: Any) -> Any:
         if len(obj) == 1 and "$tensor" in obj:
@@ -116,6 +120,6 @@ def _decode(frame: bytes, start: int) -> Any:
             return array.reshape(shape).copy().view(kind)
         return obj
 
-    # A tensor without elements has no bytes, but its tag.
+    # The text is searched, since a tensor without elements has a tag but no data.
     text = frame[_HEADER.size : start]
     return _loads(text, tensor if b'"$tensor"' in text else None)

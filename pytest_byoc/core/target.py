@@ -1,81 +1,96 @@
-"""What a vendor declares about a target."""
+"""The class `Target`: everything that a vendor can declare about a target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-#: Targets installed with this package, by name.
+#: References of the targets that this package contains, by name.
 EXAMPLES = {"example_c": "pytest_byoc.examples.example_c:target"}
-#: Of regions, see `Target.trivial_regions`.
+#: The kinds of regions that compute nothing, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
-#: TVM's, of either IR.
+#: The executors of TVM: Relay has all three, Relax only "vm".
 EXECUTORS = ("graph", "vm", "aot")
 
 
 class Target:
-    """A target, to be subclassed where a function or a table in pyproject.toml can't say it.
+    """The declaration of a target, to be subclassed by vendors.
 
-    Any object with a `partition` will do; the other attributes default to the values here.
+    A subclass is needed only where a partition function and a table in pyproject.toml do not
+    suffice. Any object with a method `partition` can be used instead; a missing attribute has the
+    default value given here.
     """
 
-    #: Shown in reports, unless a table in pyproject.toml gives the target a name; no two targets of a session
-    #: have the same.
+    #: The target's name in reports. A table in pyproject.toml that declares the target overrides
+    #: it. Each target of a session must have its own name.
     name: str | None = None
-    #: "relay", "relax" or a tuple of both; None: whichever the worker's TVM has.
+    #: The IRs that the partition function accepts: "relay", "relax", or a tuple of both. None means
+    #: the one that the worker's TVM has.
     ir: str | Sequence[str] | None = None
-    #: Shared libraries loaded (RTLD_GLOBAL) before anything is partitioned, and by the loader; also Python
-    #: files (.py) that register functions with TVM, which are imported.
+    #: Paths of shared libraries, which the target worker loads (with RTLD_GLOBAL) before it
+    #: partitions anything, and the loader before it loads artifacts. Python files (.py) that
+    #: register functions with TVM may be listed too; both workers import them.
     libraries: Sequence[str] = ()
-    #: As `libraries`, for the loader alone: what a deployment has beside TVM's runtime.
+    #: Libraries and Python files, as in `libraries`, that only the loader loads: the ones that a
+    #: deployment has besides TVM's runtime.
     runtime_libraries: Sequence[str] = ()
-    #: Keyword arguments of `export_library`: cc, options, addons …
+    #: Keyword arguments of `export_library`, such as cc, options and addons.
     export_options: Mapping[str, Any] = {}
-    #: Name under which its patterns are registered with TVM, if it is not the target's own: Relay's
-    #: pattern table, or what the names of Relax's patterns begin with. Graphs are made from them.
+    #: The name under which the target's patterns are registered with TVM, where it differs from the
+    #: target's name: the name of Relay's pattern table, or the prefix of the names of Relax's
+    #: patterns. Test graphs are generated from these patterns.
     patterns: str | None = None
-    #: Of the PassContext in which the partitioned module is built.
+    #: The opt_level of the PassContext in which the partitioned module is built.
     opt_level: int = 3
-    #: `config` of the PassContext in which a module is partitioned and in which it is built, such as
+    #: The `config` of the PassContexts in which a module is partitioned and built, for example
     #: {"relay.FuseOps.max_depth": 4, "relay.ext.ethos-n.options": {"variant": "n78"}}.
     pass_config: Mapping[str, Any] = {}
-    #: In place of `relay.build`, `relay.vm.compile` or `tvm.compile`: `module:attribute`, or a method
-    #: build(mod, executor), that is given the partitioned module and "graph", "vm" or "aot" and returns what
-    #: these return. It is called in a PassContext of `opt_level` and `pass_config`.
+    #: A function that replaces `relay.build`, `relay.vm.compile` or `tvm.compile`: a method
+    #: build(mod, executor), or a reference `module:attribute`. Its arguments are the partitioned
+    #: module and the name of the executor ("graph", "vm" or "aot"); it returns an object of the
+    #: kind that the replaced function returns. It is called in a PassContext of `opt_level` and
+    #: `pass_config`.
     build: Callable[[Any, str], Any] | str | None = None
-    #: Called before the first run of what has been loaded. {"function": name, "arguments": [...]}: a function
-    #: of the loaded module or of one that it imports, called once after each load. `module:attribute`: a
-    #: function that is given each new executor (GraphModule, AotModule, VirtualMachine). Its module is
-    #: imported where nothing is but TVM's runtime, so it can't import the compiler.
+    #: A call that is made before the first run of a loaded artifact. {"function": name,
+    #: "arguments": [...]} calls a function of the loaded module, or of a module that it imports,
+    #: once after each load. A reference `module:attribute` names a Python function that is called
+    #: with each new executor (GraphModule, AotModule or VirtualMachine). Its module must not import
+    #: TVM's compiler, because it is imported where only TVM's runtime is available.
     prepare: Mapping[str, Any] | str | None = None
-    #: Checks that are not made of the target: id of the check to the reason, which reports repeat.
+    #: The checks that are switched off for the target: a mapping from the id of a check to the
+    #: reason, which reports repeat.
     without_checks: Mapping[str, str] = {}
-    #: Whether inputs that are views are held against it even where TVM's own kernels read them from their
-    #: beginning, as under Relay's VM.
+    #: Whether reading an input that is a view (a DLTensor with a `byte_offset`) wrongly is a
+    #: failure even where TVM's own kernels read it from the beginning of its buffer, as under
+    #: Relay's VM.
     strict_views: bool = False
-    #: TVM's executors that its regions can be built for ("graph", "vm", "aot"), if not for all: some of what
-    #: a hook makes into TIR can't be built for the VM.
+    #: The executors for which the target's regions can be built ("graph", "vm", "aot"); empty means
+    #: all. Some TIR that hooks generate, for example, can't be built for the VM.
     executors: Sequence[str] = ()
-    #: Whether the same inputs give the same bits every time.
+    #: Whether equal inputs give bitwise equal outputs in every run.
     deterministic: bool = True
-    #: Dtype in which sums and the products summed are rounded ("float16", "bfloat16") where that is
-    #: lower than the graph's dtype, or a mapping to it from the dtype of what is summed. This and what
-    #: follows widens the error bound of the operators the target takes, by calculation: docs/numerics.md.
+    #: The dtype ("float16" or "bfloat16") to which sums and their products are rounded, where it is
+    #: less precise than the graph's dtype; or a mapping from the dtype of the terms to the dtype of
+    #: the sum. This and the next four attributes widen the error bounds of offloaded operators by
+    #: calculation, see docs/numerics.md.
     accumulate_dtype: str | Mapping[str, str] | None = None
-    #: Dtype to which float32 operands of contractions are rounded: "tfloat32", "bfloat16", "float16".
+    #: The format to which float32 operands of contractions and convolutions are rounded:
+    #: "tfloat32", "bfloat16" or "float16".
     contraction_dtype: str | None = None
-    #: Whether subnormal operands and results may become zero.
+    #: Whether subnormal operands and results may be replaced by zero.
     flush_subnormals: bool = False
-    #: By operator (exp, tanh, nn.softmax …), units in the last place by which its result may be off
-    #: beyond what is granted anyway.
+    #: The additional error of an operator's result in units in the last place, by operator (exp,
+    #: tanh, nn.softmax …).
     function_ulps: Mapping[str, float] = {}
-    #: By operator, an absolute error of its result beyond that, as tables and polynomials have; of operators
-    #: that round to integers (qnn.requantize …) in steps: 1 where it is done in two.
+    #: The additional absolute error of an operator's result, by operator, as tables and polynomials
+    #: have. For operators that round to integers (qnn.requantize …) the unit is one integer step;
+    #: an implementation that rounds twice needs 1.
     function_errors: Mapping[str, float] = {}
-    #: What the codegen is made for although it computes nothing: regions that are "empty" (no operator
-    #: is called), return an input as it is ("identity"), or one value twice ("duplicate").
+    #: The kinds of regions that the target accepts although they compute nothing: "empty" (the
+    #: region calls no operator), "identity" (it returns an input unchanged), "duplicate" (it
+    #: returns a value twice).
     trivial_regions: Sequence[str] = ()
 
     def partition(self, mod: Any) -> Any:
-        """Takes an IRModule and returns it partitioned for the target (not yet built)."""
+        """Returns an IRModule partitioned for the target, but not yet built."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Several graphs side by side in one, and each of them again. Runs in the workers too."""
+"""Merges independent graphs into one graph (a union), and splits it again. Runs in workers too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from .graph import Graph, Node, Source
 
 
 def union(graphs: Sequence[Graph]) -> Graph:
-    """A graph that computes what each of them does: their inputs, constants, nodes and outputs, in their
-    order. Values of the graph at position i are named as there, after `g<i>_`; elements stay the same."""
+    """Returns the union: the inputs, constants, nodes and outputs of all graphs, in their order.
+
+    The names of the values of graph i get the prefix `g<i>_`. The elements of inputs and constants
+    stay the same.
+    """
     inputs: list[Source] = []
     constants: list[Source] = []
     nodes: list[Node] = []
@@ -36,7 +39,7 @@ def _position(value: str) -> int:
 
 
 def only(whole: Graph, positions: Collection[int]) -> Graph:
-    """What is left of a union without the graphs at other positions: names stay as they are."""
+    """Returns the part of a union that belongs to the graphs at `positions`, names unchanged."""
     return Graph(
         tuple(s for s in whole.inputs if _position(s.name) in positions),
         tuple(s for s in whole.constants if _position(s.name) in positions),
@@ -46,10 +49,10 @@ def only(whole: Graph, positions: Collection[int]) -> Graph:
 
 
 def positions(whole: Graph) -> list[int]:
-    """Of which graphs there is something in a union, or in what `only` has left of it."""
+    """Returns the sorted positions of the graphs in a union, or in a part that `only` returned."""
     return sorted({_position(o) for o in whole.outputs})
 
 
 def split(whole: Graph) -> dict[int, Graph]:
-    """By its position each graph of a union, its values named as there."""
+    """Returns the graphs of a union by position; values keep their names in the union."""
     return {i: only(whole, (i,)) for i in positions(whole)}

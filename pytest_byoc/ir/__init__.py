@@ -1,1 +1,1 @@
-"""One file per IR. Each offers the same functions and the class `Executable`; see `relay`."""
+"""TVM's IRs, a file for each. All offer what `interface.IR` lists."""

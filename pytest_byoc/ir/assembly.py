@@ -1,7 +1,7 @@
-"""A graph put together in an IR, value by value.
+"""Lowers a graph to an IR, value by value.
 
-This is the one place that says which expression is shared and which is made once more: the workers' lowering
-makes TVM's expressions by it, and `report/source.py` the lines of Python that make the same ones.
+Only this file decides which expressions are shared and which are built twice. The workers use it to
+build TVM's expressions, and `report/source.py` to write the Python lines that build the same ones.
 """
 
 from __future__ import annotations
@@ -14,42 +14,44 @@ from ..operators import OPERATORS
 if TYPE_CHECKING:
     from typing import Protocol
 else:
-    # Python 3.8 has it; nothing asks for it at run time.
+    # Only type checkers need `typing.Protocol`; at run time an ordinary base class is enough.
     Protocol = object
 
 
 class NotLowered(ValueError):
-    """An operator that the IR does not have; the message says which."""
+    """Raised for an operator that the IR does not have; the message names it."""
 
 
 class Maker(Protocol):
-    """Makes the expressions of one graph."""
+    """A builder of the expressions of one graph."""
 
     @property
     def ops(self) -> Any:
-        """The namespace that the operator records' lowerings are called with."""
+        """Returns the namespace of operators that lowerings of operator records are called with."""
 
     def input(self, source: Source) -> Any:
-        """A parameter of the function."""
+        """Returns a parameter of the function."""
 
     def constant(self, source: Source) -> Any:
-        """A constant."""
+        """Returns a constant."""
 
     def result(self, node: Node, lowered: Any) -> Any:
-        """The value of a node, of which `lowered` is what its lowering returned: a tuple where
-        `is_tuple(node)`."""
+        """Returns the value of a node: a tuple where `is_tuple(node)`.
+
+        lowered: the result of the node's lowering.
+        """
 
     def field(self, name: str, whole: Any, index: int) -> Any:
-        """One of the values of a tuple, whose name is `name`."""
+        """Returns a field of a tuple. name: the name of the value in the graph."""
 
 
 def is_tuple(node: Node) -> bool:
-    """Whether TVM returns the outputs of a node as a tuple."""
+    """Returns whether TVM returns the outputs of a node as a tuple."""
     return len(node.outputs) > 1 or OPERATORS[node.op].tuple_result
 
 
 def assemble(graph: Graph, ir: str, maker: Maker) -> list[Any]:
-    """Makes a graph; the values of its outputs. Raises NotLowered."""
+    """Builds a graph, and returns the values of its outputs. Raises NotLowered."""
     values: dict[str, Any] = {}
     fields: dict[str, tuple[Any, int]] = {}
 
@@ -72,9 +74,9 @@ def assemble(graph: Graph, ir: str, maker: Maker) -> list[Any]:
             continue
         for index, name in enumerate(node.outputs):
             if ir == "relay":
-                # Whoever writes `parts[0]` twice makes two nodes of it, as TVM's frontends do.
+                # Each use of a field gets a node of its own, as in modules of TVM's frontends.
                 fields[name] = result, index
             else:
-                # A binding has a name, and whoever reads it reads that.
+                # In Relax a field is bound to a variable once, and all uses read the variable.
                 values[name] = maker.field(name, result, index)
     return [value(name) for name in graph.outputs]

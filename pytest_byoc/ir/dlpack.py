@@ -1,5 +1,8 @@
-"""Tensors that lie where NumPy never puts them, as DLPack has them: somewhere inside a buffer, at the very
-end of what can be read, at its very beginning."""
+"""Places tensors where NumPy never does, and offers them through DLPack.
+
+A tensor can lie inside a larger buffer, or next to a page that can't be read: in front of it or
+behind it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ import numpy as np
 
 from .poison import POISON_BYTE
 
-#: Bytes between the beginning of the buffer and that of the tensor: a multiple of every alignment.
+#: Bytes between the beginning of the buffer and of the tensor. A multiple of every alignment in
+#: use.
 OFFSET = 256
-#: What TVM aligns tensors to (kAllocAlignment): a target may rely on it, and read up to the next multiple.
+#: The alignment of TVM's tensors in bytes (kAllocAlignment). A target may rely on it, and may read
+#: up to the next multiple.
 ALIGNED = 64
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 
@@ -30,18 +35,18 @@ class _Tensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
-        # The rest of a DLManagedTensor.
+        # The remaining fields of a DLManagedTensor.
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
     )
 
 
 class Placed:
-    """An array's values copied into a buffer, for a consumer of DLPack. Keep it as long as what is made of
-    it: it owns the memory.
+    """A tensor in a given buffer that consumers of DLPack can use; the array's values are copied.
 
-    start: the byte of the buffer at which the tensor begins. offset: by how much of that its `byte_offset`
-    says so, and not its `data`. strides: whether they are given, and not left to be those of a dense one.
+    It owns the memory, so it has to outlive all tensors made from it. start: the byte of the buffer
+    at which the tensor begins. offset: the tensor's `byte_offset`; `data` points to that many bytes
+    before its beginning. strides: whether strides are written out, or NULL (dense).
     """
 
     def __init__(
@@ -60,7 +65,7 @@ class Placed:
         )
 
     def forbid(self) -> None:
-        """Makes its buffer, of whole pages, unreadable."""
+        """Makes the buffer, which has to consist of whole pages, unreadable."""
         _forbid(self._buffer.ctypes.data, len(self._buffer))
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -72,7 +77,7 @@ class Placed:
         return new(ctypes.addressof(self._tensor), b"dltensor", None)
 
 
-#: Tensors that others were made of: nobody says when the last one goes.
+#: All placed tensors. They are kept alive, since it is unknown when the last consumer ends.
 KEPT: list[Placed] = []
 
 
@@ -81,7 +86,7 @@ def _keep(placed: Placed) -> Placed:
     return placed
 
 
-#: Those of them that `take_away` takes away.
+#: The placed tensors whose buffers `take_away` makes unreadable.
 _fenced_ones: list[Placed] = []
 
 
@@ -91,37 +96,40 @@ def _keep_fenced(placed: Placed) -> Placed:
 
 
 def can_place(array: np.ndarray) -> bool:
-    """Not bool, which TVM and DLPack count differently, nor bfloat16, which NumPy lacks."""
+    """Returns whether tensors of the array's dtype can be placed.
+
+    Excluded are bool, whose bits TVM and DLPack count differently, and bfloat16, which NumPy lacks.
+    """
     return array.dtype.kind in _CODES and array.dtype.kind != "b"
 
 
 def view(array: np.ndarray) -> Placed:
-    """A tensor with a `byte_offset`, its strides written out, as other frameworks hand over their views."""
+    """Returns a tensor with a `byte_offset` and explicit strides, like other frameworks' views."""
     buffer = np.full(2 * OFFSET + array.nbytes + 1, POISON_BYTE, np.uint8)
     return _keep(Placed(array, buffer, -buffer.ctypes.data % OFFSET + OFFSET, OFFSET, strides=True))
 
 
 def at_end(array: np.ndarray) -> Placed:
-    """A tensor behind which, but for what is left of its last ALIGNED bytes, nothing can be read."""
+    """Returns a tensor behind which at most a rest of its last ALIGNED bytes can be read."""
     buffer = _fenced(array.nbytes)
     start = len(buffer) - array.nbytes - -array.nbytes % ALIGNED
     return _keep_fenced(Placed(array, buffer, start))
 
 
 def at_beginning(array: np.ndarray) -> Placed:
-    """A tensor before which nothing can be read."""
+    """Returns a tensor in front of which nothing can be read."""
     return _keep_fenced(Placed(array, _fenced(array.nbytes), 0))
 
 
 def take_away() -> None:
-    """Lets nobody read what tensors placed `at_end` or `at_beginning` held, as if it had been freed."""
+    """Makes tensors placed by `at_end` or `at_beginning` unreadable, as if they had been freed."""
     for placed in _fenced_ones:
         placed.forbid()
     _fenced_ones.clear()
 
 
 def _fenced(size: int) -> np.ndarray:
-    """Whole pages of at least so many bytes, between two that can't be read. Raises OSError."""
+    """Returns whole pages of at least `size` bytes between two unreadable pages. Raises OSError."""
     page = mmap.PAGESIZE
     inner = max(1, -(-size // page)) * page
     whole = np.frombuffer(mmap.mmap(-1, inner + 2 * page), np.uint8)

@@ -1,6 +1,7 @@
-"""What the rest of the worker knows of an IR: a module, beside this one, that offers what `IR` lists.
+"""The interface of an IR: the files `relay.py` and `relax.py` of this folder implement `IR`.
 
-TVM's own objects are `Any` throughout: an IRModule is a `module`, what TVM has compiled is an `Executable`.
+TVM's own objects have the type `Any`: an IRModule is called `module`, a compiled one is wrapped in
+an `Executable`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from .dlpack import Placed
     from .main_function import Type
 else:
-    # Python 3.8 has it; nothing asks for it at run time.
+    # Only type checkers need `typing.Protocol`; at run time an ordinary base class is enough.
     Protocol = object
 
 
 class Form(NamedTuple):
-    """A graph written otherwise. what: how, for messages. inputs: what its main takes, a list for a tuple;
-    with the first of them it computes what the graph does with the first set of inputs, and so on."""
+    """A graph written in a different but equivalent way.
+
+    what: a description for messages. inputs: sets of arguments of its main (a list stands for a
+    tuple); the results for the n-th set are those of the graph for its n-th set of inputs.
+    """
 
     what: str
     module: Any
@@ -35,8 +39,10 @@ class Form(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What one module of a codegen's gives as its source. kind: of the module ("c" say). symbols: functions
-    that it has."""
+    """The source of one runtime module of a codegen.
+
+    kind: the module's kind, for example "c". symbols: functions that the module implements.
+    """
 
     kind: str
     text: str
@@ -44,43 +50,45 @@ class Code(NamedTuple):
 
 
 class Executable:
-    """A compiled module, under one of its IR's executors."""
+    """A compiled module for one of its IR's executors."""
 
-    #: Whether it reads an input where it lies, and does not copy it first.
+    #: Whether the executor reads inputs in place, without copying them first.
     takes_views = True
-    #: Whether it can be saved as three files too: library, graph and parameters.
+    #: Whether the module can also be saved as three files: library, graph and parameters.
     has_parts = False
-    #: Whether each tensor is allocated by itself, of exactly its size.
+    #: Whether each tensor is allocated separately, with exactly its size.
     exact = False
-    #: Called with each executor that is made of it, before that is run.
+    #: The function that is called with each new executor before its first run.
     _prepare: Callable[[Any], None] | None = None
 
     def prepare_by(self, function: Callable[[Any], None]) -> None:
-        """Has a function called with each executor of TVM's that is made of it, and of what is `fresh`."""
+        """Sets a function that is called with each new executor of this and `fresh` ones."""
         self._prepare = function
 
     def _prepared(self, executor: Any) -> Any:
-        """An executor that is new."""
+        """Calls the preparation with a new executor, and returns the executor."""
         if self._prepare is not None:
             self._prepare(executor)
         return executor
 
     def _like(self, other: Executable) -> Executable:
-        """Itself, with the other's preparation."""
+        """Takes over the preparation of `other`, and returns self."""
         self._prepare = other._prepare
         return self
 
     def call(self, function: str, arguments: Sequence[Any]) -> None:
-        """Calls a function of the module, or of one that it imports. Raises what TVM raises where there is
-        none."""
+        """Calls a function of the module, or of one that it imports.
+
+        Raises TVM's error where there is no such function.
+        """
         self.root().get_function(function, True)(*arguments)
 
     def root(self) -> Any:
-        """TVM's module, which imports all others."""
+        """Returns TVM's runtime module that imports all others."""
         raise NotImplementedError
 
     def fresh(self) -> Executable:
-        """Another executor of the same library."""
+        """Returns the same library with an executor of its own, created at its first run."""
         raise NotImplementedError
 
     def hold(
@@ -89,123 +97,154 @@ class Executable:
         ready: Callable[[], Any] | None = None,
         placed: Collection[str] | None = None,
     ) -> tuple[list[Any], list[Any]]:
-        """Runs; TVM's tensors of the inputs and outputs. place: where an input's values are to lie; placed:
-        names of the inputs that it is for (None: all). ready: called when nothing is left to do but to
-        run."""
+        """Runs the module, and returns TVM's tensors of the inputs and of the outputs.
+
+        place: returns the memory for an input's values. placed: names of the inputs to which
+        `place` applies (None: all). ready: called immediately before the run.
+        """
         raise NotImplementedError
 
     def run(
         self, inputs: Mapping[str, Any], ready: Callable[[], Any] | None = None
     ) -> tuple[list[np.ndarray], list[str]]:
-        """Outputs, and the names of inputs that are no longer what they were. ready: as in `hold`."""
+        """Runs the module, and returns the outputs and the names of inputs that the run modified.
+
+        ready: as in `hold`.
+        """
         raise NotImplementedError
 
     def seconds(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """How long a run takes, by TVM's time_evaluator: the mean of the runs of a millisecond or more."""
+        """Returns the mean seconds of a run, by TVM's time_evaluator, over at least 1 ms."""
         raise NotImplementedError
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:
-        """What TVM's tensors hold."""
+        """Returns the contents of TVM's tensors."""
         raise NotImplementedError
 
     def needs_export(self) -> bool:
-        """Whether it holds what runs only once it is in a library: C source, or object files."""
+        """Returns whether the module holds C source or object files, so runs only once exported."""
         raise NotImplementedError
 
     def held_as_data(self) -> list[str]:
-        """Kinds of the codegen's modules whose functions a library has no symbols of. Asked where the IR has
-        an AOT executor."""
+        """Returns the kinds of the codegen's modules that a library holds as data.
+
+        Their functions have no symbols in the library. Only IRs with an AOT executor implement it.
+        """
         raise NotImplementedError
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
-        """Whether one of the functions was compiled by TVM itself, and not by the target's codegen."""
+        """Returns whether TVM itself compiled one of the functions, rather than the codegen."""
         raise NotImplementedError
 
     def sources(self, symbols: Sequence[str] = ()) -> list[Code]:
-        """What the codegen's modules give as their source, as far as they give any.
+        """Returns the sources of the codegen's modules that have any.
 
-        symbols: functions of which each source is told which it has."""
+        symbols: functions; each source lists those of them that its module implements.
+        """
         raise NotImplementedError
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        """Writes a shared library, `options` being passed to `export_library`."""
+        """Writes a shared library. options: keyword arguments of `export_library`."""
         raise NotImplementedError
 
     def export_parts(self, path: str, options: Mapping[str, Any]) -> dict[str, str]:
-        """Writes three files whose names begin with `path`; their paths, for `IR.load_parts`. Asked of what
-        `has_parts`."""
+        """Writes three files whose paths begin with `path`, and returns them for `IR.load_parts`.
+
+        Only for modules that `has_parts`.
+        """
         raise NotImplementedError
 
 
 class Modules(Protocol):
-    """What checks do to IRModules: undo a partition, put bystanders into a module, look at regions."""
+    """The operations of checks on IRModules.
+
+    They undo partitioning, add bystanders (functions and attributes that a partition function has
+    to leave alone), and inspect regions.
+    """
 
     def inline_back(self, module: Any) -> Any:
-        """The partitioned module with every composite and region put back where it is called from, and
-        nothing of the vendor's left: what the partition function has made of main, in plain IR."""
+        """Returns a partitioned module with every region and composite inlined where it is called.
+
+        Nothing of the vendor's is left: the result is the partitioned main in plain IR.
+        """
 
     def with_bystanders(self, module: Any, again: Any) -> Any:
-        """The module with what is no business of the target's beside main, and a region of another target.
+        """Returns the module with bystanders added, among them a region of another target.
 
-        again: the same graph lowered once more; it becomes that region."""
+        again: the same graph lowered a second time; it becomes that region.
+        """
 
     def bystanders(self, module: Any) -> dict[str, str]:
-        """The bystanders of a module as text, each under its kind; what is lost is missing."""
+        """Returns the bystanders found in a module as text by kind; lost ones are missing."""
 
     def ready_for_another(self, module: Any) -> Any:
-        """A partitioned module as it can be partitioned once more."""
+        """Returns a partitioned module in a form that can be partitioned a second time."""
 
     def marked_by_hand(
         self, module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
     ) -> Any:
-        """The module with a region of the target's marked as a user would; None where it can't be.
+        """Returns the module with one region marked as a user would do it; None if none can be.
 
-        regions: facts on those of the partitioned one. table: the target's patterns."""
+        regions: facts about the regions of `partitioned`. table: the target's patterns.
+        """
 
     def marks(self, module: Any) -> str:
-        """What marks of regions are left in main; "" if there are none."""
+        """Returns a text on the marks of regions that are left in main; "" if there are none."""
 
     def with_non_op_nodes(
         self, lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
     ) -> Form | None:
-        """The graph with nodes that call no operator; None where it has no such form.
+        """Returns the graph with nodes that call no operator; None where it has no such form.
 
-        lower: makes the graph's module. facts: of the partitioned one. inputs: two sets."""
+        lower: returns the graph's module, a new one in each call. facts: `IR.partition_facts` of
+        the partitioned module. inputs: two sets.
+        """
 
     def read_by_regions(self, module: Any, symbols: Sequence[str]) -> list[int]:
-        """Positions of those parameters of a partitioned module's main that nothing reads but regions
-        of these symbols, each as an argument of its own."""
+        """Returns the positions of main's parameters that only regions with these symbols read.
+
+        The regions have to read each as a separate argument, not as part of a tuple.
+        """
 
     def ill_formed(self, module: Any) -> str:
-        """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""
+        """Returns the name of an ill-formed part of the module; "" if it is well-formed.
+
+        An example is a function that uses a variable before it is bound.
+        """
 
     def outline(self, module: Any) -> list[str]:
-        """The module as text, function by function in the order of their names, without the elements of
-        constants."""
+        """Returns the functions as lines, sorted by name, without the elements of constants."""
 
     def text(self, module: Any) -> str:
-        """The module as TVM writes it, without the elements of constants."""
+        """Returns TVM's text of the module, without the elements of constants."""
 
     def through_json(self, module: Any) -> tuple[Any, bool]:
-        """The module saved as JSON and read back, and whether it is structurally the same."""
+        """Saves the module as JSON and reads it back.
+
+        Returns the module that was read, and whether it is structurally equal to the first.
+        """
 
     def merged(self, modules: Mapping[int, Any]) -> Any:
-        """One module that computes what several partitioned ones do, by number, each with inputs of its own
-        names: `g<number>` stands behind the names of its functions and their symbols. None where it can't
-        be had."""
+        """Returns one module with the functions and results of several partitioned ones.
+
+        modules: by number; the names of their inputs differ. The names and symbols of a module's
+        functions get the suffix `_g<number>`. None where the modules can't be merged.
+        """
 
 
 class IR(Protocol):
-    """One IR of TVM. `check_available` is called before anything else."""
+    """One IR of TVM. `check_available` has to be called before anything else."""
 
     @property
     def NAME(self) -> str:
-        """As in `pytest_byoc.core.irs` and in the operator records."""
+        """Returns the IR's name, as in `pytest_byoc.core.irs` and in the operator records."""
 
     @property
     def CONSTANTS_KEPT(self) -> int:
-        """Copies of a region's constants that TVM puts into the artifact whatever the codegen does with
-        them."""
+        """Returns the number of copies of each region's constants that TVM puts into the artifact.
+
+        These do not depend on the codegen.
+        """
 
     @property
     def modules(self) -> Modules: ...
@@ -213,74 +252,88 @@ class IR(Protocol):
     # --- the TVM of this interpreter ---
 
     def check_available(self) -> None:
-        """Raises Failure, with the remedy, where this interpreter has no such IR."""
+        """Raises Failure with a remedy where this interpreter's TVM lacks the IR."""
 
     def versions(self) -> dict[str, str]:
-        """Of TVM, Python and NumPy."""
+        """Returns the versions of TVM, Python and NumPy."""
 
     def executors(self) -> tuple[list[str], list[str]]:
-        """Executors this TVM has, and what is left unchecked, in words."""
+        """Returns the executors that this TVM has, and sentences on what is left unchecked."""
 
     def import_runtime(self) -> None:
-        """Imports what runs artifacts, once for all children."""
+        """Imports the modules that run artifacts, once for all forked children."""
 
     def import_compiler(self) -> None:
-        """Has done, once for all children, what TVM does the first time it builds and exports."""
+        """Does the work of TVM's first build in advance, once for all forked children."""
 
     def lacks_aot(self) -> str | None:
-        """Why this TVM has no AOT executor, in words; "" where it has one; None where the IR knows none."""
+        """Returns why this TVM lacks the AOT executor; "" if it has it, None if the IR has none."""
 
     def scopes(self) -> dict[str, str]:
-        """What TVM has as current in this thread: a target and a PassContext."""
+        """Returns a text each on TVM's current target and current PassContext in this thread."""
 
     # --- targets by name ---
 
     def known_targets(self) -> dict[str, str]:
-        """Names that this TVM knows, each with what TVM holds of it, in words."""
+        """Returns the targets that this TVM knows by name, each with the parts that TVM has of it.
+
+        The parts are a list in words: partition function, patterns, codegen.
+        """
 
     def known_partition(self, name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:
-        """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made
-        from the patterns. by_table: it is to be made so. None: TVM does not know the name."""
+        """Returns the partition function of a name, and whether TVM itself has it.
+
+        Otherwise it is built from the patterns registered under the name; by_table requests that.
+        None: TVM does not know the name.
+        """
 
     def pattern_table(self, name: str) -> list[tuple[str, Any, Any]]:
-        """The patterns registered under a name, in the order they are tried in: (name, pattern, entry)."""
+        """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
 
     def match_alone(self, module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
-        """Whether the module holds what one entry of a pattern table matches, were it the only one.
+        """Returns whether one entry of a pattern table, used alone, matches in the module.
 
-        watch: called with the entry's check, gives what is called in its place. None: structure alone
-        counts."""
+        watch: wraps the entry's check; the result is called in its place. None: the check is
+        skipped, and only the structure counts.
+        """
 
     # --- modules ---
 
     def lower(
         self, graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
     ) -> tuple[Any, list[str]]:
-        """The graph as an IRModule, and for each node the signature its call can be found by.
+        """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-        batched: names of inputs whose first dimension, the batch, is left open."""
+        batched: names of inputs whose first dimension, the batch, has no fixed extent.
+        """
 
     def output_types(self, module: Any) -> list[str]:
-        """Types of main's outputs as TVM infers them, written like TensorType."""
+        """Returns the types that TVM infers for main's outputs, written like TensorType."""
 
     def arguments(self, module: Any) -> dict[str, list[int]]:
-        """How many arguments the calls of main have, by the name of their operator."""
+        """Returns the numbers of arguments of main's calls by operator name."""
 
     def check_partitioned(self, module: Any) -> Any:
-        """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
+        """Returns the IRModule in the result of a partition function. Raises NotAModule."""
 
     def main_type(self, module: Any) -> list[Type]:
-        """Types of main's parameters and, last, of its result. Raises MainLost where there is no main, or
-        where it is no function of the IR."""
+        """Returns the types of main's parameters and, last, of its result.
+
+        Raises MainLost where there is no main, or where main is not a function of the IR.
+        """
 
     def same_function(self, before: Any, after: Any) -> bool:
-        """Whether two functions are structurally equal: then they compute the same."""
+        """Returns whether two functions are structurally equal, so that they compute the same."""
 
     def partition_facts(self, module: Any) -> dict[str, Any]:
-        """"regions", those that main comes to: symbol, compiler, composites, calls (as signatures), "odd",
-        "codegen" (whether one is registered), numbers of inputs and outputs, and "passed", the types of all
-        tensors that go in and out. And
-        "host_calls", how many calls are left to TVM."""
+        """Returns the facts of a partitioned module: "regions" and "host_calls".
+
+        "regions" has an entry for each region that is reachable from main: "symbol", "compiler",
+        "composites", "calls" (as signatures), "odd" (see `Target.trivial_regions`), "codegen"
+        (whether one is registered), "inputs" and "outputs" (their numbers), and "passed" (the types
+        of all tensors that go in and out). "host_calls" is the number of operator calls outside
+        regions.
+        """
 
     # --- building and running ---
 
@@ -288,18 +341,23 @@ class IR(Protocol):
         self, module: Any, executor: str, opt_level: int, quick: bool = False,
         config: Mapping[str, Any] | None = None,
     ) -> Executable:
-        """Compiles for this machine's CPU and an executor of `executors()`. quick: what TVM computes itself
-        may be slow. config: of the PassContext."""
+        """Compiles a module for this machine's CPU and an executor of `executors()`.
 
-    def built(self, found: Any, executor: str) -> Executable:
-        """What a build function of the target's own returned for an executor. Raises NotAModule for anything
-        else than TVM's functions return."""
+        quick: saves compile time; the code that TVM generates may be slow. config: the
+        PassContext's.
+        """
+
+    def built(self, result: Any, executor: str) -> Executable:
+        """Wraps the result of the target's own build function for an executor.
+
+        Raises NotAModule for an object of another kind than TVM's functions return.
+        """
 
     def load(self, path: str, executor: str) -> Executable:
-        """What `Executable.export` wrote."""
+        """Loads a file that `Executable.export` wrote."""
 
     def load_archive(self, path: str, executor: str) -> Executable:
-        """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+        """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles its sources."""
 
     def load_parts(self, parts: Mapping[str, str]) -> Executable:
-        """What `Executable.export_parts` wrote."""
+        """Loads the three files that `Executable.export_parts` wrote."""

@@ -1,4 +1,4 @@
-"""The names by which TVM knows targets, as far as both IRs look for them alike."""
+"""Finds the targets that TVM knows by name: the part of the search that both IRs share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 
 def partition_functions(packages: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    """The partition functions in TVM's packages, by the name of their module. Importing a module registers
-    its patterns."""
-    found: dict[str, Callable[..., Any]] = {}
+    """Returns the partition functions in TVM's packages by the name of their module.
+
+    It imports all modules, which also registers their patterns.
+    """
+    functions: dict[str, Callable[..., Any]] = {}
     for package in packages:
         try:
             root = importlib.import_module(package)
@@ -24,18 +26,24 @@ def partition_functions(packages: Sequence[str]) -> dict[str, Callable[..., Any]
                 continue
             function = getattr(module, "partition_for_" + entry.name, None)
             if function is not None:
-                found[entry.name] = function
-    return found
+                functions[entry.name] = function
+    return functions
 
 
 def codegens(functions: Iterable[str], prefix: str) -> list[str]:
-    """Names of the codegens among TVM's global functions. prefix: `relay.ext.` or `relax.ext.`."""
-    found = {name[len(prefix) :] for name in functions if name.startswith(prefix)}
-    # relay.ext.NAME.constant_updater and the like belong to NAME.
-    return sorted(name for name in found if "." not in name)
+    """Returns the names of the codegens registered as global functions of TVM.
+
+    prefix: `relay.ext.` or `relax.ext.`.
+    """
+    names = {name[len(prefix) :] for name in functions if name.startswith(prefix)}
+    # Names with a further dot, such as relay.ext.NAME.constant_updater, belong to codegen NAME.
+    return sorted(name for name in names if "." not in name)
 
 
 def in_words(parts: Sequence[tuple[bool, str]], has_codegen: bool) -> str:
-    """Lists the parts of a target that TVM holds. parts: whether each is there, and what it is called."""
+    """Returns a list in words of the parts that TVM has for a target.
+
+    parts: whether each part exists, and its name.
+    """
     words = ", ".join(word for there, word in parts if there)
     return words if has_codegen else words + "; no codegen: partition stage only"

@@ -1,4 +1,4 @@
-"""Main before and after partitioning: it is still there, of the same type, and the same or changed."""
+"""Checks main after partitioning: it has to exist, with the type that it had before."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any, Tuple
 
 from ..core.errors import MainLost
 
-#: The type of a tensor: its dtype, and its extents, of which None is an open one (no extents: the rank is
-#: unknown too). The type of a tuple: the types of its fields.
+#: A type. For a tensor: (dtype, extents), where an extent of None is unknown, and None in place of
+#: all extents is an unknown rank. For a tuple: the types of its fields.
 Type = Tuple[Any, ...]
 
 
 def main_of(module: Any, kind: Any) -> Any:
-    """Main of a partitioned module. kind: an IR's class of functions.
+    """Returns main of a partitioned module. kind: the IR's class of functions.
 
-    Raises MainLost where there is none, or where it is something else than a function of the IR."""
+    Raises MainLost where there is no main, or where it is not a function of the IR.
+    """
     functions = {var.name_hint: function for var, function in module.functions.items()}
     if "main" not in functions:
         raise MainLost(
@@ -31,23 +32,24 @@ def main_of(module: Any, kind: Any) -> Any:
 
 
 def tensor_type(dtype: Any, shape: Sequence[Any] | None, rank: int = -1) -> Type:
-    """The type of a tensor of TVM's. shape: None where TVM knows the rank alone, or not even that (-1)."""
+    """Returns the type of a tensor. shape: None where it is unknown. rank: -1 if unknown too."""
     if shape is None:
         return (str(dtype), (None,) * rank if rank >= 0 else None)
     return (str(dtype), tuple(_extent(d) for d in shape))
 
 
 def _extent(dimension: Any) -> int | None:
-    """None for an open one: a variable, or Relay's Any."""
+    """Returns a dimension's extent; None for a variable or Relay's Any."""
     value = getattr(dimension, "value", dimension)
     return int(value) if isinstance(value, int) else None
 
 
 def check_type(before: Sequence[Type], after: Sequence[Type]) -> None:
-    """Raises MainLost where main has another type than before partitioning. Extents may be open that were
-    known: TVM's passes may lose them.
+    """Raises MainLost where main has another type than before partitioning.
 
-    before, after: the types of its parameters and, last, of its result."""
+    An extent that was known may be unknown afterwards, since TVM's passes may lose it. before,
+    after: the types of main's parameters and, last, of its result.
+    """
     if len(before) != len(after) or not all(map(_fits, before, after)):
         raise MainLost(
             "the partition function changed the type of main: it was given %s, and returned %s"

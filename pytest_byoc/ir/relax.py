@@ -1,4 +1,4 @@
-"""Relax: apache-tvm 0.25 and later."""
+"""Implements `interface.IR` for Relax, of apache-tvm 0.25 and later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from .shared import scopes as scopes
 
 NAME = "relax"
 modules: Modules = relax_modules
-#: As in relay. RunCodegen makes all of them the module's attribute, for TVM's own loader of constants.
+#: The number of copies of a region's constants that TVM itself puts into the artifact: RunCodegen
+#: adds them to the module as an attribute, for TVM's own loader of constants.
 CONSTANTS_KEPT = 1
 REMEDY = (
     "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
@@ -31,7 +32,7 @@ REMEDY = (
 
 
 def check_available() -> None:
-    """Raises Failure, with the remedy, where this interpreter has no Relax we serve."""
+    """Raises Failure with a remedy where this interpreter has no TVM with Relax from 0.25 on."""
     try:
         import tvm
     except Exception as e:  # a broken installation raises anything
@@ -56,44 +57,44 @@ def versions() -> dict[str, str]:
 
 
 def executors() -> tuple[list[str], list[str]]:
-    """Executors this TVM has, and what is left unchecked, in words."""
+    """Returns the executors that this TVM has, and sentences on what is left unchecked."""
     return ["vm"], []
 
 
 def import_runtime() -> None:
-    """Imports what runs artifacts, once for all children."""
+    """Imports the modules that run artifacts, once for all forked children."""
     from tvm.runtime import vm  # noqa: F401
 
 
 def import_compiler() -> None:
-    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    """Does the work of TVM's first build and export in advance, once for all forked children."""
     for name in ("tvm.contrib.tvmjs", "tvm.contrib.cutlass"):
         try:
             importlib.import_module(name)
-        except Exception:  # of a part that is not needed
+        except Exception:  # the module only saves time
             pass
 
 
 def lacks_aot() -> str | None:
-    """None: Relax has no AOT executor."""
+    """Returns None, since Relax has no AOT executor."""
     return None
 
 
-# --- names TVM knows -------------------------------------------------------------------------
+# --- names that TVM knows --------------------------------------------------------------------
 
 
 def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
-    """The patterns whose names begin with `name.`, in the order of their priority: (name, pattern, the
-    FusionPattern)."""
+    """Returns (name, pattern, FusionPattern) for the patterns named `name.…`, by priority."""
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
     return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
 
 
 def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
-    """Whether the module holds what one registered pattern matches, were it the only one.
+    """Returns whether one registered pattern, used as the only one, matches in the module.
 
-    watch: called with the pattern's check, gives what is called in its place. None: structure alone counts.
+    watch: wraps the pattern's check; the result is called in its place. None: the check is skipped,
+    and only the structure counts.
     """
     from tvm import relax
 
@@ -108,19 +109,19 @@ def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> 
 
 
 def arguments(module: Any) -> dict[str, list[int]]:
-    """How many arguments the calls of main have, by the name of their operator (without `relax.`)."""
+    """Returns the numbers of arguments of main's calls by operator name (without `relax.`)."""
     import tvm
     from tvm import relax
 
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
 
     def visit(e: Any) -> None:
         if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.Op):
             name = str(e.op.name)
-            found.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
+            counts.setdefault(name[6:] if name.startswith("relax.") else name, []).append(len(e.args))
 
     relax.analysis.post_order_visit(module["main"], visit)
-    return found
+    return counts
 
 
 # --- lowering and partitioning ---------------------------------------------------------------
@@ -129,7 +130,7 @@ def arguments(module: Any) -> dict[str, list[int]]:
 def _tensor_type() -> Any:
     from tvm import relax
 
-    # Renamed between 0.25 and 0.27.
+    # TVM renamed the class between 0.25 and 0.27.
     return getattr(relax, "TensorStructInfo", None) or relax.TensorType
 
 
@@ -145,7 +146,7 @@ def _type(t: Any) -> str:
     shape = getattr(t, "shape", None)
     if shape is None:
         return str(t)
-    # A dimension prints as T.int64(2); a symbolic one has no value.
+    # str() of a dimension would be T.int64(2); a symbolic dimension has no value.
     dims = [str(getattr(d, "value", d)) for d in shape]
     return "%s[%s]" % (t.dtype, ",".join(dims))
 
@@ -153,9 +154,10 @@ def _type(t: Any) -> str:
 def lower(
     graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
 ) -> tuple[Any, list[str]]:
-    """The graph as an IRModule, and for each node the signature its call can be found by.
+    """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-    batched: names of inputs whose first dimension, the batch, is left open."""
+    batched: names of inputs whose first dimension, the batch, has no fixed extent.
+    """
     from tvm import relax
 
     maker = _Maker(constants, batched)
@@ -173,7 +175,7 @@ def lower(
 
 
 class _Maker:
-    """Makes TVM's expressions, each bound by its builder (see `assembly.Maker`)."""
+    """A builder of Relax expressions, each bound to a variable (see `assembly.Maker`)."""
 
     def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
         from tvm import relax, te
@@ -186,7 +188,7 @@ class _Maker:
         self._params: dict[str, Any] = {}
 
     def input(self, source: Source) -> Any:
-        """The same each time: a function's parameters are there before its body."""
+        """Returns the same parameter in each call, as parameters are created before the body."""
         from tvm import relax
 
         if source.name not in self._params:
@@ -212,7 +214,7 @@ class _Maker:
 
 
 def output_types(module: Any) -> list[str]:
-    """Types of main's outputs as TVM infers them, written like TensorType."""
+    """Returns the types that TVM infers for main's outputs, as texts in the form of TensorType."""
     return [_type(t) for t in _fields(_return_type(module["main"]))]
 
 
@@ -221,12 +223,12 @@ def _return_type(function: Any) -> Any:
 
 
 def check_partitioned(module: Any) -> Any:
-    """The IRModule a partition function returned. Raises NotAModule for anything else."""
+    """Returns the result of a partition function. Raises NotAModule if it is not an IRModule."""
     return check_module(module)
 
 
 def main_type(module: Any) -> list[Type]:
-    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    """Returns the types of main's parameters and, last, of its result. Raises MainLost."""
     from tvm import relax
 
     main = main_of(module, relax.Function)
@@ -238,24 +240,25 @@ def _main_type(t: Any) -> Type:
         return tuple(map(_main_type, t.fields))
     if not hasattr(t, "dtype"):
         return (str(t), None)
-    # The shape may be an expression whose extents nobody knows.
+    # The shape may be an expression with unknown extents.
     return tensor_type(t.dtype, getattr(getattr(t, "shape", None), "values", None), int(t.ndim))
 
 
 def same_function(before: Any, after: Any) -> bool:
-    """Whether two functions are structurally equal."""
+    """Returns whether two functions are structurally equal."""
     import tvm_ffi
 
     try:
         return bool(tvm_ffi.structural_equal(before, after, True))
-    except Exception:  # something in it, an attribute say, that TVM cannot compare
+    except Exception:  # TVM cannot compare a part of it, for example an attribute
         return False
 
 
 def partition_facts(module: Any) -> dict[str, Any]:
-    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
-    inputs, outputs, "passed", the types of all tensors that go in and out, and "times", from how many places
-    each is called: TVM keeps equal ones once."""
+    """Returns facts about the regions reachable from main, see `interface.IR.partition_facts`.
+
+    "times" of a region is the number of its call sites, since TVM merges equal regions into one.
+    """
     from tvm import relax
 
     regions = []
@@ -270,7 +273,7 @@ def partition_facts(module: Any) -> dict[str, Any]:
         attrs = function.attrs
         compiler = attrs["Codegen"] if has(attrs, "Codegen") else None
         if compiler is None and has(attrs, "Composite"):
-            continue  # counted with its caller
+            continue  # its calls are counted with its caller
         if compiler is not None and gv.name_hint not in reached:
             continue
         composites: list[str] = []
@@ -280,8 +283,8 @@ def partition_facts(module: Any) -> dict[str, Any]:
                 composites.append(str(e.attrs["Composite"]))
 
         relax.analysis.post_order_visit(function, visit)
-        made = relax_modules.operators_called(function)
-        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in made]
+        operator_calls = relax_modules.operators_called(function)
+        calls = [signature(c.op.name, [_type(t) for t in _fields(_type_of(c))]) for c in operator_calls]
         if compiler is None:
             host_calls += len(calls)
             continue
@@ -307,7 +310,7 @@ def partition_facts(module: Any) -> dict[str, Any]:
 
 
 def _has_codegen(compiler: str) -> bool:
-    """Whether a function is registered with TVM that makes code of a compiler's regions."""
+    """Returns whether a codegen for a compiler's regions is registered with TVM."""
     import tvm
 
     return tvm.get_global_func("relax.ext." + compiler, allow_missing=True) is not None
@@ -320,8 +323,10 @@ def build(
     module: Any, executor: str, opt_level: int, quick: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> VMExecutable:
-    """Runs the codegen of the regions, if any, and compiles for the host's LLVM target; where it is to be
-    quick, without LLVM's optimisations. config: of the PassContext."""
+    """Runs the codegens of the regions and compiles the module for this machine with LLVM.
+
+    quick: switches LLVM's optimisations off. config: the PassContext's.
+    """
     import tvm
     from tvm import relax
 
@@ -331,36 +336,38 @@ def build(
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 
-def built(found: Any, executor: str) -> Executable:
-    """What a target's own build function returned. Raises NotAModule for anything else than `tvm.compile`
-    returns."""
-    if not hasattr(found, "export_library"):
+def built(result: Any, executor: str) -> Executable:
+    """Wraps the result of a target's own build function.
+
+    Raises NotAModule for an object of another kind than `tvm.compile` returns.
+    """
+    if not hasattr(result, "export_library"):
         raise NotAModule(
-            "the build function returned %s, expected what tvm.compile returns" % type(found).__name__
+            "the build function returned %s, expected what tvm.compile returns" % type(result).__name__
         )
-    return VMExecutable(found)
+    return VMExecutable(result)
 
 
 def load(path: str, executor: str) -> Executable:
-    """What `Executable.export` wrote."""
+    """Loads a file that `Executable.export` wrote."""
     import tvm
 
     return VMExecutable(tvm.runtime.load_module(path))
 
 
 def load_archive(path: str, executor: str) -> Executable:
-    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles the sources in it."""
     import tvm
     import tvm_ffi
 
     ffi = tvm_ffi.libinfo
     folders = [tvm.libinfo.find_include_path(), ffi.find_include_path(), ffi.find_dlpack_include_path()]
-    with headers_in([f for found in folders for f in ([found] if isinstance(found, str) else found)]):
+    with headers_in([f for each in folders for f in ([each] if isinstance(each, str) else each)]):
         return load(path, executor)
 
 
 def load_parts(parts: Mapping[str, str]) -> Executable:
-    """Not asked: no executable of Relax has parts."""
+    """Is never called, since no executable of Relax has parts."""
     raise NotImplementedError
 
 
@@ -380,7 +387,7 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 class VMExecutable(Executable):
-    """Constants are in the library: it has no parts."""
+    """A module compiled for Relax's VM. It has no parts, since the library holds the constants."""
 
     def __init__(self, executable: Any) -> None:
         self._executable = executable
@@ -391,7 +398,7 @@ class VMExecutable(Executable):
         return VMExecutable(self._executable)._like(self)
 
     def root(self) -> Any:
-        # What was loaded is a module itself.
+        # A loaded executable is a module itself.
         return getattr(self._executable, "mod", self._executable)
 
     def hold(
@@ -446,7 +453,7 @@ class VMExecutable(Executable):
         return sources(self.root().imports, "imports", _source, symbols)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
-        # A region of Relax is its codegen's.
+        # In Relax only the codegen compiles regions.
         return False
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What checks do to modules of Relax: undo a partition, put bystanders into a module, look at regions."""
+"""Implements `interface.Modules` for Relax: the operations of checks on IRModules."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> set[str]:
-    """Names of the functions that main comes to, itself among them."""
+    """Returns the names of the functions that are reachable from main, including main."""
     from tvm import relax
 
     return reached_from_main(module, relax.Function, relax.analysis.post_order_visit)
 
 
 def places(module: Any, names: Collection[str]) -> Counter[str]:
-    """By their names from how many places in the functions of these names others are called."""
+    """Returns the number of call sites of each function within the functions `names`."""
     import tvm
     from tvm import relax
 
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     def visit(e: Any) -> None:
         if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar):
-            found[e.op.name_hint] += 1
+            counts[e.op.name_hint] += 1
 
     for name in names:
         relax.analysis.post_order_visit(module[name], visit)
-    return found
+    return counts
 
 
 def _name(var: Any) -> str:
-    # Renamed between 0.25 and 0.27.
+    # TVM renamed the attribute between 0.25 and 0.27.
     return str(var.name if hasattr(var, "name") else var.name_hint)
 
 
 def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
-    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
-    argument of its own."""
+    """Returns the positions of main's parameters that only regions with these symbols read.
+
+    The regions have to read each as a separate argument, not as part of a tuple.
+    """
     import tvm
     from tvm import relax
 
@@ -61,7 +63,7 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
         elif isinstance(e, relax.TupleGetItem):
             note([e.tuple_value], otherwise)
         elif isinstance(e, relax.SeqExpr):
-            # A variable bound to another is that one.
+            # A binding to another variable is an alias, which counts as a different reader.
             note([e.body, *(b.value for block in e.blocks for b in block.bindings)], otherwise)
         elif isinstance(e, relax.If):
             note([e.cond], otherwise)
@@ -71,8 +73,10 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
 
 
 def inline_back(module: Any) -> Any:
-    """The partitioned module with every composite and region put back where it is called from, and
-    nothing of the vendor's left: what the partition function has made of main, as plain Relax."""
+    """Returns a partitioned module with every region and composite inlined where it is called.
+
+    Nothing of the vendor's is left: the result is the partitioned main in plain Relax.
+    """
     import tvm
     from tvm import relax
 
@@ -87,17 +91,18 @@ def inline_back(module: Any) -> Any:
             functions[var] = function
         return tvm.IRModule(functions)
 
-    # Composites are local functions of their region: lifted, they can be inlined like these.
+    # Composites are local functions of their region. Once lifted, they can be inlined like regions.
     lifted = relax.transform.LambdaLift()(stripped(module))
     return relax.transform.InlinePrivateFunctions()(stripped(lifted))
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function and a global info more, an attribute of its own and one of main, and another
-    target's region.
+    """Returns the module with bystanders, which a partition function has to leave alone.
 
-    again: the same graph lowered once more; it becomes that region, so that all that the target would
-    take stands in it."""
+    They are: a function, a global info, an attribute of the module, an attribute of main, and
+    regions of another target. again: the same graph lowered a second time. It is partitioned into
+    these regions, so that they hold everything that the target could offload.
+    """
     import tvm
     from tvm import relax
 
@@ -110,8 +115,8 @@ def with_bystanders(module: Any, again: Any) -> Any:
         builder.emit_func_output(result)
     functions = dict(module.functions.items())
     functions[module.get_global_var("main")] = module["main"].with_attr(BYSTANDER, OTHER)
-    # A PrimFunc: TVM's own MergeCompositeFunctions raises for a second Relax function (0.27). For the
-    # same reason nothing calls the region.
+    # The function is a PrimFunc, because TVM's own MergeCompositeFunctions raises for a second
+    # Relax function (0.27). For the same reason nothing calls the region.
     for function in relax.transform.LegalizeOps()(builder.get()).functions.values():
         if not isinstance(function, relax.Function):
             functions[tvm.ir.GlobalVar(BYSTANDER)] = function.with_attr("global_symbol", BYSTANDER)
@@ -119,14 +124,14 @@ def with_bystanders(module: Any, again: Any) -> Any:
         if attribute(function, "Codegen"):
             functions[var] = function
     whole = tvm.IRModule(functions).with_attr(BYSTANDER, OTHER)
-    # Where TVM keeps its class has changed between versions.
+    # TVM has moved the class between versions.
     info = getattr(tvm.ir, "DummyGlobalInfo", None) or relax.global_info.DummyGlobalInfo
     whole.update_global_info(BYSTANDER, [info()])
     return whole
 
 
 def _partitioned_for_another(module: Any) -> Any:
-    """The module partitioned as TVM does it, for a target that takes every operator in it."""
+    """Returns the module partitioned by TVM for a target that offloads every operator in it."""
     import tvm
     from tvm import relax
     from tvm.relax.dpl import is_op, wildcard
@@ -138,19 +143,23 @@ def _partitioned_for_another(module: Any) -> Any:
             calls[e.op.name, len(e.args)] = None
 
     relax.analysis.post_order_visit(module["main"], visit)
-    # With varg_default_wildcard TVM looks for operands that the pattern does not have, to bind constants.
+    # varg_default_wildcard is not used: to bind constants, TVM would look for operands that the
+    # pattern does not have.
     patterns = [("%s.%s" % (OTHER, n), is_op(n)(*[wildcard() for _ in range(k)])) for n, k in calls]
     fused = relax.transform.FuseOpsByPattern(patterns, bind_constants=True, annotate_codegen=False)(module)
     return relax.transform.MergeCompositeFunctions()(fused)
 
 
 def operators_called(function: Any) -> list[Any]:
-    """Calls of operators that a run of a function makes: those of a local function as often as it is
-    called. Composites that are equal are one function to TVM."""
+    """Returns the operator calls that a run of a function makes.
+
+    The calls in a local function appear once for each call of it, since TVM merges equal composites
+    into one function.
+    """
     import tvm
     from tvm import relax
 
-    found: list[Any] = []
+    calls: list[Any] = []
     local: dict[Any, Any] = {}
 
     def walk(body: Any) -> None:
@@ -172,7 +181,7 @@ def operators_called(function: Any) -> list[Any]:
             for argument in e.args:
                 look(argument)
             if isinstance(e.op, tvm.ir.Op):
-                found.append(e)
+                calls.append(e)
             elif e.op in local:
                 walk(local[e.op].body)
             elif isinstance(e.op, relax.Function):
@@ -184,30 +193,30 @@ def operators_called(function: Any) -> list[Any]:
             look(e.tuple_value)
 
     walk(function.body)
-    return found
+    return calls
 
 
 def bystanders(module: Any) -> dict[str, str]:
-    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    """Returns the bystanders found in a module as text by kind; lost ones are missing."""
     from tvm import relax
 
-    found = {}
+    texts = {}
     regions = []
     for var, function in module.functions.items():
         if isinstance(function, relax.Function) and attribute(function, "Codegen") == OTHER:
             regions.append(_text(function))
         elif var.name_hint == BYSTANDER:
-            found["function"] = _text(function)
+            texts["function"] = _text(function)
         elif var.name_hint == "main" and attribute(function, BYSTANDER):
-            found["main_attribute"] = attribute(function, BYSTANDER)
+            texts["main_attribute"] = attribute(function, BYSTANDER)
     if regions:
-        # Their order in the module is nobody's concern.
-        found["region"] = "\n".join(sorted(regions))
+        # Their order in the module may change.
+        texts["region"] = "\n".join(sorted(regions))
     if attribute(module, BYSTANDER):
-        found["attribute"] = attribute(module, BYSTANDER)
+        texts["attribute"] = attribute(module, BYSTANDER)
     if BYSTANDER in module.global_infos:
-        found["global_info"] = str(len(module.global_infos[BYSTANDER]))
-    return found
+        texts["global_info"] = str(len(module.global_infos[BYSTANDER]))
+    return texts
 
 
 def _text(function: Any) -> str:
@@ -219,15 +228,18 @@ def _text(function: Any) -> str:
 
 
 def ready_for_another(module: Any) -> Any:
-    """A partitioned module as it can be partitioned once more: as it is."""
+    """Returns the module itself, which can be partitioned a second time as it is."""
     return module
 
 
 def marked_by_hand(
     module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
 ) -> Any:
-    """The module with regions made of one pattern, of those that the target's regions hold; None where they
-    hold none."""
+    """Returns the module with the matches of one pattern turned into regions.
+
+    The pattern is the first of the table that has a composite in the target's regions. None where
+    there is none.
+    """
     from tvm import relax
 
     composites = {name for region in regions for name in region["composites"]}
@@ -239,27 +251,31 @@ def marked_by_hand(
 
 
 def marks(module: Any) -> str:
-    """In Relax a mark is an attribute of a function: none is left over."""
+    """Returns "": in Relax a mark is an attribute of a region's function, so none can be left in
+    main."""
     return ""
 
 
 def oddities(function: Any) -> list[str]:
-    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
-    is), "duplicate" (it returns a value twice)."""
+    """Returns the ways in which a region is trivial, see `Target.trivial_regions`.
+
+    They are "empty" (it calls no operator), "identity" (it returns an input unchanged) and
+    "duplicate" (it returns a value twice).
+    """
     import tvm
     from tvm import relax
 
-    found = []
+    kinds = []
     called: list[Any] = []
     relax.analysis.post_order_visit(
         function,
-        # A region may call composites that are functions of the module.
+        # A region may call composites that are functions of the module, so those calls count too.
         lambda e: called.append(e)
         if isinstance(e, relax.Call) and isinstance(e.op, (tvm.ir.Op, tvm.ir.GlobalVar, relax.ExternFunc))
         else None,
     )
     if not called:
-        found.append("empty")
+        kinds.append("empty")
     bound: dict[Any, Any] = {}
     body = function.body
     for block in getattr(body, "blocks", ()):
@@ -270,10 +286,10 @@ def oddities(function: Any) -> list[str]:
     _flatten(getattr(body, "body", body), bound, outputs)
     params = list(function.params)
     if any(any(e.same_as(p) for p in params) for e in outputs):
-        found.append("identity")
+        kinds.append("identity")
     if any(a.same_as(b) for i, a in enumerate(outputs) for b in outputs[:i]):
-        found.append("duplicate")
-    return found
+        kinds.append("duplicate")
+    return kinds
 
 
 def _flatten(expr: Any, bound: dict[Any, Any], into: list[Any]) -> None:
@@ -290,16 +306,17 @@ def _flatten(expr: Any, bound: dict[Any, Any], into: list[Any]) -> None:
 
 
 def ill_formed(module: Any) -> str:
-    """What is ill-formed in a module, a variable used before it is bound say; "" if nothing is."""
+    """Returns "the module" if it is ill-formed, for example uses an unbound variable; otherwise
+    ""."""
     from tvm import relax
 
-    # In older versions well_formed says it, in newer ones it raises.
+    # check_well_formed returns a bool. Older versions lack it; their well_formed does not raise.
     check = getattr(relax.analysis, "check_well_formed", None) or relax.analysis.well_formed
     return "" if check(module) else "the module"
 
 
 def outline(module: Any) -> list[str]:
-    """The module as text, function by function in the order of their names, without constants' elements."""
+    """Returns the functions as lines of text, sorted by name, without the elements of constants."""
     from tvm import relax
 
     lines: list[str] = []
@@ -313,12 +330,15 @@ def outline(module: Any) -> list[str]:
 
 
 def text(module: Any) -> str:
-    """The module as TVM writes it, without the elements of constants."""
+    """Returns TVM's text of the module, without the elements of constants."""
     return str(module.script())
 
 
 def through_json(module: Any) -> tuple[Any, bool]:
-    """The module saved as JSON and read back, and whether it is structurally the same."""
+    """Saves the module as JSON and reads it back.
+
+    Returns the module that was read, and whether it is structurally equal to the first.
+    """
     import tvm
 
     back = tvm.ir.load_json(tvm.ir.save_json(module))
@@ -330,5 +350,5 @@ def through_json(module: Any) -> tuple[Any, bool]:
 
 
 def merged(modules: Mapping[int, Any]) -> Any:
-    """None: Relax infers types while a module is built, so that nothing would be won by merging several."""
+    """Returns None: Relax infers types while a module is built, so merging would save no time."""
     return None

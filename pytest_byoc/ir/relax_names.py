@@ -1,4 +1,4 @@
-"""Targets that TVM knows by name in Relax: codegens, partition functions and patterns of its own."""
+"""Finds the targets that TVM knows by name in Relax: codegens, partition functions and patterns."""
 
 from __future__ import annotations
 
@@ -24,30 +24,33 @@ def _codegens() -> list[str]:
 
 
 def _prefixes() -> list[str]:
-    """What the names of registered patterns begin with."""
+    """Returns the first components of the dotted names of all registered patterns."""
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
     return sorted({str(p.name).partition(".")[0] for p in get_patterns_with_prefix("")})
 
 
 def known_targets() -> dict[str, str]:
-    """Names that TVM knows, each with what TVM holds of it, in words."""
+    """Returns the names that TVM knows, each with the parts that TVM has of it, in words."""
     functions, with_codegen = _partition_functions(), _codegens()
     patterns = _prefixes()
-    found = {}
+    targets = {}
     for name in sorted({*functions, *with_codegen, *patterns}):
         parts = [
             (name in functions, "partition function"),
             (name in patterns, "patterns"),
             (name in with_codegen, "codegen"),
         ]
-        found[name] = in_words(parts, name in with_codegen)
-    return found
+        targets[name] = in_words(parts, name in with_codegen)
+    return targets
 
 
 def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:
-    """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made from
-    the registered patterns. by_table: it is to be made so. None: TVM does not know the name."""
+    """Returns the partition function of a name, and whether TVM itself has it.
+
+    Otherwise it is built from the patterns registered under the name; by_table requests that.
+    None: TVM does not know the name.
+    """
     functions = _partition_functions()
     if name in functions and not by_table:
         return functions[name], True
@@ -55,9 +58,10 @@ def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bo
 
 
 def partition_by_patterns(name: str) -> Callable[[Any], Any]:
-    """The usual passes with the patterns registered under a name.
+    """Returns a partition function that runs the usual passes with the patterns of a name.
 
-    Partitioning raises RuntimeError where there are none."""
+    The function raises RuntimeError where no pattern is registered.
+    """
     from tvm import relax
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 

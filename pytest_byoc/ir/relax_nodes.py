@@ -1,4 +1,4 @@
-"""Graphs in Relax with nodes that call no operator: call_tir, and tuples that are passed on as they are."""
+"""Puts nodes that call no operator into Relax graphs: call_tir, or tuples passed on whole."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from .interface import Form
 def with_non_op_nodes(
     lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
 ) -> Form | None:
-    """The module with a tuple that one operator of a region gives and another takes passed on whole; or with
-    operators that stand in no region lowered to call_tir; None where there is neither. lower: makes the
-    graph's module; facts: of the partitioned one; inputs: two sets."""
+    """Returns the module with tuples passed on whole, or else with operators lowered to call_tir.
+
+    The tuples are the results of one operator of a region that another reads. The operators that
+    are lowered are those outside all regions. None where there is neither. lower: returns the
+    graph's module. facts: `partition_facts` of the partitioned module. inputs: sets of inputs.
+    """
     from tvm import relax
 
     module = lower()
@@ -24,7 +27,7 @@ def with_non_op_nodes(
     whole = _with_whole_tuples(module, regions)
     if whole is not None:
         return Form("with a tuple passed on whole", whole, [inputs[0]])
-    # Neither an if nor a match_cast: TVM's FuseOpsByPattern raises for a function that holds one.
+    # An if or a match_cast is not used: FuseOpsByPattern raises for a function that holds one.
     if not facts["host_calls"]:
         return None
     lowered = relax.transform.LegalizeOps(skip_ops=sorted(set().union(*regions)))(module)
@@ -32,15 +35,17 @@ def with_non_op_nodes(
 
 
 def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
-    """The module with calls that take what another one gives, and not a tuple of all its fields; None where
-    none can. regions: names of the operators of each, inside of which that is: TVM calls what becomes of a
-    region with tensors."""
+    """Makes calls read another call's tuple itself, in place of a new tuple of all its fields.
+
+    Returns None where no call can. regions: the names of the operators of each region; both calls
+    have to be in one region, because TVM calls compiled regions with tensors only.
+    """
     from tvm import relax
 
     main = module["main"]
     bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     uses = Counter(read for value in bound.values() for read in _read(value))
-    taken = []
+    passed = []
 
     def whole(call: Any, given: Any) -> Any:
         fields: list[Any] = [bound.get(f) for f in given.fields] if isinstance(given, relax.Tuple) else []
@@ -51,7 +56,7 @@ def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
         alone = uses[source] == len(fields) and all(uses[f] == 1 for f in given.fields)
         if not in_order or not alone or not any({call.op.name, bound[source].op.name} <= r for r in regions):
             return given
-        taken.append(source)
+        passed.append(source)
         return source
 
     @relax.expr_functor.mutator
@@ -61,14 +66,14 @@ def _with_whole_tuples(module: Any, regions: Sequence[set[str]]) -> Any:
             return super().visit_call_(relax.Call(call.op, args, call.attrs))
 
     rewritten = Whole(module).visit_expr(main)
-    if not taken:
+    if not passed:
         return None
     module.update_func(module.get_global_var("main"), rewritten)
     return relax.transform.DeadCodeElimination()(module)
 
 
 def _read(value: Any) -> list[Any]:
-    """Variables that a bound value reads, each as often as it does."""
+    """Returns the variables that a bound value reads, once for each time it reads them."""
     from tvm import relax
 
     if isinstance(value, relax.Var):

@@ -1,4 +1,4 @@
-"""Relay: TVM 0.9 to 0.19."""
+"""Implements `interface.IR` for Relay, of TVM 0.9 to 0.19."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .shared import scopes as scopes
 
 NAME = "relay"
 modules: Modules = relay_modules
-#: Copies of a region's constants that TVM puts into the artifact whatever the codegen does with them.
+#: The number of copies of a region's constants that TVM itself puts into the artifact.
 CONSTANTS_KEPT = 0
 REMEDY = (
     "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
@@ -34,7 +34,7 @@ REMEDY = (
 
 
 def check_available() -> None:
-    """Raises Failure, with the remedy, where this interpreter has no Relay."""
+    """Raises Failure with a remedy where this interpreter's TVM has no Relay."""
     try:
         import tvm
     except Exception as e:  # a broken installation raises anything
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def executors() -> tuple[list[str], list[str]]:
-    """Executors this TVM has, and what is left unchecked, in words."""
+    """Returns the executors that this TVM has, and sentences on what is left unchecked."""
     missing = []
     names = ["graph"]
     try:
@@ -70,30 +70,30 @@ def executors() -> tuple[list[str], list[str]]:
 
 
 def import_runtime() -> None:
-    """Imports what runs artifacts, once for all children."""
+    """Imports the modules that run artifacts, once for all forked children."""
     from tvm.contrib import graph_executor  # noqa: F401
 
     try:
         from tvm.runtime.vm import VirtualMachine  # noqa: F401
-    except ImportError:  # `executors` says so
+    except ImportError:  # `executors` reports it
         pass
 
 
 def import_compiler() -> None:
-    """Has done, once for all children, what TVM does the first time it builds and exports."""
+    """Does the work of TVM's first build and export in advance, once for all forked children."""
     import tvm
 
     try:
         importlib.import_module("tvm.contrib.tvmjs")
     except ImportError:
         pass
-    # NumPy asks TVM's variables for such attributes. The first error reads the library's debug information,
-    # which takes longer than a build.
+    # NumPy reads such attributes of TVM's variables, and TVM raises. Its first error loads the
+    # library's debug information, which takes longer than a build.
     getattr(tvm.tir.Var("i", "int32"), "__array_struct__", None)
 
 
 def lacks_aot() -> str | None:
-    """Why this TVM has no AOT executor of its own runtime, in words; "" where it has one."""
+    """Returns why this TVM has no AOT executor for the C++ runtime; "" where it has one."""
     import tvm
 
     try:
@@ -106,29 +106,32 @@ def lacks_aot() -> str | None:
 
 
 def host_target() -> str:
-    """The LLVM target of this machine. A vendor's TVM may default to another."""
+    """Returns the LLVM target of this machine, which may not be the default of a vendor's TVM."""
     return "llvm -mtriple=%s-linux-gnu" % platform.machine()
 
 
 def _targets(module: Any) -> Any:
-    """What the module is built for: this machine, and, of regions whose compiler is registered as a kind of
-    target too, that kind. TIR that a hook of the kind makes of them may name it, as that of UMA's backends
-    does: TVM compiles it only if it was asked for."""
+    """Returns the targets to build a module for: this machine, and target kinds named like regions.
+
+    A region's compiler may also be registered as a target kind with a hook that lowers the region
+    to TIR (as UMA's backends do). That TIR may name the kind, and TVM compiles it only if the kind
+    is among the targets of the build.
+    """
     import tvm
 
     names = {attribute(function, "Compiler") for function in module.functions.values()}
     kinds = names.intersection(tvm.target.Target.list_kinds())
     host = host_target()
-    found = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
-    hooked = [k for k in found if _hooked(k)]
+    targets = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
+    hooked = [k for k in targets if _hooked(k)]
     return [tvm.target.Target(host), *hooked] if hooked else host
 
 
-# --- names TVM knows -------------------------------------------------------------------------
+# --- names that TVM knows --------------------------------------------------------------------
 
 
 def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
-    """The patterns registered under a name, in their order: (name, pattern, entry of the table)."""
+    """Returns (name, pattern, entry) for the entries of a name's pattern table, in their order."""
     from tvm.relay.op.contrib.register import get_pattern_table
 
     table = get_pattern_table(name)
@@ -138,39 +141,40 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
 
 
 def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
-    """Whether the module holds what one entry of a pattern table matches, were it the only one.
+    """Returns whether one entry of a pattern table, used as the only one, matches in the module.
 
-    watch: called with the entry's check, gives what is called in its place. None: structure alone counts.
+    watch: wraps the entry's check; the result is called in its place. None: the check is skipped,
+    and only the structure counts.
     """
     from tvm import relay
 
-    found: list[str] = []
+    composites: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Function) and has(e.attrs, "Composite"):
-            found.append(str(e.attrs["Composite"]))
+            composites.append(str(e.attrs["Composite"]))
 
     alone = entry[:2]
     if watch is not None and len(entry) > 2:
         alone = (*alone, watch(entry[2]))
     for function in relay.transform.MergeComposite([alone])(module).functions.values():
         relay.analysis.post_order_visit(function.body, visit)
-    return bool(found)
+    return bool(composites)
 
 
 def arguments(module: Any) -> dict[str, list[int]]:
-    """How many arguments the calls of main have, by the name of their operator."""
+    """Returns the numbers of arguments of main's calls by operator name."""
     import tvm
     from tvm import relay
 
-    found: dict[str, list[int]] = {}
+    counts: dict[str, list[int]] = {}
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
-            found.setdefault(e.op.name, []).append(len(e.args))
+            counts.setdefault(e.op.name, []).append(len(e.args))
 
     relay.analysis.post_order_visit(module["main"].body, visit)
-    return found
+    return counts
 
 
 # --- lowering and partitioning ---------------------------------------------------------------
@@ -179,9 +183,10 @@ def arguments(module: Any) -> dict[str, list[int]]:
 def lower(
     graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
 ) -> tuple[Any, list[str]]:
-    """The graph as an IRModule, and for each node the signature its call can be found by.
+    """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-    batched: names of inputs whose first dimension, the batch, is left open."""
+    batched: names of inputs whose first dimension, the batch, has no fixed extent.
+    """
     import tvm
     from tvm import relay
 
@@ -196,7 +201,7 @@ def lower(
 
 
 class _Maker:
-    """Makes TVM's expressions (see `assembly.Maker`)."""
+    """A builder of Relay expressions (see `assembly.Maker`)."""
 
     def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
         from tvm import relay
@@ -227,7 +232,7 @@ class _Maker:
 
 
 def output_types(module: Any) -> list[str]:
-    """Types of main's outputs as TVM infers them, written like TensorType."""
+    """Returns the types that TVM infers for main's outputs, as texts in the form of TensorType."""
     import tvm
 
     return [_type(t) for t in _fields(module["main"].checked_type.ret_type, tvm.ir.TupleType)]
@@ -244,7 +249,7 @@ def _type(t: Any) -> str:
 
 
 def check_partitioned(module: Any) -> Any:
-    """The IRModule in what a partition function returned. Raises NotAModule for anything else."""
+    """Returns the IRModule in the result of a partition function. Raises NotAModule."""
     import tvm
 
     # Some partition functions return (module, configuration).
@@ -254,13 +259,13 @@ def check_partitioned(module: Any) -> Any:
 
 
 def main_type(module: Any) -> list[Type]:
-    """Types of main's parameters and, last, of its result. Raises MainLost."""
+    """Returns the types of main's parameters and, last, of its result. Raises MainLost."""
     from tvm import relay
 
     main = main_of(module, relay.Function)
     try:
         type_ = main.checked_type
-    except ValueError:  # no types have been inferred since it was made
+    except ValueError:  # the partition function did not infer its type
         type_ = relay.transform.InferType()(module)["main"].checked_type
     return [_main_type(t) for t in [*type_.arg_types, type_.ret_type]]
 
@@ -272,18 +277,17 @@ def _main_type(t: Any) -> Type:
 
 
 def same_function(before: Any, after: Any) -> bool:
-    """Whether two functions are structurally equal."""
+    """Returns whether two functions are structurally equal."""
     import tvm
 
     try:
         return bool(tvm.ir.structural_equal(before, after, map_free_vars=True))
-    except Exception:  # something in it, an attribute say, that TVM cannot compare
+    except Exception:  # TVM cannot compare a part of it, for example an attribute
         return False
 
 
 def partition_facts(module: Any) -> dict[str, Any]:
-    """The offloaded regions that main comes to: symbol, composites, calls (as signatures), numbers of
-    inputs, outputs, and "passed", the types of all tensors that go in and out."""
+    """Returns facts about the regions reachable from main, see `interface.IR.partition_facts`."""
     import tvm
     from tvm import relay
 
@@ -331,8 +335,10 @@ def partition_facts(module: Any) -> dict[str, Any]:
 
 
 def _has_codegen(compiler: str) -> bool:
-    """Whether something is registered with TVM that makes code of a compiler's regions: a function, or a hook
-    of the kind of target of that name."""
+    """Returns whether TVM has a codegen for a compiler's regions.
+
+    It is a registered function, or a hook of the target kind of that name.
+    """
     import tvm
 
     if tvm.get_global_func("relay.ext." + compiler, allow_missing=True) is not None:
@@ -346,38 +352,40 @@ def _hooked(target: Any) -> bool:
 
 # --- building and running --------------------------------------------------------------------
 
-#: Passes that rewrite what TVM computes itself, and infer the types of the whole module dozens of times.
+#: Optimisation passes of TVM that infer the types of the whole module dozens of times.
 _SLOW = ["SimplifyExpr", "SimplifyExprPostAlterOp", "FoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps"]
 
 
 def _quantized(module: Any) -> bool:
-    """Whether the host's part of the module calls an operator of the dialect QNN."""
+    """Returns whether a function outside the regions calls an operator of the QNN dialect."""
     import tvm
     from tvm import relay
 
-    found: list[str] = []
+    operators: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, tvm.ir.Op) and e.name.startswith("qnn."):
-            found.append(e.name)
+            operators.append(e.name)
 
     for function in module.functions.values():
         if isinstance(function, relay.Function) and not has(function.attrs, "Compiler"):
             relay.analysis.post_order_visit(function.body, visit)
-    return bool(found)
+    return bool(operators)
 
 
 def build(
     module: Any, executor: str, opt_level: int, quick: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Executable:
-    """Compiles for `_targets` and an executor of `executors()`. quick: TVM leaves the expressions of what it
-    computes itself as they are. config: of the PassContext."""
+    """Compiles a module for `_targets` and an executor of `executors()`.
+
+    quick: skips the passes `_SLOW`. config: the PassContext's.
+    """
     import tvm
     from tvm import relay
 
-    # What quantised operators become reshapes zero points. Unless such constants are folded, TVM
-    # cannot plan the memory of one that it fuses with nothing.
+    # Quantised operators are lowered to reshapes of zero points. TVM cannot plan the memory of such
+    # a reshape if it is neither folded nor fused.
     required = ["FoldConstant"] if _quantized(module) else []
     disabled = _SLOW if quick else []
     target = _targets(module)
@@ -385,7 +393,8 @@ def build(
         context = tvm.transform.PassContext(opt_level, required, disabled_pass=disabled, config=config)
         scopes.enter_context(context)
         if isinstance(target, list):
-            # Of several targets none is current, and what TVM itself makes of some operators asks for one.
+            # With several targets TVM makes none of them current, but its lowering of some
+            # operators needs a current one.
             scopes.enter_context(target[0])
         if executor == "aot":
             return _build_aot(module, target)
@@ -394,7 +403,7 @@ def build(
         return VMExecutable(relay.vm.compile(module, target=target))
 
 
-#: By executor, what stands for what has been compiled for it.
+#: The class of executables of each executor.
 _EXECUTABLES: dict[str, Callable[[Any], Executable]] = {
     "graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable,
 }
@@ -409,29 +418,32 @@ def _build_aot(module: Any, target: Any) -> Executable:
     return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
 
 
-def built(found: Any, executor: str) -> Executable:
-    """What a target's own build function returned. Raises NotAModule for anything else than
-    `relay.build` and `relay.vm.compile` return."""
-    if not hasattr(getattr(found, "mod", found), "export_library"):
+def built(result: Any, executor: str) -> Executable:
+    """Wraps the result of a target's own build function.
+
+    Raises NotAModule for an object of another kind than `relay.build` or `relay.vm.compile`
+    returns.
+    """
+    if not hasattr(getattr(result, "mod", result), "export_library"):
         usual = "relay.vm.compile" if executor == "vm" else "relay.build"
         raise NotAModule(
             "the build function returned %s for the %s executor, expected what %s returns"
-            % (type(found).__name__, executor, usual)
+            % (type(result).__name__, executor, usual)
         )
-    executable = _EXECUTABLES[executor](found)
-    executable.has_parts = executable.has_parts and hasattr(found, "get_graph_json")
+    executable = _EXECUTABLES[executor](result)
+    executable.has_parts = executable.has_parts and hasattr(result, "get_graph_json")
     return executable
 
 
 def load(path: str, executor: str) -> Executable:
-    """What `Executable.export` wrote."""
+    """Loads a file that `Executable.export` wrote."""
     import tvm
 
     return _EXECUTABLES[executor](tvm.runtime.load_module(path))
 
 
 def load_archive(path: str, executor: str) -> Executable:
-    """What `Executable.export` wrote to a path that ends in .tar: TVM compiles what is in it."""
+    """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles the sources in it."""
     from tvm._ffi.libinfo import find_include_path
 
     with headers_in(find_include_path()):

@@ -1,4 +1,4 @@
-"""What Relay has compiled, under each of its executors: run, timed, exported, loaded in parts."""
+"""The classes of modules that Relay compiled, one for each executor, with run, time and export."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from .interface import Code, Executable
 from .poison import POISON_BYTE
 from .shared import Tensors, sources
 
-#: Kinds of modules that become code in a library; of modules TVM itself adds.
+#: Kinds of runtime modules that become code in a library, and kinds of modules that TVM itself
+#: adds.
 _CODE = ("llvm", "c", "cc", "cpp", "static_library")
 _OF_TVM = ("const_loader", "metadata")
-#: What is in the C that TVM writes of TIR, behind whatever a codegen puts before it.
+#: A line in the C source that TVM generates from TIR. A codegen may put other text in front of it.
 _OF_TIR = "// tvm target: "
 
 
 class RelayExecutable(Executable):
-    """What those of all executors do alike."""
+    """The methods that the executables of all executors share."""
 
     def arrays(self, tensors: Sequence[Any]) -> list[np.ndarray]:
         return [_array(t) for t in tensors]
@@ -36,7 +37,7 @@ class RelayExecutable(Executable):
         return sources(self.root().imported_modules, "imported_modules", _source, symbols)
 
     def is_tvms(self, symbols: Sequence[str]) -> bool:
-        # As those are that a target lowers to TIR.
+        # TVM compiles the regions that a target lowers to TIR.
         return _of_tir(self.root(), symbols)
 
 
@@ -59,20 +60,22 @@ def _of_tir(module: Any, symbols: Sequence[str]) -> bool:
 
 
 def held_as_data(module: Any) -> list[str]:
-    """Kinds of the modules of a codegen, imported by one, that a library holds as data and not as code: of
-    their functions it has no symbols."""
-    found = []
+    """Returns the kinds of a codegen's modules that a library holds as data, not as code.
+
+    The library has no symbols of their functions. All modules that `module` imports are considered.
+    """
+    kinds = []
     for imported in module.imported_modules:
         kind = imported.type_key
-        # TVM before 0.12 tells by the kind alone.
+        # Modules of TVM before 0.12 have no such attribute; there the kind decides.
         if not getattr(imported, "is_dso_exportable", kind in _CODE) and kind not in _OF_TVM:
-            found.append(kind)
-        found += held_as_data(imported)
-    return sorted(set(found))
+            kinds.append(kind)
+        kinds += held_as_data(imported)
+    return sorted(set(kinds))
 
 
 def tensor(array: np.ndarray) -> Any:
-    """TVM's tensor of an array."""
+    """Returns a TVM tensor with an array's elements."""
     import tvm
 
     if dtype_name(array) != "bfloat16":
@@ -81,9 +84,9 @@ def tensor(array: np.ndarray) -> Any:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    found: np.ndarray = tensor.numpy()
-    # TVM hands out the bits.
-    return found.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else found
+    array: np.ndarray = tensor.numpy()
+    # TVM returns the bits of a bfloat16 tensor.
+    return array.view(np.uint16).view(Bfloat16) if tensor.dtype == "bfloat16" else array
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -115,8 +118,8 @@ class GraphExecutable(RelayExecutable):
     ) -> tuple[list[Any], list[Any]]:
         self.run(inputs, ready)
         g = self._module
-        found = [g.get_input(name) for name in inputs]
-        return [t for t in found if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
+        tensors = [g.get_input(name) for name in inputs]
+        return [t for t in tensors if t is not None], [g.get_output(i) for i in range(g.get_num_outputs())]
 
     def run(
         self, inputs: Mapping[str, np.ndarray], ready: Callable[[], Any] | None = None
@@ -124,7 +127,7 @@ class GraphExecutable(RelayExecutable):
         if self._module is None:
             self._module = self._create()
         g = self._module
-        # Output buffers first: an output may be an input.
+        # The outputs are poisoned before the inputs are set, since an output may be an input.
         for i in range(g.get_num_outputs()):
             out = g.get_output(i)
             dtype = np.dtype("uint16" if out.dtype == "bfloat16" else out.dtype)
@@ -155,7 +158,7 @@ class GraphExecutable(RelayExecutable):
         return self._library.module if hasattr(self._library, "module") else self._library
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        # Relay appends to the caller's list of addons: hand it a copy.
+        # Relay appends to the caller's list of addons, so it gets a copy.
         self._library.export_library(
             path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
         )
@@ -175,7 +178,7 @@ class GraphExecutable(RelayExecutable):
 
 
 class AotExecutable(GraphExecutable):
-    """Its module has the functions that the graph executor's has."""
+    """A module compiled for the AOT executor, whose interface is that of the graph executor."""
 
     has_parts = False
 
@@ -238,7 +241,7 @@ class VMExecutable(RelayExecutable):
         return float(evaluator("main").mean)
 
     def root(self) -> Any:
-        # What was loaded is a module itself.
+        # A loaded executable is a module itself.
         return getattr(self._executable, "mod", self._executable)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
@@ -248,7 +251,7 @@ class VMExecutable(RelayExecutable):
 
 
 def load_parts(parts: Mapping[str, str]) -> Executable:
-    """What `GraphExecutable.export_parts` wrote."""
+    """Loads the three files that `GraphExecutable.export_parts` wrote."""
     import tvm
     from tvm.contrib import graph_executor
 
@@ -261,7 +264,7 @@ def load_parts(parts: Mapping[str, str]) -> Executable:
 
 
 class _PartsExecutable(GraphExecutable):
-    """What was loaded from three files has its executor already."""
+    """A module loaded from three files, whose executor was created with it."""
 
     def __init__(self, library: Any, module: Any) -> None:
         super().__init__(library)

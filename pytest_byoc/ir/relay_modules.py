@@ -1,4 +1,4 @@
-"""What checks do to modules of Relay: undo a partition, put bystanders into a module, look at regions."""
+"""Implements `interface.Modules` for Relay: the operations of checks on IRModules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from .shared import BYSTANDER, OTHER, attribute, reached_from_main, symbol_of
 
 
 def reached(module: Any) -> set[str]:
-    """Names of the functions that main comes to, itself among them."""
+    """Returns the names of the functions that are reachable from main, including main."""
     from tvm import relay
 
     return reached_from_main(module, relay.Function, relay.analysis.post_order_visit)
 
 
 def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
-    """Positions of those parameters of main that nothing reads but regions of these symbols, each as an
-    argument of its own."""
+    """Returns the positions of main's parameters that only regions with these symbols read.
+
+    The regions have to read each as a separate argument, not as part of a tuple.
+    """
     from tvm import relay
 
     read: set[str] = set()
@@ -51,8 +53,10 @@ def read_by_regions(module: Any, symbols: Sequence[str]) -> list[int]:
 
 
 def inline_back(module: Any) -> Any:
-    """The partitioned module with every composite and region put back where it is called from, and
-    nothing of the vendor's left: what the partition function has made of main, as plain Relay."""
+    """Returns a partitioned module with every region and composite inlined where it is called.
+
+    Nothing of the vendor's is left: the result is the partitioned main in plain Relay.
+    """
     import tvm
     from tvm import relay
 
@@ -63,7 +67,7 @@ def inline_back(module: Any) -> Any:
             if isinstance(op, relay.GlobalVar) and attribute(module[op], "Compiler"):
                 op = module[op]
             if isinstance(op, relay.Function):
-                # Bound before it is visited: a composite may hold another.
+                # The body is visited too, since a composite may hold another.
                 return relay.bind(self.visit(op.body), dict(zip(op.params, args)))
             return relay.Call(op, args, call.attrs, call.type_args, call.span)
 
@@ -73,19 +77,22 @@ def inline_back(module: Any) -> Any:
 
 
 def with_bystanders(module: Any, again: Any) -> Any:
-    """The module with a function and another that calls it, a type definition more, an attribute of itself
-    and one of main, a function that calls a region of another target, and another such region, with a
-    constant in a composite, through which main's first result goes, if it has numbers.
+    """Returns the module with bystanders, which a partition function has to leave alone.
 
-    again: the same graph lowered once more; it becomes that region, so that all that the target would
-    take stands in it."""
+    They are: a function and a caller of it; a type definition; an attribute of the module and one
+    of main; a region of another target and a function that calls it; and a second such region, with
+    a constant in a composite, that main's first output passes through (if it is a numeric tensor).
+
+    again: the same graph lowered a second time. It becomes the first region, so that the region
+    holds everything that the target could offload.
+    """
     import tvm
     from tvm import relay
 
     functions = dict(module.functions.items())
     x = relay.var("x", shape=(2, 3), dtype="uint8")
     callee = relay.GlobalVar(BYSTANDER)
-    # A function that is called has to say what it returns.
+    # TVM needs the return type of a function that is called.
     functions[callee] = relay.Function([x], relay.bitwise_not(x), ret_type=x.type_annotation)
     given = relay.var("given", shape=(2, 3), dtype="uint8")
     functions[relay.GlobalVar(BYSTANDER + "_caller")] = relay.Function([given], relay.Call(callee, [given]))
@@ -102,21 +109,21 @@ def with_bystanders(module: Any, again: Any) -> Any:
     params = [relay.var(p.name_hint, type_annotation=p.checked_type) for p in again["main"].params]
     functions[relay.GlobalVar(OTHER + "_caller")] = relay.Function(params, relay.Call(var, params))
     main = module["main"]
-    made, outputs = main.checked_type.ret_type, [main.body]
-    several = isinstance(made, relay.TupleType)
+    output_type, outputs = main.checked_type.ret_type, [main.body]
+    several = isinstance(output_type, relay.TupleType)
     if several:
         if isinstance(main.body, relay.Tuple):
             outputs = list(main.body.fields)
         else:
-            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(made.fields))]
-        made = made.fields[0]
+            outputs = [relay.TupleGetItem(main.body, i) for i in range(len(output_type.fields))]
+        output_type = output_type.fields[0]
     # NumPy has no bfloat16.
-    if isinstance(made, relay.TensorType) and made.dtype not in ("bool", "bfloat16"):
-        x, y = (relay.var(name, type_annotation=made) for name in "xy")
-        ones = relay.const(np.ones([int(extent) for extent in made.shape]), made.dtype)
-        composite = relay.Function([x], relay.add(x, ones), ret_type=made)
+    if isinstance(output_type, relay.TensorType) and output_type.dtype not in ("bool", "bfloat16"):
+        x, y = (relay.var(name, type_annotation=output_type) for name in "xy")
+        ones = relay.const(np.ones([int(extent) for extent in output_type.shape]), output_type.dtype)
+        composite = relay.Function([x], relay.add(x, ones), ret_type=output_type)
         composite = composite.with_attr("Composite", tvm.runtime.String(OTHER + ".add"))
-        more = relay.Function([y], relay.Call(composite, [y]), ret_type=made)
+        more = relay.Function([y], relay.Call(composite, [y]), ret_type=output_type)
         outputs[0] = relay.Call(region(more, OTHER + "_1"), outputs[:1])
         main = relay.Function(main.params, relay.Tuple(outputs) if several else outputs[0])
     functions[module.get_global_var("main")] = main.with_attr(BYSTANDER, tvm.runtime.String(OTHER))
@@ -128,34 +135,37 @@ def with_bystanders(module: Any, again: Any) -> Any:
 
 
 def bystanders(module: Any) -> dict[str, str]:
-    """The bystanders of a module as text, each under its kind; what is lost is missing."""
+    """Returns the bystanders found in a module as text by kind; lost ones are missing."""
     import tvm
     from tvm import relay
 
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     regions: list[str] = []
     for var, function in module.functions.items():
         if not isinstance(function, relay.Function):
             continue
-        # TVM's own passes rename regions: the text is that of the function alone.
+        # The text is that of the function without its name, as TVM's own passes rename regions.
         if attribute(function, "Compiler") == OTHER:
             alone = tvm.IRModule.from_expr(relay.Function(function.params, function.body)).astext()
             regions.append(alone)
         elif var.name_hint == BYSTANDER:
-            found["function"] = tvm.IRModule.from_expr(function).astext()
+            texts["function"] = tvm.IRModule.from_expr(function).astext()
         elif var.name_hint == "main" and attribute(function, BYSTANDER):
-            found["main_attribute"] = attribute(function, BYSTANDER)
+            texts["main_attribute"] = attribute(function, BYSTANDER)
     if regions:
-        found["region"] = "\n".join(sorted(regions))
+        texts["region"] = "\n".join(sorted(regions))
     if attribute(module, BYSTANDER):
-        found["attribute"] = attribute(module, BYSTANDER)
+        texts["attribute"] = attribute(module, BYSTANDER)
     if BYSTANDER in [var.name_hint for var in module.get_global_type_vars()]:
-        found["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
-    return found
+        texts["type"] = str(module.type_definitions[module.get_global_type_var(BYSTANDER)])
+    return texts
 
 
 def ready_for_another(module: Any) -> Any:
-    """A partitioned module as PartitionGraph takes it once more: it refuses names it has given itself."""
+    """Returns a partitioned module with its regions renamed, for a second partitioning.
+
+    PartitionGraph refuses names of functions that it has generated before.
+    """
     import tvm
     from tvm import relay
 
@@ -176,8 +186,11 @@ def ready_for_another(module: Any) -> Any:
 def marked_by_hand(
     module: Any, partitioned: Any, regions: Sequence[Mapping[str, Any]], table: Any
 ) -> Any:
-    """The module with one call that stands in a region of the partitioned one, with the same attributes and
-    type, between compiler_begin and compiler_end; None where there is none, or all take or return tuples."""
+    """Returns the module with one call of main between compiler_begin and compiler_end.
+
+    A region of the partitioned module has to hold a call of the same operator with equal attributes
+    and type. None where no call is suitable; calls that read or return tuples are not.
+    """
     import tvm
     from tvm import relay
     from tvm.relay.op.annotation import compiler_begin, compiler_end
@@ -185,37 +198,37 @@ def marked_by_hand(
     module = relay.transform.InferType()(module)
 
     def calls(function: Any) -> list[Any]:
-        found: list[Any] = []
+        operator_calls: list[Any] = []
 
         def visit(e: Any) -> None:
             if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op):
-                found.append(e)
+                operator_calls.append(e)
 
         relay.analysis.post_order_visit(function.body, visit)
-        return found
+        return operator_calls
 
     def tensors_alone(call: Any) -> bool:
         types = [call.checked_type, *(a.checked_type for a in call.args)]
         return all(isinstance(t, relay.TensorType) for t in types)
 
     def same(a: Any, b: Any) -> bool:
-        # Of one operator a target may refuse other forms.
+        # The target may refuse calls of the operator with other types or attributes.
         alike = a.op.name == b.op.name and a.checked_type == b.checked_type
         return alike and bool(tvm.ir.structural_equal(a.attrs, b.attrs))
 
     functions = relay.transform.InferType()(partitioned).functions.values()
     compilers = [(f, attribute(f, "Compiler")) for f in functions if isinstance(f, relay.Function)]
-    taken = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
+    offloaded = [(call, compiler) for f, compiler in compilers if compiler for call in calls(f)]
     candidates = filter(tensors_alone, reversed(calls(module["main"])))
-    found = ((call, compiler) for call in candidates for t, compiler in taken if same(t, call))
-    chosen, compiler = next(found, (None, ""))
-    if chosen is None:
+    matches = ((call, compiler) for call in candidates for t, compiler in offloaded if same(t, call))
+    marked, compiler = next(matches, (None, ""))
+    if marked is None:
         return None
 
     class Marker(relay.ExprMutator):  # type: ignore[misc]
         def visit_call(self, call: Any) -> Any:
             args = [self.visit(a) for a in call.args]
-            if not call.same_as(chosen):
+            if not call.same_as(marked):
                 return relay.Call(call.op, args, call.attrs, call.type_args, call.span)
             begun = [compiler_begin(a, compiler) for a in args]
             return compiler_end(relay.Call(call.op, begun, call.attrs, call.type_args, call.span), compiler)
@@ -226,40 +239,43 @@ def marked_by_hand(
 
 
 def marks(module: Any) -> str:
-    """What compiler_begin and compiler_end stand around in main; "" if there are none."""
+    """Returns the operators in main that have a compiler_end after them; "" if there are none."""
     from tvm import relay
 
-    found: list[str] = []
+    operators: list[str] = []
 
     def visit(e: Any) -> None:
         if isinstance(e, relay.Call) and getattr(e.op, "name", "") == "annotation.compiler_end":
-            found.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
+            operators.append(getattr(getattr(e.args[0], "op", None), "name", "a call"))
 
     relay.analysis.post_order_visit(module["main"].body, visit)
-    return ", ".join(found)
+    return ", ".join(operators)
 
 
 def oddities(function: Any) -> list[str]:
-    """What is odd about a region: "empty" (it calls no operator), "identity" (it returns an input as it
-    is), "duplicate" (it returns a value twice)."""
+    """Returns the ways in which a region is trivial, see `Target.trivial_regions`.
+
+    They are "empty" (it calls no operator), "identity" (it returns an input unchanged) and
+    "duplicate" (it returns a value twice).
+    """
     import tvm
     from tvm import relay
 
-    found = []
+    kinds = []
     called: list[Any] = []
     relay.analysis.post_order_visit(
         function.body,
         lambda e: called.append(e) if isinstance(e, relay.Call) and isinstance(e.op, tvm.ir.Op) else None,
     )
     if not called:
-        found.append("empty")
+        kinds.append("empty")
     outputs: list[Any] = []
     _flatten(function.body, outputs)
     if any(isinstance(e, relay.Var) for e in outputs):
-        found.append("identity")
+        kinds.append("identity")
     if len(set(outputs)) < len(outputs):
-        found.append("duplicate")
-    return found
+        kinds.append("duplicate")
+    return kinds
 
 
 def _flatten(expr: Any, into: list[Any]) -> None:
@@ -275,7 +291,10 @@ def _flatten(expr: Any, into: list[Any]) -> None:
 
 
 def ill_formed(module: Any) -> str:
-    """Which function uses a variable before it is bound, or binds one twice; "" if none does."""
+    """Returns the name of a function that uses a variable before it is bound, or binds one twice.
+
+    Returns "" if there is none.
+    """
     from tvm import relay
 
     for var, function in module.functions.items():
@@ -285,7 +304,7 @@ def ill_formed(module: Any) -> str:
 
 
 def outline(module: Any) -> list[str]:
-    """The module as text, function by function in the order of their names, without constants' elements."""
+    """Returns the functions as lines of text, sorted by name, without the elements of constants."""
     import tvm
     from tvm import relay
 
@@ -301,24 +320,29 @@ def outline(module: Any) -> list[str]:
 
 
 def text(module: Any) -> str:
-    """The module as TVM writes it, without the elements of constants."""
+    """Returns TVM's text of the module, without the elements of constants."""
     return str(module.astext(show_meta_data=False))
 
 
 def through_json(module: Any) -> tuple[Any, bool]:
-    """The module saved as JSON and read back, and whether it is structurally the same."""
+    """Saves the module as JSON and reads it back.
+
+    Returns the module that was read, and whether it is structurally equal to the first.
+    """
     import tvm
 
     back = tvm.ir.load_json(tvm.ir.save_json(module))
-    # A module has no free variables, but older TVMs take the functions it calls for such.
+    # A module has no free variables, but older TVMs treat references to functions as such.
     return back, bool(tvm.ir.structural_equal(module, back, map_free_vars=True))
 
 
 def merged(modules: Mapping[int, Any]) -> Any:
-    """One module that computes what several partitioned ones do, by number, each with inputs of its own
-    names: `g<number>` stands behind the names of its functions and their symbols. None where one of them
-    holds what this may lose: attributes of the module or of main, other functions than Relay's, a main in
-    A-normal form."""
+    """Returns one module with the functions and results of several partitioned ones.
+
+    modules: by number; the names of their inputs differ. The names and symbols of a module's
+    functions get the suffix `_g<number>`. None where merging could lose something: attributes of
+    the module or of main, functions that are not Relay's, a main in A-normal form.
+    """
     import tvm
     from tvm import relay
 
@@ -366,15 +390,15 @@ def _has_attributes(what: Any) -> bool:
 def _global_vars(function: Any) -> list[Any]:
     from tvm import relay
 
-    found: list[Any] = []
+    variables: list[Any] = []
     relay.analysis.post_order_visit(
-        function.body, lambda e: found.append(e) if isinstance(e, relay.GlobalVar) else None
+        function.body, lambda e: variables.append(e) if isinstance(e, relay.GlobalVar) else None
     )
-    return found
+    return variables
 
 
 def _renaming(names: Mapping[str, Any]) -> Any:
-    """A mutator that puts other variables of functions, by their names, into an expression."""
+    """Returns a mutator that replaces GlobalVars. names: the new ones by the old names."""
     from tvm import relay
 
     class Renaming(relay.ExprMutator):  # type: ignore[misc]

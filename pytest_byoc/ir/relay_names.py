@@ -1,4 +1,4 @@
-"""Targets that TVM knows by name in Relay: codegens, partition functions and pattern tables of its own."""
+"""Finds the targets that TVM knows by name in Relay: codegens, partition functions, tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _PREFIX = "relay.ext."
 
 
 def _plain(name: str) -> str:
-    """A name without the dashes that TVM's modules can't have: cmsis-nn is in cmsisnn.py."""
+    """Returns a name without dashes, which names of Python modules can't have.
+
+    For example, the target cmsis-nn is in cmsisnn.py.
+    """
     return name.replace("-", "").replace("_", "")
 
 
@@ -35,24 +38,27 @@ def _tables() -> list[str]:
 
 
 def known_targets() -> dict[str, str]:
-    """Names that TVM knows, each with what TVM holds of it, in words."""
+    """Returns the names that TVM knows, each with the parts that TVM has of it, in words."""
     functions, with_codegen, tables = _partition_functions(), _codegens(), _tables()
     names = {_plain(n): n for n in functions}
     names.update((_plain(n), n) for n in (*tables, *with_codegen))
-    found = {}
+    targets = {}
     for name in sorted(names.values()):
         parts = [
             (_plain(name) in map(_plain, functions), "partition function"),
             (name in tables, "pattern table"),
             (name in with_codegen, "codegen"),
         ]
-        found[name] = in_words(parts, name in with_codegen)
-    return found
+        targets[name] = in_words(parts, name in with_codegen)
+    return targets
 
 
 def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bool] | None:
-    """The partition function of a name that TVM knows, and whether it is TVM's own: otherwise it is made from
-    the pattern table. by_table: it is to be made so. None: TVM does not know the name."""
+    """Returns the partition function of a name, and whether TVM itself has it.
+
+    Otherwise it is built from the name's pattern table; by_table requests that. None: TVM does not
+    know the name.
+    """
     if name not in known_targets():
         return None
     own = next((f for module, f in _partition_functions().items() if _plain(module) == _plain(name)), None)
@@ -62,7 +68,7 @@ def known_partition(name: str, by_table: bool) -> tuple[Callable[[Any], Any], bo
 
 
 def partition_by_table(name: str) -> Callable[[Any], Any]:
-    """The usual passes with the pattern table of a name, or without one where there is none."""
+    """Returns a partition function of the usual passes, with the name's table if it has one."""
     import tvm
     from tvm import relay
 

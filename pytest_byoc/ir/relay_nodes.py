@@ -1,4 +1,4 @@
-"""Graphs in Relay with nodes that call no operator: an if, and tuples that are passed on as they are."""
+"""Puts nodes that call no operator into Relay graphs: an if, or tuples passed on whole."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from .shared import OTHER
 def with_non_op_nodes(
     lower: Callable[[], Any], facts: Mapping[str, Any], inputs: Sequence[Mapping[str, np.ndarray]]
 ) -> Form:
-    """The graph in both branches of an if, each of inputs of its own; or, where an operator takes a tuple of
-    inputs, of such tuples. lower: makes the graph's module; facts: of the partitioned one; inputs: two
-    sets."""
+    """Returns the graph with tuples as inputs if an operator reads a tuple of inputs, else an if.
+
+    Both branches of the if hold the graph, each with inputs of its own. lower: returns the graph's
+    module. facts: not used. inputs: two sets.
+    """
     import tvm
     from tvm import relay
 
     main = lower()["main"]
-    taken = _of_whole_tuples(main, inputs[0])
-    if taken is not None:
-        function, given = taken
+    rewritten = _of_whole_tuples(main, inputs[0])
+    if rewritten is not None:
+        function, given = rewritten
         what, sets = "with inputs that are tuples", [given]
     else:
         what, other = "in the branches of an if", lower()["main"]
@@ -38,8 +40,11 @@ def with_non_op_nodes(
 
 
 def _of_whole_tuples(main: Any, inputs: Mapping[str, np.ndarray]) -> tuple[Any, Any] | None:
-    """The function with a parameter that is a tuple for each tuple of parameters that a call takes, and its
-    arguments; what takes all that another call gives takes that as it is. None where no call takes such."""
+    """Replaces each tuple of parameters that a call reads by one parameter that is a tuple.
+
+    Returns the function and its arguments; None where no call reads such a tuple. A call that reads
+    all fields of another call's result, in their order, then reads that result as it is.
+    """
     from tvm import relay
 
     params = list(main.params)
@@ -67,7 +72,10 @@ def _of_whole_tuples(main: Any, inputs: Mapping[str, np.ndarray]) -> tuple[Any, 
 
 
 def _source(given: Any) -> Any:
-    """What has the fields of a tuple as its own, all of them in their order; the tuple if nothing has."""
+    """Returns the value whose fields, all of them and in their order, make up a tuple.
+
+    Returns the tuple if there is no such value.
+    """
     from tvm import relay
 
     fields = given.fields if isinstance(given, relay.Tuple) else ()

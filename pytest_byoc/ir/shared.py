@@ -1,4 +1,4 @@
-"""What both IRs' files need."""
+"""Helpers that the files of both IRs need."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import numpy as np
 from ..core.errors import Failure, NotAModule
 from .interface import Code
 
-#: A function that is no target's business, and a region of a target that does not exist.
+#: Names of bystanders: of a function that no target compiles, and of a target that does not exist.
 BYSTANDER, OTHER = "byoc_bystander", "byoc_other"
 
 
 class Tensors:
-    """TVM's tensors of the inputs, run after run.
+    """The TVM tensors that hold the inputs of successive runs.
 
-    Every second run is given those of the run before with other values in them, as by a caller who fills the
-    same tensors again; the others are given new ones, which lie elsewhere, since the old ones are alive."""
+    Every second run gets the tensors of the run before it, filled with new values, as from a caller
+    who reuses tensors. The others get new tensors, at other addresses, since the old ones are
+    alive.
+    """
 
     def __init__(self, tensor: Callable[[np.ndarray], Any]) -> None:
         self._tensor = tensor
@@ -29,7 +31,7 @@ class Tensors:
         self._refilled = True
 
     def of(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Tensors that hold an array each; a list of new ones for a list of arrays."""
+        """Returns a tensor for each array, and a list of new tensors for each list of arrays."""
         if any(isinstance(given, list) for given in inputs.values()):
             return [list(map(self._tensor, g)) if isinstance(g, list) else self._tensor(g)
                     for g in inputs.values()]
@@ -45,29 +47,35 @@ class Tensors:
 
 
 def signature(op_name: str, types: Sequence[Any]) -> str:
-    """What the call of an operator is found by: its name and the types of its results."""
+    """Returns the signature of an operator's call: its name and the types of its results.
+
+    Nodes of a graph are found in a partitioned module by their signatures.
+    """
     return "%s -> %s" % (op_name, ", ".join(str(t) for t in types))
 
 
 def has(attrs: Any, key: str) -> bool:
-    # DictAttrs iterate over nothing: `in` would not find the key.
+    # Iteration over DictAttrs yields nothing, so `in` would not find the key.
     return attrs is not None and key in list(attrs.keys())
 
 
 def attribute(function: Any, key: str) -> str:
-    """An attribute of a function as text; "" where it has none of that name."""
+    """Returns an attribute of a function as text; "" where it has none of that name."""
     attrs: Any = getattr(function, "attrs", None)
     return str(attrs[key]) if has(attrs, key) else ""
 
 
 def symbol_of(name: str, function: Any) -> str:
-    """What the code generated of a function is called by: not always the function's name."""
+    """Returns the symbol of a function's generated code, which may differ from its name."""
     return attribute(function, "global_symbol") or name
 
 
 def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[..., Any]], Any]) -> set[str]:
-    """Names of the functions that main comes to, itself among them. kind: an IR's class of functions; visit:
-    what calls a function with each expression in one."""
+    """Returns the names of the functions that are reachable from main, including main.
+
+    kind: the IR's class of functions. visit: the IR's visitor, which calls its second argument with
+    each expression of its first.
+    """
     import tvm
 
     there = {var.name_hint: function for var, function in module.functions.items()}
@@ -78,42 +86,45 @@ def reached_from_main(module: Any, kind: Any, visit: Callable[[Any, Callable[...
         if name in names or not isinstance(there.get(name), kind):
             continue
         names.add(name)
-        found: list[Any] = []
-        visit(there[name], found.append)
-        new += [e.name_hint for e in found if isinstance(e, tvm.ir.GlobalVar)]
+        expressions: list[Any] = []
+        visit(there[name], expressions.append)
+        new += [e.name_hint for e in expressions if isinstance(e, tvm.ir.GlobalVar)]
     return names
 
 
 def sources(
-    imported: Sequence[Any], below: str, told: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
+    imported: Sequence[Any], below: str, source_of: Callable[[Any], tuple[str, str]], symbols: Sequence[str]
 ) -> list[Code]:
-    """What modules give as their source, and those that they import. below: the attribute that holds these;
-    told: a module's kind and source, "" for one of TVM's own; it may raise for one that has none."""
-    found: list[Code] = []
+    """Returns the sources of runtime modules and of all modules that they import.
+
+    below: the attribute that holds a module's imports. source_of: returns a module's kind and
+    source ("" for one of TVM's own); it may raise for a module without a source.
+    """
+    codes: list[Code] = []
     for module in imported:
         try:
-            kind, text = told(module)
+            kind, text = source_of(module)
             if text:
-                found.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
-        except Exception:  # of a vendor's module
+                codes.append(Code(kind, text, [s for s in symbols if module.implements_function(s)]))
+        except Exception:  # a vendor's module may raise anything
             pass
-        found += sources(getattr(module, below), below, told, symbols)
-    return found
+        codes += sources(getattr(module, below), below, source_of, symbols)
+    return codes
 
 
-def check_module(found: Any) -> Any:
-    """What a partition function returned, if that is an IRModule. Raises NotAModule for anything else."""
+def check_module(result: Any) -> Any:
+    """Returns the result of a partition function. Raises NotAModule if it is not an IRModule."""
     import tvm
 
-    if not isinstance(found, tvm.IRModule):
+    if not isinstance(result, tvm.IRModule):
         raise NotAModule(
-            "the partition function returned %s, expected a tvm.IRModule" % type(found).__name__
+            "the partition function returned %s, expected a tvm.IRModule" % type(result).__name__
         )
-    return found
+    return result
 
 
 def scopes() -> dict[str, str]:
-    """What TVM has as current in this thread: a target and a PassContext."""
+    """Returns a text each on TVM's current target and current PassContext in this thread."""
     import tvm
 
     context = tvm.transform.PassContext.current()
@@ -128,7 +139,7 @@ def scopes() -> dict[str, str]:
 
 @contextmanager
 def configured(config: Mapping[str, Any], opt_level: int | None = None) -> Iterator[None]:
-    """Inside, the current PassContext has these values; without any of both nothing changes."""
+    """Enters a PassContext with these values; without a config and an opt_level it does nothing."""
     import tvm
 
     if not config and opt_level is None:
@@ -140,20 +151,20 @@ def configured(config: Mapping[str, Any], opt_level: int | None = None) -> Itera
 
 
 def pass_options() -> list[str]:
-    """Keys that the `config` of a PassContext may have in this process."""
+    """Returns the keys that the `config` of a PassContext may have in this process."""
     import tvm
 
     return sorted(map(str, tvm.transform.PassContext.list_configs()))
 
 
 def known_here(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that are options of this process's TVM: a target's library may add others."""
+    """Returns the entries that are options in this process; a target's library may add more."""
     known = pass_options() if config else []
     return {key: value for key, value in config.items() if key in known}
 
 
 def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that another process can be told: no objects of TVM's."""
+    """Returns the entries that can be sent to another process, which TVM's objects can't."""
     return {key: value for key, value in config.items() if _is_plain(value)}
 
 
@@ -166,7 +177,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def check_pass_config(config: Any, target: str) -> None:
-    """Raises Failure for values that this TVM does not take as the `config` of a PassContext."""
+    """Raises Failure for values that this TVM rejects as the `config` of a PassContext."""
     where = "target %s: pass_config " % target
     if not isinstance(config, Mapping):
         raise Failure(where + "must map names of options to values, found %r" % (config,))
@@ -185,7 +196,7 @@ def check_pass_config(config: Any, target: str) -> None:
 
 @contextmanager
 def headers_in(folders: Sequence[str]) -> Iterator[None]:
-    """Inside, compilers find headers there: load_module compiles C source without telling them where."""
+    """Adds folders to CPATH, since load_module compiles C source without include paths."""
     before = os.environ.get("CPATH")
     os.environ["CPATH"] = os.pathsep.join([*folders, *filter(None, [before])])
     try:

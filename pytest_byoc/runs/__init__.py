@@ -1,4 +1,4 @@
-"""What a check's worker half is given: one graph on its way through the stages of a role."""
+"""The runs of graphs through the stages of a role, which the worker halves of checks get."""
 
 from .loader import LoaderRun
 from .reference import ReferenceRun

@@ -1,4 +1,4 @@
-"""What the runs of all roles have: whose turn it is, what is told of it and of what fails."""
+"""The base class of the runs of all roles: the current check, its facts, and failures."""
 
 from __future__ import annotations
 
@@ -18,59 +18,61 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class NotCheckable(Exception):
-    """A check can't be made on a graph, for the reason that the message gives; nobody's fault."""
+    """Raised where a check can't be made on a graph, which is no failure; the message says why."""
 
 
 class Run:
+    """The run of one job's graph in a worker: what it sends to the host, and under which check."""
+
     def __init__(self, ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
         self.ir = ir
-        #: Sets of inputs, each {name: array}.
+        #: The sets of inputs, each {name: array}.
         self.inputs: list[Arrays] = job["inputs"]
         self._reporter = reporter
         self._check = ""
         self._executor: str | None = None
         self._reported: list[BaseException] = []
         self._checks: list[str] = job.get("checks", [])
-        #: What the process was like before anything of the graph was done, where a check asks for it.
-        asked = "surroundings" in self._checks
-        self.surroundings: dict[str, Any] = surroundings.state() if asked else {}
-        #: What is called before the first run of what was loaded; None: nothing.
+        #: The state of the process before the run, where the check "surroundings" is made.
+        needed = "surroundings" in self._checks
+        self.surroundings: dict[str, Any] = surroundings.state() if needed else {}
+        #: The call to make on a loaded artifact before its first run; None: no call.
         self._preparation: Preparation | None = None
 
     def begin(self, check: str) -> None:
-        """Names the check whose turn it is."""
+        """Makes `check` the current one: facts and failures from now on belong to it."""
         self._check = check
         self._executor = None
         self._reporter.send({"turn": check})
 
     def not_checked(self, reason: str) -> None:
-        """Says why the check whose turn it is can't be made: it counts as not checked, not as passed."""
+        """Reports why the current check can't be made; it counts as not checked, not as passed."""
         self._reporter.send({"not_checked": {"check": self._check, "reason": reason}})
 
     def stage(self, name: str) -> None:
-        """Says which stage begins; its time limit starts now."""
+        """Reports the stage that begins, and restarts the time limit."""
         self._reporter.stage(name)
 
     def load_from(self, path: str, executor: str) -> Executable:
-        """What was exported to a path, ready to run."""
+        """Loads an exported artifact and prepares it for its first run."""
         return self.ready(self.ir.load(path, executor))
 
     def ready(self, executable: Executable) -> Executable:
-        """What was loaded, after the call that the target declares to be made then."""
+        """Makes the call that the target declares for loaded artifacts; returns the artifact."""
         if self._preparation is not None:
             self._preparation.apply(executable)
         return executable
 
     def record(self, key: str, value: Any) -> None:
-        """Sends a fact to the check's host half, at once: a later crash can't lose it."""
+        """Sends a fact to the check's host half at once, so that a later crash can't lose it."""
         self._reporter.send({"fact": key, "executor": self._executor, "value": value})
 
     def hand(self, value: Any) -> None:
-        """Leaves something, a path say, for the half of the check that the loader makes."""
+        """Leaves a value, for example a path, for the check's half in the loader."""
         self.record("handed", {"check": self._check, "value": value})
 
     def failed(self, error: BaseException) -> None:
-        """Reports an exception; the same one only once."""
+        """Reports an exception, once even if it is raised several times."""
         if any(error is e for e in self._reported):
             return
         self._reported.append(error)
@@ -88,7 +90,7 @@ class Run:
 
     @contextmanager
     def using(self, executor: str) -> Iterator[None]:
-        """Inside, facts and failures belong to `executor`; a failure there leaves the others alone."""
+        """Assigns facts and failures to `executor`. An exception is reported, not propagated."""
         self._executor = executor
         try:
             yield

@@ -1,5 +1,7 @@
-"""The C compiler, called once for each source, or once for all of them: a graph is exported under several
-executors and at several levels, and the vendor's source is the same every time."""
+"""Calls the C compiler once for each source of a job, or once for all sources.
+
+A graph is exported for several executors and at several levels, each time with the same sources.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SOURCES = (".c", ".cc", ".cpp")
-#: Files that a source names by absolute paths, and data.
+#: Directives that include a file by its absolute path, or binary data.
 _TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
-#: Directives by which one source could change what the next one says.
+#: Directives by which one source could change the meaning of the next one.
 _LEAKS = re.compile(rb"^\s*(#|%:|\?\?=)(?!\s*(include\b|ifdef\s+__cplusplus\b|endif\b))", re.MULTILINE)
 _INCLUDES = re.compile(rb"^\s*#\s*include\b(.*)$", re.MULTILINE)
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _tvm_cc() -> Any:
-    """TVM's module of compilers; it has moved."""
+    """Returns TVM's module of compilers, which has moved between versions."""
     try:
         return importlib.import_module("tvm.support.cc")
     except ImportError:
@@ -29,28 +31,34 @@ def _tvm_cc() -> Any:
 
 
 class Compiler:
-    """What `export_library` takes as `fcompile`: its own `create_shared`, with the objects made of sources
-    kept in a folder. A source that does not compile is left to TVM, whose message users know.
+    """A provider of an `fcompile` for `export_library` that keeps the objects of sources in a folder.
 
-    as_one: sources of C++ are compiled as one if they have the same includes and no other directives, as
-    most of what a small one takes is the compiler's start; if that does not compile (C++ defines nothing
-    twice), each by itself."""
+    It calls TVM's `create_shared` with the objects in place of the sources. A source that does not
+    compile is left to TVM, whose message users know.
+
+    as_one: compiles all C++ sources as one, if they have the same includes and no other directives,
+    since the start of the compiler takes most of the time of a small source. If that does not
+    compile (two may define the same name), each source is compiled by itself.
+    """
 
     def __init__(self, folder: str, as_one: bool = False) -> None:
         self._folder = folder
         self._as_one = as_one
-        #: By what a source is; "": it does not compile.
+        #: Paths of object files by `_key` of the source; "": the source does not compile.
         self._objects: dict[tuple[str, ...], str] = {}
         self._cc = _tvm_cc()
         self._triple = ""
 
     def options(self, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of `export_library` to that path. Whoever names a function that compiles, or
-        exports something else than a shared library, is left alone."""
-        found = dict(given)
-        if path.endswith(".so") and not found.get("fcompile"):
-            found["fcompile"] = self._function()
-        return found
+        """Returns the keyword arguments of `export_library` for that path.
+
+        They stay unchanged where they have an `fcompile`, or where the file is not a shared
+        library.
+        """
+        options = dict(given)
+        if path.endswith(".so") and not options.get("fcompile"):
+            options["fcompile"] = self._function()
+        return options
 
     def _function(self) -> Any:
         def fcompile(
@@ -61,7 +69,7 @@ class Compiler:
                 objects = self._objects_of(objects, cc, options or [])
             self._cc.create_shared(output, list(objects), options, **more)
 
-        # An attribute object_format would have TVM write sources in another way.
+        # The attribute object_format is not copied: TVM would write sources in another way.
         fcompile.output_format = self._cc.create_shared.output_format  # type: ignore[attr-defined]
         fcompile.get_target_triple = self._get_triple  # type: ignore[attr-defined]
         return fcompile
@@ -71,8 +79,10 @@ class Compiler:
         return self._triple
 
     def _objects_of(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:
-        """For each file the object made of it where it is a source; any other as it is. As many are compiled
-        at once as there are cores."""
+        """Compiles the sources among the files, and returns the files with objects in their place.
+
+        As many compilers run at once as there are cores.
+        """
         sources = [path for path in paths if path.endswith(SOURCES)]
         if self._as_one and len(sources) > 1:
             whole = self._whole(sources, cc)
@@ -86,10 +96,10 @@ class Compiler:
                 continue
             if len(running) == CORES:
                 self._wait(*running.pop(0))
-            made = os.path.join(self._folder, "source_%d.o" % len(self._objects))
+            object_path = os.path.join(self._folder, "source_%d.o" % len(self._objects))
             self._objects[key] = ""
-            command = [cc, "-pipe", "-fPIC", "-c", "-o", made, path, *options]
-            running.append((key, made, subprocess.Popen(
+            command = [cc, "-pipe", "-fPIC", "-c", "-o", object_path, path, *options]
+            running.append((key, object_path, subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )))
         for started in running:
@@ -97,7 +107,7 @@ class Compiler:
         return [self._objects.get(key) or path for path, key in zip(paths, keys)]
 
     def _whole(self, sources: Sequence[str], cc: str) -> str:
-        """Path of a source that holds all of them; "" where they can't be one."""
+        """Writes all sources into one, and returns its path; "" where they can't be joined."""
         texts = []
         for path in sources:
             with open(path, "rb") as f:
@@ -107,17 +117,17 @@ class Compiler:
         cpp = endings != {".c"} or "++" in os.path.basename(cc)
         if not alike or not cpp or any(_LEAKS.search(t) or _TAKES_IN.search(t) for t in texts):
             return ""
-        made = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
-        with open(made, "wb") as f:
+        whole_path = os.path.join(self._folder, "sources_%d%s" % (len(self._objects), endings.pop()))
+        with open(whole_path, "wb") as f:
             f.write(b"\n".join(texts) + b"\n")
-        return made
+        return whole_path
 
-    def _wait(self, key: tuple[str, ...], made: str, process: subprocess.Popen[bytes]) -> None:
-        self._objects[key] = "" if process.wait() else made
+    def _wait(self, key: tuple[str, ...], object_path: str, process: subprocess.Popen[bytes]) -> None:
+        self._objects[key] = "" if process.wait() else object_path
 
     def _key(self, path: str, cc: str, options: list[str]) -> tuple[str, ...]:
         with open(path, "rb") as f:
             text = f.read()
-        # What it takes in from elsewhere may have changed since.
+        # Such included files may have changed since, so the source's path is part of its key.
         elsewhere = path if _TAKES_IN.search(text) else ""
         return (hashlib.sha256(text).hexdigest(), os.path.splitext(path)[1], cc, *options, elsewhere)

@@ -1,10 +1,10 @@
-"""What the thread's arithmetic does where modes of the processor decide: C's floating-point environment."""
+"""Detects changes of the thread's floating-point environment: rounding mode, flushed subnormals."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Two operands, added or multiplied in float32, by what a mode that differs is called.
+#: A float32 operation and its two operands, by a description of the mode that changes its result.
 _PROBES = {
     "results that are subnormal become zero": ("multiply", 2.0**-126, 0.5),
     "operands that are subnormal are taken for zero": ("multiply", 2.0**-127, 4.0),
@@ -17,7 +17,8 @@ _PROBES = {
 def _state() -> dict[str, float]:
     with np.errstate(all="ignore"):
         return {
-            # Of one element each: NumPy computes constants itself.
+            # The operands are arrays of one element, so that NumPy does not treat them as
+            # constants.
             what: float(getattr(np, f)(np.array([a], np.float32), np.array([b], np.float32))[0])
             for what, (f, a, b) in _PROBES.items()
         }
@@ -27,10 +28,10 @@ _before: dict[str, float] = {}
 
 
 def remember() -> None:
-    """Keeps what is so now: with TVM imported, and nothing of the vendor's."""
+    """Remembers the current modes: TVM has been imported, but no vendor code."""
     _before.update(_state())
 
 
 def changes() -> list[str]:
-    """What is otherwise than it was then, in words."""
+    """Returns the modes that have changed since `remember`, in words."""
     return [what for what, value in _state().items() if value != _before.get(what, value)]

@@ -1,4 +1,4 @@
-"""What was exported, in a process that never saw the vendor's compiler."""
+"""The run of a loader: exported artifacts are loaded without the vendor's compiler."""
 
 from __future__ import annotations
 
@@ -17,47 +17,50 @@ from .reporter import Reporter
 
 
 class LoaderRun(Run):
-    """load, run: in a process that has never seen the vendor's compiler."""
+    """A run through the stages load and run, in a process without the vendor's compiler."""
 
     def __init__(
         self, ir: IR, job: Mapping[str, Any], reporter: Reporter, preparation: Preparation
     ) -> None:
         super().__init__(ir, job, reporter)
-        # LLVM's own artifact knows nothing of the target.
+        # The declared preparation is for the target's artifact, not for LLVM's own.
         self._preparation = None if job.get("of_llvm") else preparation
-        #: Paths of artifacts by executor.
+        #: The paths of artifacts by executor.
         self.artifacts: Mapping[str, str] = job["artifacts"]
-        #: Whether the process is to run its exit handlers when all is done.
+        #: Whether the process ends by a normal exit, which runs its exit handlers.
         self.leaves_normally = False
         self._first: dict[str, list[np.ndarray]] = {}
         self._handed: Mapping[str, Mapping[str, Any]] = job.get("handed", {})
-        #: Whether the target is held to the same bits each time.
+        #: Whether the target declares that equal inputs give bitwise equal outputs.
         self.deterministic: bool = job.get("deterministic", True)
 
     @property
     def loadable(self) -> list[str]:
-        """Executors whose artifact has been loaded and run."""
+        """Returns the executors whose artifacts have been loaded and run."""
         return list(self._first)
 
     def new_folder(self) -> str:
-        """An empty folder, beside the artifacts: the host removes it with them, however this process ends."""
+        """Creates an empty folder beside the artifacts, and returns its path.
+
+        The host removes it with the artifacts, however this process ends.
+        """
         beside = os.path.dirname(next(iter(self.artifacts.values())))
         return tempfile.mkdtemp(prefix=self._check + "-", dir=beside)
 
     def handed(self, executor: str) -> Any:
-        """What the check's half in the target worker has left for this one (`hand`), or None."""
+        """Returns the value that the check left with `hand` in the target worker, or None."""
         return self._handed.get(self._check, {}).get(executor)
 
     def first(self, executor: str) -> list[np.ndarray]:
-        """What the artifact returned for the first inputs."""
+        """Returns the outputs of the artifact for the first set of inputs."""
         return self._first[executor]
 
     def load(self, executor: str) -> Executable:
-        """The artifact, loaded once more."""
+        """Loads the artifact another time."""
         return self.load_from(self.artifacts[executor], executor)
 
     def run_loaded(self, load: Callable[[], Executable]) -> list[np.ndarray]:
-        """Outputs for the first inputs of what a function loads."""
+        """Loads an executable with a function, and returns its outputs for the first inputs."""
         self.stage("load")
         executable = self.ready(load())
         self.stage("run")
@@ -65,7 +68,11 @@ class LoaderRun(Run):
         return outputs
 
     def load_and_run(self, executor: str, which: int) -> list[np.ndarray]:
-        """Outputs of the artifact; it is unloaded again, which may be what crashes."""
+        """Loads and runs the artifact, and returns its outputs.
+
+        which: the number of the set of inputs. The artifact is unloaded in a stage of its own,
+        since unloading may crash.
+        """
         self.stage("load")
         executable = self.load(executor)
         self.stage("run")

@@ -1,4 +1,4 @@
-"""The call that a target declares to be made on what was loaded, before its first run."""
+"""The call that a target declares for loaded artifacts, to be made before their first run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from ..ir.interface import Executable
 
 
 class Preparation:
-    """declared: as `procedure.preparation` returns it. `find` imports the function that it names; without,
-    that is done at the first call."""
+    """A call as a target declares it in `prepare`. declared: as `procedure.preparation` returns it.
+
+    `find` imports the function of a reference; without it, the first call does so.
+    """
 
     def __init__(self, declared: Mapping[str, Any] | str | None) -> None:
         self.declared = declared
         self._function: Callable[[Any], Any] | None = None
 
     def find(self) -> None:
-        """Imports the function that is given by a reference. Raises Failure, or what its module raises."""
+        """Imports the function of a reference. Raises Failure, or the exception of its module."""
         from ..core.importing import import_reference
 
         if isinstance(self.declared, str) and self._function is None:
             self._function = import_reference(self.declared, "prepare")
 
     def apply(self, executable: Executable) -> None:
-        """Calls a function of the loaded module now, or the declared function with each executor."""
+        """Calls a function of the module now, or has the declared one called with each executor."""
         if isinstance(self.declared, Mapping):
             executable.call(self.declared["function"], self.declared["arguments"])
         elif self.declared is not None:

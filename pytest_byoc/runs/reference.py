@@ -1,4 +1,4 @@
-"""One graph through TVM alone."""
+"""The run of the reference worker: a graph is built and run by TVM without the target."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .reporter import Reporter
 
 
 class ReferenceRun(Run):
-    """lower, build with LLVM, run."""
+    """A run through the stages lower, build (with LLVM), run and, if requested, export."""
 
     def __init__(self, ir: IR, graph: Graph, job: Mapping[str, Any], reporter: Reporter) -> None:
         super().__init__(ir, job, reporter)
         self.graph = graph
         self._constants: Arrays = job["constants"]
         self._opt_level = int(job.get("opt_level", 0))
-        #: Of the PassContext: what the target declares, where its build is what LLVM's is compared to.
+        #: The PassContext's config: the target's, where LLVM is to build as the target does.
         self._config = known_here(job.get("pass_config", {}))
-        #: Names of inputs whose batch is left open.
+        #: The names of inputs whose batch has no fixed extent.
         self._batched: list[str] = job.get("batched", [])
-        #: Path the artifact is to be written to, if at all.
+        #: The path to which the artifact is written; "" if it is not exported.
         self._export: str = job.get("export", "")
 
     def execute(self, executor: str) -> None:
@@ -43,10 +43,11 @@ class ReferenceRun(Run):
             self._hand_over(executable)
 
     def _hand_over(self, executable: Executable) -> None:
-        """What the target worker's checks would leave for the loader's, of LLVM's own artifact."""
+        """Exports LLVM's artifact in the further forms that checks have the loader load."""
         if "archive" in self._checks:
             self._check = "archive"
-            # TVM unpacks it into a folder of its name without the ending.
+            # TVM unpacks the archive into a folder named like it without the suffix, so the name
+            # must differ from the library's.
             executable.export(self._export + "_archive.tar", {})
             self.hand(self._export + "_archive.tar")
         if "params" in self._checks and executable.has_parts:

@@ -1,4 +1,4 @@
-"""How a job speaks to the host."""
+"""Sends the messages of a job to its worker, which passes them on to the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.protocol import encode
 
 
 class Reporter:
-    """What a job uses to speak to the host."""
+    """The sender of a job's messages. fd: the pipe that they are written to."""
 
     def __init__(self, fd: int, started: Callable[[], list[int]]) -> None:
         """started: lists the processes that the job has started and not waited for."""
@@ -18,7 +18,7 @@ class Reporter:
         self._started = started
         self._seen: set[int] = set()
         self.stage_name = "start"
-        #: Whether the child is to end as any Python process does, and not at once.
+        #: Whether the child ends by a normal exit of Python, rather than by `os._exit`.
         self.leaves_normally = False
 
     def send(self, message: dict[str, Any]) -> None:
@@ -27,17 +27,17 @@ class Reporter:
             data = data[os.write(self._fd, data) :]
 
     def stage(self, name: str) -> None:
-        """Says which stage begins; its time limit starts now."""
+        """Reports the stage that begins, and restarts the time limit."""
         self.note_started()
         self.stage_name = name
-        # CPU seconds so far, those of compilers that were called and have ended included.
+        # The CPU seconds include those of child processes, such as compilers, that have ended.
         self.send({"stage": name, "cpu": sum(os.times()[:4])})
 
     def note_started(self) -> bool:
-        """Tells the worker of processes that the stage has started; whether there are any of the job's."""
-        found = self._started()
-        new = [pid for pid in found if pid not in self._seen]
+        """Reports processes that the stage has started; returns whether any of the job's run."""
+        running = self._started()
+        new = [pid for pid in running if pid not in self._seen]
         if new:
             self._seen.update(new)
             self.send({"started": [[pid, self.stage_name] for pid in new]})
-        return bool(found)
+        return bool(running)

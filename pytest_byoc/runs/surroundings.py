@@ -1,4 +1,7 @@
-"""What belongs to the process, and not to who runs a graph in it: cores, folders, handlers, limits, seeds."""
+"""Detects changes of process-wide state that running a graph must not change.
+
+The state comprises cores, the working directory, signal handlers, limits and random seeds.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-#: More than a `struct sigaction` has. The handler is its first member; the C library does not write all of
-#: the others.
+#: More bytes than a `struct sigaction` has. Only its first member, the handler, is compared, since
+#: the C library does not write all of the others.
 _ACTION_BYTES = 256
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 _LC_ALL = 6
-#: Words of a Mersenne Twister, which Python's and NumPy's random numbers come from; and how many times so
-#: many numbers may be drawn.
+#: Words in the state of a Mersenne Twister, the generator of Python's and NumPy's random numbers;
+#: and how many times that number of words may be drawn before a changed state counts as a new seed.
 _WORDS, _BLOCKS = 624, 64
 
 _libc = ctypes.CDLL(None)
@@ -30,7 +33,7 @@ def _locale() -> str:
 
 
 def _umask() -> int:
-    # It can't be read without being set.
+    # The mask can only be read by setting it.
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -43,18 +46,18 @@ def _action(number: int) -> bytes:
 
 
 def _streams() -> dict[str, Any]:
-    found = {}
+    streams = {}
     for number, name in enumerate(("input", "output", "error")):
         try:
             status = os.fstat(number)
-            found["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
+            streams["standard " + name] = [status.st_dev, status.st_ino, os.get_blocking(number)]
         except OSError:
             continue
-    return found
+    return streams
 
 
 def _generators() -> dict[str, tuple[int, ...]]:
-    """Where the random numbers stand that all of a process share."""
+    """Returns the states of the random generators that all code of a process shares."""
     of_numpy: Any = np.random.get_state()
     return {
         "the seed of Python's random numbers": random.getstate()[1][:_WORDS],
@@ -63,7 +66,10 @@ def _generators() -> dict[str, tuple[int, ...]]:
 
 
 def _drawn(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
-    """Whether numbers have been drawn at most: whoever seeds has everybody draw the same ones."""
+    """Returns whether drawing numbers explains the change of a state, so that nobody has seeded it.
+
+    A new seed is a fault: all code of the process would draw the same numbers each time.
+    """
     twister = random.Random()
     twister.setstate((3, (*before, _WORDS), None))
     for _ in range(_BLOCKS):
@@ -74,8 +80,8 @@ def _drawn(before: tuple[int, ...], now: tuple[int, ...]) -> bool:
 
 
 def state() -> dict[str, Any]:
-    """What is to stay as it is, by what it is called in messages."""
-    found: dict[str, Any] = {
+    """Returns the values that must not change, by their names in messages."""
+    values: dict[str, Any] = {
         "the cores that the thread may run on": sorted(os.sched_getaffinity(0)),
         "how the thread is scheduled": [os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)],
         "the working directory": os.getcwd(),
@@ -83,25 +89,25 @@ def state() -> dict[str, Any]:
         "C's locale": _locale(),
         "the signals that are blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     }
-    found.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
+    values.update({"the handler of %s" % s.name: _action(s) for s in signal.Signals})
     limits = {getattr(resource, n): n for n in sorted(dir(resource), reverse=True) if n.startswith("RLIMIT_")}
     for number, name in limits.items():
         try:
-            found["the limit %s" % name] = list(resource.getrlimit(number))
-        except (OSError, ValueError):  # not this kernel's
+            values["the limit %s" % name] = list(resource.getrlimit(number))
+        except (OSError, ValueError):  # this kernel does not have the limit
             continue
-    found.update(_streams())
-    found.update(_generators())
-    return found
+    values.update(_streams())
+    values.update(_generators())
+    return values
 
 
 def changes(before: dict[str, Any]) -> list[str]:
-    """What is otherwise than it was, in words."""
-    now, told = state(), []
+    """Returns the values that differ from `before`, in words."""
+    now, changed = state(), []
     for what in {**before, **now}:
         old, new = before.get(what), now.get(what)
-        # Where random numbers stand is all that are tuples.
+        # Only the states of random generators are tuples.
         if old != new and not (isinstance(old, tuple) and isinstance(new, tuple) and _drawn(old, new)):
             readable = not isinstance(old or new, (bytes, tuple))
-            told.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
-    return told
+            changed.append("%s (%r before, %r now)" % (what, old, new) if readable else what)
+    return changed

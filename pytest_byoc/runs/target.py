@@ -1,7 +1,7 @@
-"""One graph through the vendor's code.
+"""The run of the target worker: one graph goes through the vendor's code.
 
-Each artifact (module, partitioned module, executable, outputs) is made once, at the first time a
-check asks for it. A stage that failed is not tried again, and is reported once.
+Each product (module, partitioned module, executable, outputs) is made once, when a check first
+needs it. A stage that failed is not tried again, and is reported once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .reporter import Reporter
 
 
 class Other(NamedTuple):
-    """Another graph, its constants, a set of inputs."""
+    """A second graph, with its constants and a set of inputs."""
 
     graph: Graph
     constants: Arrays
@@ -34,9 +34,9 @@ def _other(given: Mapping[str, Any] | None) -> Other | None:
 
 
 class TargetRun(Run):
-    """lower, partition, build, run, export: through the vendor's code."""
+    """A run through the stages lower, partition, build, run and export, with the vendor's code."""
 
-    #: Whether the sources of its regions may be compiled as one.
+    #: Whether the sources of the regions may be compiled as one (see `Compiler`).
     one_source = False
 
     def __init__(
@@ -46,32 +46,33 @@ class TargetRun(Run):
         self.graph = graph
         self.target = target
         self._preparation = target.preparation
-        #: Whether what is built is TVM's own, of a module that the target has not partitioned.
+        #: Whether the module to be built was not partitioned, so that TVM alone builds it.
         self._of_tvm = False
         self.executors: list[str] = job.get("executors") or ir.executors()[0]
         self.constants: Arrays = job["constants"]
-        #: Whether what TVM computes itself may be slow: it is compiled in less time then.
+        #: Whether the code that TVM generates may be slow, which saves compile time.
         self._quick = bool(job.get("quick", False))
-        #: Whether LLVM builds the regions in the target's place.
+        #: Whether LLVM builds the regions in the target's place: only partitioning is tested.
         self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
         self._made: dict[tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Compiler | None = None
-        #: The graph for a larger batch; None where it has no batch.
+        #: The graph with a larger batch; None where it has no batch.
         self.larger = _other(job.get("larger"))
-        #: The graph with other constants; None where there are none that could be others.
+        #: The graph with other constants; None where it has none that could be different.
         self.twin = _other(job.get("twin"))
-        #: What TVM had as current before anything was partitioned.
+        #: TVM's current target and PassContext before the first partitioning (see `IR.scopes`).
         self.scopes: dict[str, str] = {}
-        #: The partitioned module as text, where a check asks for it, before anything is built: Relay's build
-        #: writes into attributes (of qnn.requantize) that the module shares.
+        #: The partitioned module as text, where the check "reproducible" is made. It is taken
+        #: before any build, since Relay's build writes into attributes (of qnn.requantize) that the
+        #: module shares.
         self.outline: list[str] = []
-        #: Set once the partitioned module is known to hold no region.
+        #: Whether the partitioned module is known to hold no region.
         self.nothing_offloaded = False
-        #: Set by `partition`: whether main has become another than the one that was partitioned.
+        #: Whether the last call of `partition` changed main.
         self.main_changed = False
-        #: The same of `partitioned`.
+        #: Whether partitioning this run's own graph changed main.
         self._changed = False
 
     def _once(self, key: tuple[str, ...], make: Any) -> Any:
@@ -86,11 +87,11 @@ class TargetRun(Run):
         return value
 
     def can_use(self, executor: str) -> bool:
-        """Whether TVM has an executor of that name, and the target's regions can be built for it."""
+        """Returns whether TVM has that executor and the target's regions can be built for it."""
         return executor in self.ir.executors()[0] and self.target.takes_executor(executor)
 
     def module(self) -> Any:
-        """The graph as an IRModule."""
+        """Returns the graph as an IRModule."""
 
         def make() -> Any:
             self.stage("lower")
@@ -100,7 +101,7 @@ class TargetRun(Run):
         return self._once(("lower",), make)
 
     def partitioned(self) -> Any:
-        """The IRModule after the vendor's partition function."""
+        """Returns the IRModule that the vendor's partition function returned for the graph."""
 
         def make() -> Any:
             module = self._partition_graph()
@@ -115,46 +116,49 @@ class TargetRun(Run):
         return self.partition(self.module())
 
     def narrow(self, graph: Graph, signatures: list[str]) -> None:
-        """Goes on with what is left of the graph: with those of its inputs and constants."""
+        """Replaces the graph by a part of it, and drops the inputs and constants of the rest."""
         self.graph, self._signatures = graph, signatures
         names = [s.name for s in graph.inputs]
         self.inputs = [{name: given[name] for name in names} for given in self.inputs]
         self.constants = {s.name: self.constants[s.name] for s in graph.constants}
 
     def regions(self) -> dict[str, Any]:
-        """Facts about the offloaded regions, the signature each node can be found by, and whether main was
-        changed by partitioning."""
+        """Returns facts about the partitioned module.
+
+        They are those of `IR.partition_facts`, "nodes" (the signature of each node of the graph),
+        and "changed" (whether partitioning changed main).
+        """
         facts = self.ir.partition_facts(self.partitioned())
         self.nothing_offloaded = not facts["regions"]
         return dict(facts, nodes=self._signatures, changed=self._changed)
 
     @property
     def nothing_to_judge(self) -> bool:
-        """Nothing is offloaded, and the module computes what TVM computes without the target: it is the same.
-        """
+        """True if nothing is offloaded and main is unchanged: a check would only judge TVM."""
         return self.nothing_offloaded and not self._changed
 
     def lowered_again(self) -> Any:
-        """The graph as another IRModule, which shares nothing with the first."""
+        """Returns the graph as a second IRModule, which shares nothing with the first."""
         return self.lowered_other(self.graph, self.constants)
 
     def lowered_other(self, graph: Graph, constants: Arrays) -> Any:
-        """Another graph as an IRModule."""
+        """Returns another graph as an IRModule."""
         return self.ir.lower(graph, constants)[0]
 
     def partitioned_other(self, graph: Graph, constants: Arrays) -> Any:
-        """What the vendor's partition function makes of another graph."""
+        """Returns another graph as the vendor's partition function partitions it."""
         self.stage("lower")
         return self.partition(self.lowered_other(graph, constants))
 
     def partition(self, module: Any) -> Any:
-        """What the vendor's partition function makes of a module.
+        """Calls the vendor's partition function, and returns the partitioned module.
 
-        Raises NotAModule for something else than a module, and MainLost for one whose main is gone or has
-        another type."""
+        Raises NotAModule where it returns something other than a module, and MainLost where main is
+        gone or has another type.
+        """
         self.stage("partition")
         self.scopes = self.scopes or self.ir.scopes()
-        # The module may be changed in place; functions are not.
+        # The vendor may change the module in place. Functions are immutable, so main is kept.
         main, types = module["main"], self.ir.main_type(module)
         with configured(self.target.pass_config):
             partitioned = self.ir.check_partitioned(self.target.partition(module))
@@ -163,25 +167,29 @@ class TargetRun(Run):
         return partitioned
 
     def marked_by_hand(self) -> Any:
-        """The graph with an operator that the target takes marked as a region of its, as a user would; None
-        where it can't be."""
+        """Returns the graph's module with one region marked as a user would do it.
+
+        The region holds an operator that the target offloads. None where that can't be done.
+        """
         partitioned, regions = self.partitioned(), self.regions()["regions"]
         table = self.pattern_table(regions)
         return self.ir.modules.marked_by_hand(self.lowered_again(), partitioned, regions, table)
 
     def pattern_table(self, regions: Sequence[Mapping[str, Any]]) -> Any:
-        """The target's patterns: those of the name it declares, or else of the name its regions have."""
+        """Returns the patterns of the declared name, or else those of the regions' compiler."""
         names = [self.target.patterns] + [region["compiler"] for region in regions]
         tables = (self.ir.pattern_table(name) for name in dict.fromkeys(names))
         return next((table for table in tables if table), [])
 
     def lowered_unbound(self) -> Any:
-        """The graph as an IRModule with its constants as inputs."""
+        """Returns the graph as an IRModule with its constants as inputs."""
         return self.ir.lower(self.graph.unbound(), {})[0]
 
     def unbound(self) -> Any:
-        """What the vendor's partition function makes of the graph with its constants as inputs; None, the
-        check being recorded as not made, where TVM has no such graph."""
+        """Returns the graph with its constants as inputs, partitioned.
+
+        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
+        """
 
         def make() -> Any:
             module = self._lowered(self.lowered_unbound, "TVM takes these constants as constants only")
@@ -190,7 +198,7 @@ class TargetRun(Run):
         return self._once(("unbound",), make)
 
     def _lowered(self, lower: Callable[[], Any], why_not: str) -> Any:
-        """What a function lowers; None, the check being recorded as not made, where TVM refuses that."""
+        """Returns lower(). If that raises, it reports the check as not made, and returns None."""
         try:
             return lower()
         except Exception as e:
@@ -198,8 +206,10 @@ class TargetRun(Run):
             return None
 
     def open_module(self) -> Any:
-        """The graph as an IRModule with its batch left open; None, the check being recorded as not made,
-        where TVM has no such graph."""
+        """Returns the graph as an IRModule whose batch has no fixed extent.
+
+        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
+        """
         assert self.larger is not None
         batched = self.graph.differing(self.larger.graph)
         self.stage("lower")
@@ -209,8 +219,10 @@ class TargetRun(Run):
         )
 
     def with_non_op_nodes(self) -> Form | None:
-        """The graph as a Form with other nodes than calls of operators; None where there is none, the check
-        being recorded as not made where TVM refuses it."""
+        """Returns the graph as a Form with nodes that call no operator; None where it has none.
+
+        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
+        """
         self.stage("lower")
         facts = self.regions()
 
@@ -220,7 +232,7 @@ class TargetRun(Run):
         )
 
     def executable(self, executor: str) -> Executable:
-        """The partitioned module, built for an executor."""
+        """Returns the partitioned module, built for an executor."""
 
         def make() -> Executable:
             partitioned = self.partitioned()
@@ -230,20 +242,23 @@ class TargetRun(Run):
         return self._once(("build", executor), make)
 
     def _runs_from_library(self, executable: Executable) -> bool:
-        """Whether what was built is run only as the library that it is exported to: it has functions that are
-        compiled then, or linked by the target's own export options, or it is of the target's own making."""
+        """Returns whether a built module has to be exported and loaded before it can run.
+
+        That is the case if it holds sources or objects, if the target has export options, which may
+        link libraries, or if the target's own function built it.
+        """
         if self._partition_only:
             return False
         return bool(self._own_build or executable.needs_export() or self.target.export_options)
 
     @property
     def _all_tvms(self) -> bool:
-        """Whether what is built holds nothing of the target's."""
+        """Returns whether the built modules hold no code of the target."""
         return self._of_tvm or self._partition_only or self.nothing_offloaded
 
     @property
     def _own_build(self) -> bool:
-        """Whether a function of the target's builds in place of TVM's."""
+        """Returns whether the target's own function builds, in place of TVM's."""
         return self.target.build is not None and not self._all_tvms
 
     def ready(self, executable: Executable) -> Executable:
@@ -259,8 +274,11 @@ class TargetRun(Run):
             return self.ir.built(self.target.build(module, executor), executor)
 
     def inlined(self, module: Any, executor: str, opt_level: int) -> Executable:
-        """A partitioned module with its regions inlined, built by LLVM. Raises NotCheckable where TVM can do
-        neither with what the regions hold (a layout, say, that is the target's alone)."""
+        """Returns a partitioned module with its regions inlined, built by LLVM.
+
+        Raises NotCheckable where TVM can't inline or build the content of the regions, for example
+        a layout that only the target implements.
+        """
         if not self.ir.partition_facts(module)["regions"]:
             self.stage("build")
             return self.ir.build(module, executor, opt_level)
@@ -278,7 +296,7 @@ class TargetRun(Run):
             ) from e
 
     def run(self, executor: str, which: int) -> tuple[list[np.ndarray], list[str]]:
-        """One more run with a set of inputs: outputs, and names of inputs that were modified."""
+        """Runs with a set of inputs; returns the outputs, and the names of modified inputs."""
         runnable = self.runnable(executor)
         self.stage("run")
         return runnable.run(self.inputs[which])
@@ -286,13 +304,16 @@ class TargetRun(Run):
     def run_at(
         self, module: Any, executor: str, level: int, inputs: Arrays | None = None
     ) -> list[np.ndarray]:
-        """Outputs of a module, built at an opt_level of the check's own choice."""
+        """Builds a module at an opt_level of the check, and returns its outputs.
+
+        inputs: the first set of inputs if None.
+        """
         return self.run_each(module, executor, level, [self.inputs[0] if inputs is None else inputs])[0]
 
     def run_each(
         self, module: Any, executor: str, level: int, sets: Sequence[Arrays]
     ) -> list[list[np.ndarray]]:
-        """As `run_at`, of one executable for several sets of inputs in turn."""
+        """Does the same as `run_at` with several sets of inputs for one executable."""
         self.stage("build")
         executable = self._build(module, executor, level)
         executable = self._to_run(executable, lambda: self._write(executable, self._another_name()), executor)
@@ -300,7 +321,7 @@ class TargetRun(Run):
         return [executable.run(inputs)[0] for inputs in sets]
 
     def write(self, module: Any, executor: str) -> str:
-        """Path of the shared library that another module was built and exported to."""
+        """Builds and exports another module, and returns the path of the shared library."""
         self.stage("build")
         return self._write(self._build(module, executor, self.target.opt_level), self._another_name())
 
@@ -311,8 +332,12 @@ class TargetRun(Run):
     def unless_tvm_fails(
         self, make: Callable[[Any], Any], module: Any, lower: Callable[[], Any], what: str
     ) -> Any:
-        """make(module), the module being what the target has partitioned of what `lower` returns. None, the
-        check being recorded as not made, where TVM's own build of that fails at it too."""
+        """Returns make(module), unless it also fails for TVM without the target.
+
+        module: the module of `lower`, partitioned. If make(module) raises, make(lower()) is tried
+        with TVM's own build. If that raises too, the check is reported as not made, and None is
+        returned.
+        """
         try:
             return make(module)
         except NotCheckable:
@@ -331,7 +356,10 @@ class TargetRun(Run):
             raise
 
     def unless_refused(self, make: Callable[[], Any]) -> Any:
-        """make(); None where what is made raises while it is compiled: the vendor's code may refuse it."""
+        """Returns make(); None where it raises in the stage build or export.
+
+        A vendor's code may refuse to compile such a graph.
+        """
         try:
             return make()
         except NotCheckable:
@@ -342,7 +370,7 @@ class TargetRun(Run):
             return None
 
     def runnable(self, executor: str) -> Executable:
-        """What is run in this process: the executable itself, or the library it was exported to."""
+        """Returns an executable that can run in this process, loaded from a library if need be."""
 
         def make() -> Executable:
             return self._to_run(self.executable(executor), lambda: self.export(executor), executor)
@@ -350,7 +378,7 @@ class TargetRun(Run):
         return self._once(("runnable", executor), make)
 
     def _to_run(self, executable: Executable, export: Callable[[], str], executor: str) -> Executable:
-        """What is run in this process of what was built. export: writes it to the path that it returns."""
+        """Returns an executable that can run. export: exports it, and returns the path."""
         if self._runs_from_library(executable):
             return self.loaded(export(), executor)
         if self.target.preparation.declared:
@@ -358,24 +386,24 @@ class TargetRun(Run):
         return self.ready(executable)
 
     def loaded(self, path: str, executor: str) -> Executable:
-        """What was exported to a path, ready to run in this process."""
+        """Loads an exported library, ready to run in this process."""
         self.stage("load")
         return self.load_from(path, executor)
 
     def first_run(self, executor: str) -> tuple[list[np.ndarray], list[str]]:
-        """The first run with the first inputs, on memory nothing has run in before."""
+        """Returns the result of the first run, with the first inputs, in memory of no other run."""
         return self._once(("run", executor), lambda: self.run(executor, 0))
 
     def export_as(self, executor: str, name: str) -> str:
-        """Path of a file of that name the executable was written to, once more."""
+        """Exports the executable to a further file of that name, and returns its path."""
         return self._write(self.executable(executor), name)
 
     def in_folder(self, name: str) -> str:
-        """Path of a file beside the artifacts."""
+        """Returns the path of a file beside the artifacts."""
         return os.path.join(self._folder, name)
 
     def export(self, executor: str) -> str:
-        """Path of the shared library the executable was written to."""
+        """Exports the executable once, and returns the path of the shared library."""
 
         def make() -> str:
             return self._write(self.executable(executor), "artifact_%s.so" % executor)
@@ -383,7 +411,7 @@ class TargetRun(Run):
         return self._once(("export", executor), make)
 
     def _write(self, executable: Executable, name: str) -> str:
-        """Path of the file."""
+        """Exports an executable to a file of that name, and returns its path."""
         self.stage("export")
         path = self.in_folder(name)
         self._compiler = self._compiler or Compiler(self._folder, self.one_source)

@@ -1,4 +1,4 @@
-"""The graphs of a union through the vendor's code, each partitioned by itself."""
+"""The run of a union in the target worker, with each of its graphs partitioned by itself."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ from .target import TargetRun
 
 
 class UnionRun(TargetRun):
-    """The partitioned graphs are merged into one module, without those of which the target offloads nothing.
+    """A run of a union that partitions each graph and merges the partitioned modules into one.
 
-    It is quicker than to partition the union, where TVM infers the types of the whole for each region, and
-    it tells which nodes of each graph are offloaded."""
+    Graphs that partitioning leaves unchanged are dropped. This is faster than to partition the
+    union, where TVM infers the types of the whole module for each region. It also tells which nodes
+    of each graph are offloaded.
+    """
 
     one_source = True
 
     def _partition_graph(self) -> Any:
-        """The partitioned module. Records "claim" for each graph, as the survey of claims does, and "kept":
-        the positions of the graphs in the module, and whether it is merged or was partitioned as a whole."""
+        """Returns the partitioned module.
+
+        Records for each graph its partition facts ("claim"), and once ("kept") the positions of the
+        graphs in the module, and whether it was merged or partitioned as a whole.
+        """
         modules: dict[int, Any] = {}
         signatures: list[str] = []
         nothing: Any = None
         changed = False
         for position, graph in split(self.graph).items():
             self.stage("lower")
-            module, found = self.ir.lower(graph, self.constants)
+            module, nodes = self.ir.lower(graph, self.constants)
             module = self.partition(module)
             facts = self.ir.partition_facts(module)
-            self.record("claim", dict(facts, number=position, nodes=found, changed=self.main_changed))
-            # What is changed is judged, whether or not something of it is offloaded.
+            self.record("claim", dict(facts, number=position, nodes=nodes, changed=self.main_changed))
+            # A graph whose main has changed is judged even if nothing of it is offloaded.
             changed |= self.main_changed
             if facts["regions"] or self.main_changed:
                 modules[position] = module
-                signatures += found
+                signatures += nodes
             else:
                 nothing = module
         merged = self.ir.modules.merged(modules) if modules else nothing

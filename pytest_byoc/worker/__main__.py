@@ -1,9 +1,11 @@
-"""Starts a worker: `python .../pytest_byoc/worker/__main__.py CONTROL LIFELINE SCRATCH`, of which the first
-two are file descriptors and the last is a folder. With `MEMORY PROGRAM [ARGUMENT …]` behind them it is that
-program that is kept as a worker is, with so many bytes of address space (0: no limit).
+"""Starts a worker, or a program that is supervised like one.
 
-Run by path, by an interpreter that need not have pytest-byoc installed. The package is registered
-by hand, so that nothing else of the host's site-packages becomes importable here.
+The command is `python .../pytest_byoc/worker/__main__.py CONTROL LIFELINE SCRATCH`. CONTROL and
+LIFELINE are file descriptors, SCRATCH is a folder. If `MEMORY PROGRAM [ARGUMENT …]` follow, that
+program is run in place of a worker, with MEMORY bytes of address space (0: no limit).
+
+The file is run by its path, by an interpreter that need not have pytest-byoc installed. It
+registers the package itself, so that nothing else of the host's site-packages becomes importable.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ def _register_package() -> None:
 
 
 def _become(memory: int, command: list[str]) -> None:
-    """Runs a program in this process."""
+    """Replaces this process by a program."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -34,12 +36,13 @@ def _become(memory: int, command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # Python put this script's folder first; its modules are not meant as top-level ones.
+    # Python has put this script's folder first; its modules must not be importable as top-level
+    # ones.
     del sys.path[0]
     _register_package()
     from pytest_byoc.worker.keeper import keep
 
-    # Before anything is imported that starts threads.
+    # The fork in `keep` has to come before any import that starts threads.
     keep(lifeline=int(sys.argv[2]), control=int(sys.argv[1]), scratch=sys.argv[3])
     if len(sys.argv) > 4:
         _become(int(sys.argv[4]), sys.argv[5:])

@@ -1,5 +1,4 @@
-"""What the target makes of a graph, as text: the module before and after partitioning, and the sources that
-its codegen has generated."""
+"""Describes a graph for a report: the module before and after partitioning, and the sources."""
 
 from __future__ import annotations
 
@@ -10,16 +9,17 @@ from ..ir.interface import IR
 from ..runs import TargetRun
 from ..runs.reporter import Reporter
 
-#: Characters of a text that are sent. A source may hold the weights of a whole model.
+#: The number of characters of a text that are sent. A source may hold the weights of a whole model.
 LONGEST = 1 << 20
-#: Sources that are sent.
+#: The number of sources that are sent.
 MOST = 50
 
 
 def describe(ir: IR, target: Any, job: Mapping[str, Any], reporter: Reporter) -> None:
-    """Sends each text as soon as there is one: what a later stage dies of loses none.
+    """Sends the texts, each as soon as it exists, so that a crash in a later stage loses none.
 
-    job: "graph", "constants", "executors"; "stages": how far to go, of "partition" and "build"."""
+    job: "graph", "constants", "executors", and "stages": those of "partition" and "build" to run.
+    """
     run = TargetRun(ir, target, Graph.from_dict(job["graph"]), {**job, "inputs": []}, reporter)
     try:
         _record(run, "before", ir.modules.text(run.module()))

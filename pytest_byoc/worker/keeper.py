@@ -1,8 +1,9 @@
-"""The process between the host and a worker: it ends all that a worker leaves running.
+"""The keeper: a process between host and worker that ends all processes a worker leaves running.
 
-The worker is its child, and it is the reaper of everything below. When the worker ends, however that
-happens, when the host closes its end of a pipe, or is killed, it kills what still runs, and then ends as
-the worker has ended."""
+The worker is its child, and it is the reaper of all processes below. When the worker ends, or the
+host closes its end of a pipe or is killed, the keeper kills the processes that still run, and then
+ends in the same way as the worker.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ import signal
 
 from . import processes
 
-#: Seconds between two looks at whether the host is still there, beside the pipe that closes with it.
+#: Seconds between two checks whether the host still runs, in addition to its pipe.
 _LOOK = 2.0
 
 
 def keep(lifeline: int, control: int, scratch: str) -> None:
-    """Forks, and returns in the child, which is to become the worker. lifeline: the reading end of a pipe
-    whose other end the host holds open. control: the worker's socket, which is not for this process.
-    scratch: the worker's folder for temporary files, which the host removes if it still can."""
+    """Forks, and returns in the child, which becomes the worker; the parent becomes the keeper.
+
+    lifeline: the reading end of a pipe whose other end the host holds open. control: the worker's
+    socket, which the keeper closes. scratch: the worker's folder for temporary files; the keeper
+    removes it if the host has ended and can't.
+    """
     host = os.getppid()
     processes.adopt_orphans()
     woken, wake = os.pipe()
@@ -35,7 +39,8 @@ def keep(lifeline: int, control: int, scratch: str) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for fd in (lifeline, woken, wake):
             os.close(fd)
-        # What a vendor's code does to its process group is not to meet this process.
+        # A new session protects the keeper from signals that vendor code sends to its process
+        # group.
         os.setsid()
         processes.die_with_parent()
         return
@@ -43,13 +48,13 @@ def keep(lifeline: int, control: int, scratch: str) -> None:
     status = _wait(worker, host, lifeline, woken)
     processes.end(lambda: processes.children(os.getpid()))
     if os.getppid() != host:
-        # Nobody else removes it.
+        # The host has ended, so nobody else removes the folder.
         shutil.rmtree(scratch, ignore_errors=True)
     _end_as(status)
 
 
 def _wait(worker: int, host: int, lifeline: int, woken: int) -> int:
-    """The status with which the worker ended; 0 where it is the host that has ended."""
+    """Waits for the worker or the host to end; returns the worker's status, or 0 for the host."""
     while True:
         ready, _, _ = select.select([lifeline, woken], [], [], _LOOK)
         if woken in ready:
@@ -68,7 +73,7 @@ def _wait(worker: int, host: int, lifeline: int, woken: int) -> int:
 
 
 def _end_as(status: int) -> None:
-    """Ends this process in the way that a status tells of."""
+    """Ends this process with an exit status, or by the signal that the status holds."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         faulthandler.disable()

@@ -1,4 +1,4 @@
-"""What a worker loads beside TVM: shared libraries, and Python files that register functions with it."""
+"""Loads a target's libraries: shared ones, and Python files that register functions with TVM."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ..core.errors import Failure
 
 
 def is_python(path: str) -> bool:
-    """Whether it is a Python file, to be imported where a library is loaded."""
+    """Returns whether a library is a Python file, which is imported rather than loaded."""
     return path.endswith(".py")
 
 
 def is_path(given: str) -> bool:
-    """Whether it says where a file is: a bare name of a shared library is the dynamic loader's to find."""
+    """Returns whether a library is given by a path; the loader searches for a mere name."""
     return os.sep in given or is_python(given)
 
 
 def load_shared(paths: Iterable[str], with_tvm: bool = False) -> list[str]:
-    """Loads the shared libraries among them for all to see. Raises Failure for one that does not load.
+    """Loads the shared libraries among the paths (RTLD_GLOBAL). Raises Failure if that fails.
 
-    with_tvm: whether TVM has been imported. Before that those that lack a symbol are returned: it may be one
-    of TVM's, of a library with a runtime module in it."""
+    with_tvm: whether TVM has been imported. If not, libraries that lack a symbol are returned,
+    since the symbol may be TVM's, as for a library that contains a runtime module.
+    """
     waiting = []
     for path in paths:
         if is_python(path):
@@ -40,8 +41,10 @@ def load_shared(paths: Iterable[str], with_tvm: bool = False) -> list[str]:
 
 
 def import_python(paths: Iterable[str]) -> None:
-    """Imports the Python files among them; TVM is there by then. Raises Failure for one that is missing, and
-    what they raise."""
+    """Imports the Python files among the paths, once TVM has been imported.
+
+    Raises Failure for a missing file. Exceptions of the files pass through.
+    """
     from ..core.importing import import_file
 
     for path in paths:
@@ -53,7 +56,10 @@ def import_python(paths: Iterable[str]) -> None:
 
 
 def running_threads() -> int:
-    """How many there are beside this one, none of which a forked child has; 0 where that is not known."""
+    """Returns the number of other threads in this process; 0 where it is unknown.
+
+    A forked child has none of them.
+    """
     try:
         return len(os.listdir("/proc/self/task")) - 1
     except OSError:

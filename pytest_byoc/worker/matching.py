@@ -1,4 +1,4 @@
-"""What one pattern of a table makes of a graph, were it the only one, and how far its check gets."""
+"""Tries one pattern of a table alone on a graph, and measures how far its check gets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from ..ir.interface import IR
 
 
 def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
-    """matched: whether the pattern takes something of the module, were it the only one of its table.
-    structure: whether something has its structure, whatever its check says. progress: how much of the
-    check was executed. words: strings and numbers in what was executed, which it may compare with.
-    raised: what the check raised. arguments: how many arguments the calls have, by operator, where no
-    structure is met."""
+    """Returns the result of matching one entry of a pattern table alone in a module, as a dict.
+
+    matched: whether the pattern and its check match in the module. structure: whether the pattern
+    matches without its check. progress: the number of different instructions of the check that were
+    executed. words: strings and numbers in the executed code, with which the check may compare.
+    raised: the exception of the check as text. arguments: the numbers of arguments of the module's
+    calls by operator, where the structure does not match.
+    """
     watched = _Watched()
     raised = ""
     try:
@@ -32,12 +35,12 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 
 
 _DTYPE = re.compile("(u?int|b?float)[0-9]+$")
-#: Where the standard library and packages are: what a check calls there says little.
+#: The beginnings of paths of the standard library and of packages, whose code is not counted.
 _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
 
 def _importing(frame: Any) -> bool:
-    """Whether the frame is a module's, or called while a check imports one."""
+    """Returns whether a frame runs a module's top-level code, or is called by such code."""
     while frame is not None and frame.f_code.co_name != "watched":
         if frame.f_code.co_name == "<module>":
             return True
@@ -46,8 +49,11 @@ def _importing(frame: Any) -> bool:
 
 
 class _Watched:
-    """Runs a check and counts the instructions that were executed of it, and of what it calls beside it or
-    outside the installation: a graph that gets further into a check is nearer to being taken."""
+    """A tracer of a pattern's check that records which instructions are executed.
+
+    It counts code in the check's own folder, and code outside of the installation. The more
+    instructions a graph reaches, the closer it is to a match.
+    """
 
     def __init__(self) -> None:
         self.called = False
@@ -60,19 +66,19 @@ class _Watched:
 
     def words(self) -> list[Any]:
         codes = {code for code, _ in self._executed}
-        # numpy.int8 is a name there.
-        found: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
+        # A dtype may be written as an attribute, such as numpy.int8, which is a name in the code.
+        words: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
         left = [constant for code in codes for constant in code.co_consts]
         while left:
             constant = left.pop()
             if isinstance(constant, (tuple, frozenset)):
                 left += constant
             elif isinstance(constant, (float, int)) and not isinstance(constant, bool):
-                found.append(constant)
+                words.append(constant)
             elif isinstance(constant, str) and " " not in constant:
-                # One of several words is a message.
-                found.append(constant)
-        return found
+                # A string of several words is taken for a message, and left out.
+                words.append(constant)
+        return words
 
     def check(self, check: Callable[..., Any]) -> Callable[..., Any]:
         folders: list[str] = []
@@ -89,7 +95,8 @@ class _Watched:
             return step
 
         def step(frame: Any, event: str, _: Any) -> Any:
-            # Lines too: Python 3.12 sends no instructions of the first function it is asked to.
+            # Line events count too: Python 3.12 sends no opcode events for the first traced
+            # function.
             self._executed.add((frame.f_code, frame.f_lasti))
             return step
 

@@ -1,5 +1,6 @@
-/* Writes the native stack of a process that receives a fatal signal, or is told to: a line per frame, innermost
- * first, with the file of the code, the offset in that file, and the symbol where the file names one. */
+/* Writes the native stack of a process at a fatal signal, or at a signal that requests it. Each
+ * frame is a line, innermost first: the file of the code, the offset in the file, and the symbol if
+ * the file has one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -16,8 +17,9 @@ static const int fatal[] = {SIGSEGV, SIGFPE, SIGABRT, SIGBUS, SIGILL};
 static struct sigaction previous[SIGNALS];
 static int target = -1;
 
-/* Where the program was interrupted, and, if that was a call to what is no code, where it returns to. NULL on
- * machines of which that is not known here. */
+/* Returns the address at which the program was interrupted; NULL on architectures other than x86-64
+ * and AArch64. If no code is at that address, the program has called a wrong pointer: *caller is
+ * then the return address of that call. */
 static void *interrupted(const void *context, void **caller) {
   const ucontext_t *at = context;
   *caller = NULL;
@@ -50,7 +52,8 @@ static void put_frame(void *address, int is_call) {
   char line[1024];
   Dl_info found;
   memset(&found, 0, sizeof found);
-  /* A return address is behind the call: the call itself is what has a line in the source. */
+  /* A return address is that of the instruction after the call. The line in the source belongs to
+   * the call. */
   char *at = (char *)address - is_call;
   if (!dladdr(at, &found)) found.dli_fname = "?";
   int length = snprintf(line, sizeof line, "native\t%s\t%lx\t%s\n", found.dli_fname,
@@ -64,7 +67,7 @@ static void put_stack(int number, const void *context) {
   put(header, snprintf(header, sizeof header, "Native stack: signal %d\n", number));
   void *caller, *begin = interrupted(context, &caller);
   if (caller) {
-    /* The unwinder would read the code there. */
+    /* backtrace() would read code at the innermost frame's address, where there is none. */
     put_frame(begin, 0);
     put_frame(caller, 1);
     put("\n", 1);
@@ -77,13 +80,16 @@ static void put_stack(int number, const void *context) {
   put("\n", 1);
 }
 
-/* The handler that was there before is next: the signal comes again, and at once if the stack can't be read. */
+/* Handles a fatal signal. The previous handler is restored first, since the signal comes again
+ * afterwards, or at once if reading the stack fails. A signal that was sent by a process has to be
+ * raised again. */
 static void die(int number, siginfo_t *info, void *context) {
   sigaction(number, &previous[number], NULL);
   put_stack(number, context);
   if (info->si_code <= 0) raise(number);
 }
 
+/* Handles the request for a stack: calls the previous handler, then writes the stack. */
 static void tell(int number, siginfo_t *info, void *context) {
   const struct sigaction *before = &previous[number];
   if (before->sa_flags & SA_SIGINFO)
@@ -93,7 +99,8 @@ static void tell(int number, siginfo_t *info, void *context) {
   put_stack(number, context);
 }
 
-/* A handler of somebody else's may mend what has happened, and stays in front. */
+/* Returns whether a handler is Python's own. Any other handler may repair the cause of the signal,
+ * so it is not replaced. */
 static int is_pythons(const struct sigaction *action) {
   Dl_info theirs, python;
   void *known = dlsym(RTLD_DEFAULT, "Py_IncRef");
@@ -112,14 +119,14 @@ static void handle(int number, void (*handler)(int, siginfo_t *, void *), int fl
   sigaction(number, &action, NULL);
 }
 
-/* fd: where to. dump: the signal at which a living process writes its stack. */
+/* Installs the handlers. fd: the file to write to. dump: the signal that requests the stack. */
 void install(int fd, int dump) {
   target = fd;
   for (unsigned i = 0; i < sizeof fatal / sizeof *fatal; ++i) handle(fatal[i], die, SA_NODEFER);
   handle(dump, tell, SA_RESTART);
 }
 
-/* The first call of backtrace loads a library, which a handler must not. */
+/* The first call of backtrace() loads a library, which a signal handler must not do. */
 __attribute__((constructor)) static void prepare(void) {
   void *frame[1];
   backtrace(frame, 1);

@@ -1,4 +1,4 @@
-"""The native stack of a job's process, written by `native_stack.c` where it crashes or is told to."""
+"""Reads the native stacks that `native_stack.c` writes in a crash or on request."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-#: The compiled handler; None where there is none.
+#: The compiled signal handler; None where there is none.
 _library: ctypes.CDLL | None = None
 _HEADER = re.compile(r"^Native stack: signal (\d+)$")
-#: Frames that are told. Those of the interpreter, and what is further out than it, tell nothing.
+#: The largest number of frames that are reported. Frames of the Python interpreter, and all frames
+#: outside of these, are left out.
 _FRAMES = 16
 _INTERPRETER = re.compile(r"^(lib)?(python|ffi)[\d.-]*")
-#: Characters of a function's name that are told.
+#: The largest number of characters of a function's name that are reported.
 _NAME = 100
-#: Seconds that addr2line may take for one file.
+#: The time limit of addr2line for one file, in seconds.
 _LOOKING_UP = 10.0
 
 
 class _Frame(NamedTuple):
-    """file: of the code; "?" where that is none of the process's. offset: in the file. symbol: "" where the
-    file names none."""
+    """A frame of a native stack.
+
+    file: the file of the code; "?" for an address without code. offset: its offset in the file.
+    symbol: "" where the file has none for it.
+    """
 
     file: str
     offset: int
@@ -31,30 +35,35 @@ class _Frame(NamedTuple):
 
 
 def load(path: str) -> None:
-    """Loads the compiled handler, which does nothing until `install`. path: "" where there is none."""
+    """Loads the compiled handler, which is inactive until `install`. path: "" if there is none."""
     global _library
     try:
         _library = ctypes.CDLL(path) if path else None
-    except OSError:  # of another machine, or without what a handler needs
+    except OSError:  # compiled for another machine, or a library that it needs is missing
         _library = None
 
 
 def install(fd: int, dump: int) -> None:
-    """Has the native stack of this process written to a file where it crashes, and at a signal, before what
-    handlers there are until now write."""
+    """Installs handlers that write this process's native stack to a file at a crash or a signal.
+
+    fd: the file. dump: the signal. In a crash, handlers that were installed before are called after
+    them.
+    """
     if _library is not None:
         _library.install(fd, dump)
 
 
 def fatal_signal(line: str) -> int:
-    """The signal that a line says has come; 0 where it says nothing of that."""
-    found = _HEADER.match(line)
-    return int(found.group(1)) if found else 0
+    """Returns the signal that the header line of a stack names; 0 for another line."""
+    match = _HEADER.match(line)
+    return int(match.group(1)) if match else 0
 
 
 def described(text: str) -> list[str]:
-    """Frames of what was written, in words, innermost first, up to those of the interpreter. The files have
-    to be there still."""
+    """Returns the frames in a written text in words, innermost first, up to the interpreter's.
+
+    The files of the code must still exist, since their symbols are read here.
+    """
     frames = _read(text)
     outer = [n for n, frame in enumerate(frames) if _INTERPRETER.match(os.path.basename(frame.file))]
     frames = frames[: min([_FRAMES, *outer])]
@@ -63,13 +72,13 @@ def described(text: str) -> list[str]:
         by_file.setdefault(frame.file, []).append(frame.offset)
     known: dict[tuple[str, int], tuple[str, str]] = {}
     for file, offsets in by_file.items():
-        for offset, found in zip(offsets, _look_up(file, offsets)):
-            known[file, offset] = found
+        for offset, location in zip(offsets, _look_up(file, offsets)):
+            known[file, offset] = location
     return [_in_words(frame, *known.get((frame.file, frame.offset), ("", ""))) for frame in frames]
 
 
 def _read(text: str) -> list[_Frame]:
-    """The frames of the last stack that was written whole or in part."""
+    """Returns the frames of the last stack in a text, even if it is incomplete."""
     frames: list[_Frame] = []
     for line in text.splitlines():
         if _HEADER.match(line):
@@ -81,7 +90,7 @@ def _read(text: str) -> list[_Frame]:
 
 
 def _look_up(file: str, offsets: list[int]) -> list[tuple[str, str]]:
-    """Function and place in the source for each offset; none where nothing can tell."""
+    """Returns function and source line for each offset; [] where addr2line can't tell them."""
     program = shutil.which("addr2line")
     if program is None or not os.path.isfile(file):
         return []
@@ -105,7 +114,7 @@ def _in_words(frame: _Frame, function: str, place: str) -> str:
     in_source = bool(source.strip("?"))
     if in_source:
         where += ", %s%s" % (os.path.basename(source), "" if line.startswith("?") else ":" + line)
-    # Of a file without symbols addr2line names the nearest function of those that it exports.
+    # For a file without symbols, addr2line names the nearest exported function, which may be wrong.
     name = function if function.strip("?") and (in_source or frame.symbol) else frame.symbol
     name = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
     return "%s (%s)" % (name or "a function without a symbol", where)

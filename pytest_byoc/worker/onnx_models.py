@@ -1,8 +1,8 @@
-"""ONNX's own node tests, as found in this interpreter's `onnx` package, imported by TVM's frontend.
+"""Imports the node tests of this interpreter's `onnx` package with TVM's frontend.
 
-Runs in the reference worker, in a forked child: a job imports many tests and says before each one
-which it is, so that the host knows the culprit when the child dies. What was imported is written to
-one file a test (a frame of `protocol`), from which the other jobs read it: they need no `onnx`.
+It runs in a forked child of the reference worker. A job imports several tests and reports the name
+of each one first, so that the host knows the culprit when the child dies. Each imported test is
+written to a file (a frame of `core/protocol.py`), from which other jobs read it without `onnx`.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..core.protocol import encode
 from ..ir.interface import IR
 from ..runs.reporter import Reporter
 
-#: What the stage of a test's import is called, before its name.
+#: The prefix of the name of the stage in which a test is imported; the test's name follows.
 STAGE = "import "
-#: ONNX's names of the dtypes that NumPy and the protocol have too.
+#: ONNX's names of the dtypes that NumPy and the protocol support.
 _DTYPES = (
     ["FLOAT", "FLOAT16", "DOUBLE", "BOOL"]
     + ["INT%d" % n for n in (8, 16, 32, 64)]
     + ["UINT%d" % n for n in (8, 16, 32, 64)]
 )
 
-#: One test: model, inputs and expected outputs in order.
+#: A test: its model, inputs and expected outputs, in the model's order.
 Case = Tuple[Any, List[np.ndarray], List[np.ndarray]]
 
 
 class NotImported(Exception):
-    """A test that can't be run; the message is the reason."""
+    """Raised for a test that can't be run; the message is the reason."""
 
 
 class GivenModule:
-    """An IR whose `lower` returns a module that was imported before. Stands in for the IR of a run."""
+    """A stand-in for the IR of a run, whose `lower` returns an imported module (text: its JSON)."""
 
     def __init__(self, ir: IR, text: str) -> None:
         self._ir = ir
@@ -55,27 +55,34 @@ class GivenModule:
 
 
 def describe(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
-    """Records the version of `onnx` here (None: there is none), a number that changes with TVM, and
-    for each record of `graphs` the IR operators that its graph is lowered to, if this TVM has it."""
+    """Records the version of `onnx`, a stamp of this TVM, and the operators of graphs.
+
+    The facts are "onnx" (None: not installed), "stamp" (a number that changes when TVM is
+    replaced), and "records": by name of the job's `graphs` the IR operators that the graph is
+    lowered to. Graphs that this TVM can't lower are left out.
+    """
     try:
         version = importlib.import_module("onnx").__version__
     except ImportError:
         version = None
     reporter.send({"fact": "onnx", "executor": None, "value": version})
     reporter.send({"fact": "stamp", "executor": None, "value": _stamp(ir)})
-    found = {}
+    records = {}
     for name, entry in job["graphs"].items():
         try:
             module, _ = ir.lower(Graph.from_dict(entry["graph"]), entry["constants"])
-            found[name] = operators(ir, module)
+            records[name] = operators(ir, module)
         except Exception:
-            # A TVM of another version: no test that it imports needs the record.
+            # This TVM's version lacks the operator, so none of the tests that it imports has it.
             continue
-    reporter.send({"fact": "records", "executor": None, "value": found})
+    reporter.send({"fact": "records", "executor": None, "value": records})
 
 
 def _stamp(ir: IR) -> float:
-    """When this TVM's libraries or its ONNX frontend were last changed: its version may stay."""
+    """Returns the time of the last change of TVM's libraries or ONNX frontend, in seconds.
+
+    TVM's version may stay the same when they change.
+    """
     import tvm
 
     root = os.path.dirname(tvm.__file__)
@@ -85,12 +92,11 @@ def _stamp(ir: IR) -> float:
 
 
 def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
-    """Imports each `of`-th test from the `part`-th on, but those of `skip`; records of each what it is
-    made of, or why it can't be run.
+    """Imports every `of`-th test from the `part`-th on, without those in `skip` (all keys of job).
 
-    First it records the number of the tests ("tests").
-
-    Tests made of the IR operators `operators` alone are written to `folder`.
+    First it records the number of the tests, including skipped ones ("tests"). For each test it
+    records its ONNX and IR operators, or the reason why it can't be run ("test"). Tests that only
+    have IR operators in `operators` are written to `folder`.
     """
     known = set(job["operators"])
     skip = set(job["skip"])
@@ -134,7 +140,7 @@ def _write(
 
 
 def _reason(error: BaseException) -> str:
-    """One line: of TVM's errors the last, of others the first."""
+    """Returns one line of an exception: TVM's last line after a traceback, else the first."""
     if isinstance(error, NotImported):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
@@ -146,8 +152,10 @@ def _reason(error: BaseException) -> str:
 
 
 def _tests() -> dict[str, Callable[[], Case]]:
-    """By name, a function returning the test. `onnx` up to 1.18 or so brings the tests
-    as files; newer ones make them when asked."""
+    """Returns functions that return the tests, by name.
+
+    `onnx` up to about 1.18 contains the tests as files; newer versions generate them.
+    """
     import onnx
 
     root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "node")
@@ -195,7 +203,7 @@ def _from_case(case: Any) -> Case:
 
 
 def _check_types(model: Any) -> None:
-    """Raises NotImported where the model takes or gives something NumPy has no type for."""
+    """Raises NotImported where an input or output is not a tensor of a dtype that NumPy has."""
     import onnx
 
     for value in list(model.graph.input) + list(model.graph.output):
@@ -210,10 +218,10 @@ def _check_types(model: Any) -> None:
 
 
 def _import(ir: IR, model: Any, inputs: Sequence[np.ndarray]) -> tuple[Any, dict[str, np.ndarray]]:
-    """The module, and the inputs it takes by the name of its parameters.
+    """Returns the imported module, and its inputs by the names of its parameters.
 
-    The importer wants to know some inputs (axes, a shape …) when it compiles, as it does in a model
-    that has them as initializers. If the test is not imported as it is, they are made initializers.
+    The importer needs the values of some inputs (axes, a shape …), which ordinary models have as
+    initializers. If the import of the unchanged model fails, such inputs are made initializers.
     """
     feeds = dict(zip([i.name for i in model.graph.input], inputs))
     try:
@@ -229,7 +237,10 @@ def _import(ir: IR, model: Any, inputs: Sequence[np.ndarray]) -> tuple[Any, dict
 
 
 def _parameters_bound(model: Any, feeds: Mapping[str, np.ndarray]) -> Any:
-    """Model and inputs with its int64 vectors and scalars, first input apart, as initializers."""
+    """Returns model and inputs with int64 vectors and scalars turned into initializers.
+
+    The first input stays an input. Returns None if no other is such a vector or scalar.
+    """
     from onnx import numpy_helper
 
     names = [n for n in list(feeds)[1:] if feeds[n].dtype == np.int64 and feeds[n].ndim <= 1]
@@ -255,7 +266,7 @@ def _import_with(ir: IR, model: Any, feeds: Mapping[str, np.ndarray]) -> tuple[A
     if len(parameters) != len(feeds):
         raise NotImported("%d parameters are left of %d inputs" % (len(parameters), len(feeds)))
     names = [str(getattr(p, "name_hint", None) or p.name) for p in parameters]
-    if set(names) != set(feeds):  # renamed, in the same order
+    if set(names) != set(feeds):  # the importer has renamed the parameters, but kept their order
         return module, dict(zip(names, feeds.values()))
     return module, {n: feeds[n] for n in names}
 
@@ -274,8 +285,8 @@ def _relax(model: Any, shapes: Mapping[str, list[int]]) -> Any:
 
 
 def _is_dynamic(ir: IR, module: Any) -> bool:
-    """Whether the type of any value has a dimension that is not a number."""
-    found = []
+    """Returns whether the type of any value has a dimension that is not a number."""
+    dynamic = []
     language = _language(ir)
 
     def visit(e: Any) -> None:
@@ -284,16 +295,16 @@ def _is_dynamic(ir: IR, module: Any) -> bool:
             t = pending.pop()
             pending += list(getattr(t, "fields", ()))
             if hasattr(t, "dtype") and hasattr(t, "shape"):  # a tensor
-                # Relax: None, or a variable, for a shape that is not known.
+                # In Relax an unknown shape is None or a variable.
                 known = ir.NAME == "relay" or hasattr(t.shape, "values")
-                found.append(not known or any(not hasattr(d, "value") for d in t.shape))
+                dynamic.append(not known or any(not hasattr(d, "value") for d in t.shape))
 
     language.analysis.post_order_visit(module["main"], visit)
-    return any(found)
+    return any(dynamic)
 
 
 def _type_of(e: Any) -> Any:
-    """The type of an expression of either IR; None for what has none, such as an operator."""
+    """Returns the type of an expression of either IR; None if it has none, such as an operator."""
     for attribute in ("checked_type", "struct_info", "ty"):
         try:
             return getattr(e, attribute)
@@ -307,20 +318,20 @@ def _language(ir: IR) -> Any:
 
 
 def operators(ir: IR, module: Any) -> list[str]:
-    """Names of the operators that a module calls, each once, sorted."""
+    """Returns the sorted names of the operators that a module calls, each once."""
     import tvm
 
-    found = set()
+    names = set()
     language = _language(ir)
 
     def visit(e: Any) -> None:
         if isinstance(e, language.Call) and isinstance(e.op, tvm.ir.Op):
-            found.add(str(e.op.name))
+            names.add(str(e.op.name))
 
     for function in module.functions.values():
         if isinstance(function, language.Function):
             language.analysis.post_order_visit(function, visit)
-    return sorted(found)
+    return sorted(names)
 
 
 JOBS = {"onnx-describe": describe, "onnx-import": import_tests}

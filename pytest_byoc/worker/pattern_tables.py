@@ -1,15 +1,16 @@
-"""TVM's dataflow patterns as data: Relay's and Relax's alike, read by the names of their classes.
+"""Converts TVM's dataflow patterns to JSON-able data.
 
-A pattern is a list of nodes, each referring to earlier ones by number; the last is the root. A part
-used twice is one node. Forms:
+Relay's and Relax's patterns are read by the same code, by the names of their classes. A pattern
+becomes a list of nodes that refer to earlier nodes by number; the last node is the root. A part
+that is used twice is one node. The forms of a node are:
 
     {"is": "wildcard"}     {"is": "variable"}
-    {"is": "constant"}, of a given value with "dtype", "shape" and "data" (its elements, row-major)
+    {"is": "constant"}, for a given value with "dtype", "shape" and "data" (its elements, row-major)
     {"is": "call", "ops": [names] or None, "args": [numbers] or None, "more": bool}
     {"is": "tuple", "of": [numbers] or None}      {"is": "item", "of": [number], "index": int or None}
     {"is": "or", "of": [two numbers]}             {"is": "and", "of": [two numbers]}
     {"is": "with", "of": [number], "attrs": {…} or "dtype": name or "shape": [ints]}
-    {"is": "other", "class": name}: nothing here can make a graph for it
+    {"is": "other", "class": name}, for a class that no graph can be generated for
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Node = Dict[str, Any]
 
 
 def describe(pattern: Any) -> list[Node]:
-    """The nodes of a pattern, the root last."""
+    """Returns the nodes of a pattern, with the root last."""
     nodes: list[Node] = []
     met: list[Any] = []
 
@@ -31,7 +32,7 @@ def describe(pattern: Any) -> list[Node]:
         node = _node(p, visit)
         nodes.append(node)
         met.append(p)
-        # Parts were added before it: their places in `met` and `nodes` agree.
+        # The parts were added to both lists before, so positions in `met` and `nodes` agree.
         return len(nodes) - 1
 
     visit(pattern)
@@ -52,10 +53,10 @@ def _node(p: Any, visit: Any) -> Node:
         index = int(p.index) if p.index is not None else -1
         return {"is": "item", "of": [visit(p.tuple)], "index": None if index < 0 else index}
     if kind == "AttrPattern":
-        # DictAttrs iterate over nothing.
+        # Iteration over DictAttrs yields nothing.
         names = list(p.attrs.keys())
-        found = {str(k): _plain(p.attrs[k]) for k in names}
-        return {"is": "with", "of": [visit(p.pattern)], "attrs": found}
+        attrs = {str(k): _plain(p.attrs[k]) for k in names}
+        return {"is": "with", "of": [visit(p.pattern)], "attrs": attrs}
     if kind == "DataTypePattern":
         return {"is": "with", "of": [visit(p.pattern)], "dtype": str(p.dtype)}
     if kind == "ShapePattern":
@@ -79,7 +80,7 @@ def _get(p: Any, name: str) -> Any:
 
 
 def _callees(op: Any) -> Any:
-    """Names of the operators a call may be of; None where the pattern leaves it open."""
+    """Returns the names of the operators that a call may have; None where any is allowed."""
     kind = type(op).__name__
     if kind == "ExprPattern":
         name = _get(op.expr, "name")
@@ -93,7 +94,7 @@ def _callees(op: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute's value as JSON data; its text where it is nothing simpler."""
+    """Returns an attribute's value as JSON data, or as text where that is not possible."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     inner = _get(value, "value")

@@ -1,6 +1,6 @@
-"""What a target may declare of how it is put to work: a call before its first run, checks that are not made.
+"""Checks two declarations of a target: `prepare` and `without_checks` (see `core/target.py`).
 
-Read and checked in the worker, by `target.py`, as `precision.py` is.
+The worker reads them (`resolve.py`), as it does `core/precision.py`'s.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import Any, Mapping
 
 from ..checks import CHECKS
 
-#: Checks that can't be switched off: what is offloaded, whether it and what partitioning leaves is right,
-#: whether it can be deployed. `process` stands for crashes, hangs and exceptions.
+#: The checks that can't be switched off: of crashes, hangs and exceptions (`process`), of what is
+#: offloaded, of the results with and without the target's code, and of the exported artifact.
 BASIC = ("process", "offload", "numerics", "roundtrip", "inline-back")
 
 
 class ProcedureError(ValueError):
-    """Raised for a declaration that can't be used; the message says what would be."""
+    """Raised for an invalid declaration; the message says what is valid."""
 
 
 def preparation(given: Any) -> dict[str, Any] | str | None:
-    """The call that is declared to be made before the first run. Raises ProcedureError."""
+    """Returns the declared call before the first run, checked. Raises ProcedureError."""
     if given is None or (isinstance(given, str) and ":" in given):
         return given
     if isinstance(given, Mapping) and isinstance(given.get("function"), str):
@@ -39,14 +39,14 @@ def preparation(given: Any) -> dict[str, Any] | str | None:
 
 
 def reasons(given: Any) -> dict[str, str]:
-    """Checks that are switched off, each with the reason. Raises ProcedureError."""
+    """Returns the checks that are switched off, each with its reason. Raises ProcedureError."""
     if given is not None and not isinstance(given, Mapping):
         raise ProcedureError(
             "without_checks must give a reason for each check, as in "
             '{ views = "the driver copies its inputs" }; found %r' % (given,)
         )
     ids = [check.id for check in CHECKS]
-    found = {}
+    checked = {}
     for check, reason in (given or {}).items():
         if check in BASIC:
             raise ProcedureError(
@@ -61,5 +61,5 @@ def reasons(given: Any) -> dict[str, str]:
             raise ProcedureError(
                 "without_checks must give a reason for %r, which reports repeat; found %r" % (check, reason)
             )
-        found[check] = " ".join(reason.split())
-    return found
+        checked[check] = " ".join(reason.split())
+    return checked

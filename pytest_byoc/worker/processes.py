@@ -1,7 +1,8 @@
-"""The processes below this one, as Linux's /proc shows them: which there are, what they run, how they end.
+"""Finds and ends the processes below this one, by means of Linux's /proc.
 
-A process that makes itself their reaper (`adopt_orphans`) becomes the parent of all that are started below
-it and lose their own parent, however they have detached themselves."""
+After `adopt_orphans`, this process is their reaper: it becomes the parent of every process below it
+that loses its own parent, even if that process has detached itself (as a daemon does).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from typing import Callable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: Seconds for which processes that are killed are waited for: one in the kernel's hands may not end.
+#: Seconds to wait for killed processes. One that is blocked in the kernel may not end.
 _KILLING = 5.0
-#: Servers that compilers start for themselves and that end by themselves, as their names begin.
+#: Prefixes of the names of servers that compilers start, and that end by themselves.
 _OF_COMPILERS = ("sccache", "ccache", "distcc", "icecc", "buildcache")
 
 
@@ -27,17 +28,17 @@ def _prctl(option: int, value: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Asks the kernel for SIGKILL when the parent dies."""
+    """Has the kernel send SIGKILL to this process when its parent dies."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Asks the kernel to make this process the parent of what is orphaned below it."""
+    """Has the kernel make this process the parent of all orphaned processes below it."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _read(path: str) -> str:
-    """What is in a file of /proc; empty where the process is gone."""
+    """Returns the content of a file of /proc; "" where the process is gone."""
     try:
         with open(path, errors="replace") as f:
             return f.read()
@@ -46,12 +47,12 @@ def _read(path: str) -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and further fields of /proc/PID/stat; none where the process is gone."""
+    """Returns /proc/PID/stat from the field "state" on; [] where the process is gone."""
     return _read("/proc/%d/stat" % pid).rpartition(")")[2].split()
 
 
 def children(pid: int) -> list[int]:
-    """Ids of the processes whose parent this is; those that have ended and are not reaped among them."""
+    """Returns the ids of a process's children, with those that have ended but are not reaped."""
     try:
         threads = os.listdir("/proc/%d/task" % pid)
     except OSError:
@@ -59,13 +60,13 @@ def children(pid: int) -> list[int]:
     if os.path.exists("/proc/self/task/%d/children" % os.getpid()):
         listed = (_read("/proc/%d/task/%s/children" % (pid, thread)) for thread in threads)
         return [int(child) for text in listed for child in text.split()]
-    # A kernel that keeps no such lists.
+    # This kernel has no lists of children.
     everyone = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [other for other in everyone if _stat(other)[1:2] == [str(pid)]]
 
 
 def has_children() -> bool:
-    """Whether this process has any, by one call of the kernel."""
+    """Returns whether this process has children, by a single system call."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -74,31 +75,35 @@ def has_children() -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether it is gone, or waits for being reaped."""
+    """Returns whether a process is gone, or has ended and is not yet reaped."""
     return _stat(pid)[:1] in ([], ["Z"], ["X"])
 
 
 def below(pid: int) -> list[int]:
-    """Ids of all the processes below one."""
-    found = children(pid)
-    return [*found, *(lower for child in found for lower in below(child))]
+    """Returns the ids of all descendants of a process."""
+    direct = children(pid)
+    return [*direct, *(lower for child in direct for lower in below(child))]
 
 
 def waited_for_cpu(pid: int) -> float:
-    """Seconds for which a process, or its first thread, could have run and had no CPU to run on; 0 where
-    the kernel does not say."""
+    """Returns the seconds that a process's main thread was runnable but had no CPU.
+
+    Returns 0 where the kernel does not provide them.
+    """
     fields = _read("/proc/%d/schedstat" % pid).split()
     return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
 
 
 def computes(pid: int) -> bool:
-    """Whether it, or a process below it, has something to do at this moment."""
+    """Returns whether a process or a descendant is running, or waits for a device."""
     return _stat(pid)[:1] in (["R"], ["D"]) or any(map(computes, children(pid)))
 
 
 def program(pid: int) -> str:
-    """The command line that a process was started by, for people; its name alone where it is this process's
-    own: it was forked and has started no program."""
+    """Returns a process's command line for messages (at most 120 characters).
+
+    For a forked process that has not started a program, it returns a text with its name instead.
+    """
     command = _read("/proc/%d/cmdline" % pid)
     if not command or command == _read("/proc/self/cmdline"):
         return "a forked process called %s" % (_read("/proc/%d/comm" % pid).strip() or "?")
@@ -107,25 +112,27 @@ def program(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    """The name of what it runs, by which two processes of one program are known."""
+    """Returns the name of a process's program, by which processes of one program are recognised."""
     own = _read("/proc/%d/cmdline" % pid) in ("", _read("/proc/self/cmdline"))
     return _read("/proc/%d/comm" % pid).strip() + (" (forked)" if own else "")
 
 
 def _reap(pid: int) -> bool:
-    """Whether a child has ended; it is reaped then."""
+    """Reaps a child if it has ended; returns whether it has."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
 
 
-def end(found: Callable[[], list[int]]) -> None:
-    """Kills and reaps children of this process until there are no more of them; where a process is killed,
-    those below it become children in its place. found: lists those that there are."""
+def end(current: Callable[[], list[int]]) -> None:
+    """Kills and reaps children of this process until none are left, for at most `_KILLING` seconds.
+
+    The children of a killed process become children of this one. current: lists the current ones.
+    """
     deadline = time.monotonic() + _KILLING
     while True:
-        left = [pid for pid in found() if not _reap(pid)]
+        left = [pid for pid in current() if not _reap(pid)]
         if not left or time.monotonic() > deadline:
             return
         for pid in left:
@@ -137,32 +144,36 @@ def end(found: Callable[[], list[int]]) -> None:
 
 
 class Strangers:
-    """Processes below this one that jobs have started. Those that there are when it is made are none, nor
-    are the servers of compilers."""
+    """The processes below this one that jobs have started and left running.
+
+    Processes that exist when it is created do not count, nor do the servers of compilers.
+    """
 
     def __init__(self) -> None:
         self._reaper = os.getpid()
         self._own: frozenset[int] = frozenset(children(self._reaper))
 
     def left(self) -> list[int]:
-        """Those that are children of this process and have not ended; the others of them are reaped. For
-        the reaper, while none of its jobs runs."""
+        """Returns the running ones among this process's children, and reaps those that have ended.
+
+        For the reaper, while it runs no job.
+        """
         if not has_children():
             return []
         return [pid for pid in self._adopted() if not _reap(pid) and not _is_of_compiler(pid)]
 
     def started(self) -> list[int]:
-        """Those that a job has started so far and not waited for. For the process of the job."""
-        found = [pid for pid in self._adopted() if pid != os.getpid()]
+        """Returns those that the job has started and not waited for. For the process of the job."""
+        running = [pid for pid in self._adopted() if pid != os.getpid()]
         if has_children():
-            found += children(os.getpid())
-        return [pid for pid in found if not has_ended(pid) and not _is_of_compiler(pid)]
+            running += children(os.getpid())
+        return [pid for pid in running if not has_ended(pid) and not _is_of_compiler(pid)]
 
     def _adopted(self) -> list[int]:
         return [pid for pid in children(self._reaper) if pid not in self._own]
 
     def end(self) -> None:
-        """Ends those that are left, and whatever is below them."""
+        """Ends those that are left, and their descendants."""
         end(self.left)
 
 

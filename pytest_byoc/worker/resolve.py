@@ -1,6 +1,6 @@
-"""The target that a declaration means, with everything filled in.
+"""Resolves the declaration of a target: finds its partition function and fills in all settings.
 
-Runs in the target worker: the host only passes a reference on and never imports what it names.
+It runs in the target worker: the host only passes on a reference, and never imports its module.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ from .procedure import ProcedureError, preparation, reasons
 
 
 class ResolvedTarget:
-    """A target with everything filled in; `partition` is the vendor's code."""
+    """A target with all settings filled in and checked; `partition` is the vendor's function."""
 
     def __init__(
         self, name: str, partition: Callable[[Any], Any], options: Mapping[str, Any], own: str = ""
     ) -> None:
-        """name: the one shown in reports. own: the one that the target has for itself, if it has one: it is
-        what its patterns are registered under by default."""
+        """Raises Failure for an invalid setting.
+
+        name: the name in reports. own: the name that the target itself has, or "". By default its
+        patterns are registered under that name.
+        """
         patterns = own or name
         self.name = name = printable(name)
         self.partition = partition
-        #: Whether TVM knows it by its name, and whether the partition function is one that TVM comes with.
+        #: Whether TVM knows the target by its name, and whether TVM contains the partition
+        #: function.
         self.named_in_tvm = self.tvms_partition = False
         known = {k for k in vars(Target) if not k.startswith("_")} - {"name", "partition"}
         self.irs = _as_tuple(options.get("ir"))
@@ -73,12 +77,12 @@ class ResolvedTarget:
         self.build = _build_function(name, options.get("build"))
 
     def takes_executor(self, name: str) -> bool:
-        """Whether its regions can be built for an executor, as far as it says."""
+        """Returns whether the target's regions can be built for an executor, by its declaration."""
         return not self.executors or name in self.executors
 
 
 def _build_function(name: str, given: Any) -> Callable[[Any, str], Any] | None:
-    """The vendor's build function, imported where it is given by a reference. Raises Failure."""
+    """Returns the vendor's build function, and imports it if it is a reference. Raises Failure."""
     if isinstance(given, str):
         given = import_reference(given, "build of target %s" % name)
     if given is not None and not callable(given):
@@ -95,42 +99,47 @@ def _as_tuple(value: str | Sequence[str] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _from_object(name: str, found: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
-    """table: whether the name is that of a table in pyproject.toml, which comes before the target's own."""
-    if isinstance(found, type):
-        found = found()
+def _from_object(name: str, declared_by: Any, overrides: Mapping[str, Any], table: bool) -> ResolvedTarget:
+    """Returns the target that an object or a function declares.
+
+    overrides: settings that override the object's attributes. table: whether `name` is that of a
+    table in pyproject.toml, which overrides the object's own name.
+    """
+    if isinstance(declared_by, type):
+        declared_by = declared_by()
     options = {
-        k: getattr(found, k)
+        k: getattr(declared_by, k)
         for k in vars(Target)
-        if not k.startswith("_") and k not in ("name", "partition") and hasattr(found, k)
+        if not k.startswith("_") and k not in ("name", "partition") and hasattr(declared_by, k)
     }
     options.update(overrides)
-    # A string has a method of that name too.
-    if hasattr(found, "partition") and not isinstance(found, (str, bytes)):
-        own = getattr(found, "name", None) or name
+    # str and bytes have a method called partition too.
+    if hasattr(declared_by, "partition") and not isinstance(declared_by, (str, bytes)):
+        own = getattr(declared_by, "name", None) or name
         if not isinstance(own, str):
             raise Failure("target %s: its attribute name must be a string, found %r" % (name, own))
-        return ResolvedTarget(name if table else own, found.partition, options, own)
-    if callable(found):
-        return ResolvedTarget(name, found, options)
+        return ResolvedTarget(name if table else own, declared_by.partition, options, own)
+    if callable(declared_by):
+        return ResolvedTarget(name, declared_by, options)
     raise Failure(
         "target %s is a %s; expected a partition function, or an object with a method partition(mod)"
-        % (name, type(found).__name__)
+        % (name, type(declared_by).__name__)
     )
 
 
 def resolve(declaration: Mapping[str, Any], irs: list[Any]) -> ResolvedTarget:
-    """The target a declaration means. Runs in the worker.
+    """Returns the target of a declaration.
 
-    declaration: {"name", "reference" (module:attribute, or None), "options" (of a table), "names"
-    (targets the host knows)}. irs: the IR modules to look in for a name TVM knows itself.
-    Raises Failure when there is no such target; it lists those there are.
+    declaration: {"name", "reference" (module:attribute, or None), "options" (of the table), "table"
+    (whether there is one), "by_table" (whether to partition by the registered patterns), "names"
+    (of targets that the host knows)}. irs: the IR modules in which to look for a name that TVM
+    knows. Raises Failure with a list of known targets when there is no such target.
     """
     name = declaration["name"]
     options = declaration.get("options") or {}
     if declaration.get("reference"):
-        found = import_reference(declaration["reference"])
-        return _from_object(name, found, options, bool(declaration.get("table")))
+        declared_by = import_reference(declaration["reference"])
+        return _from_object(name, declared_by, options, bool(declaration.get("table")))
     for ir in irs:
         known_partition = ir.known_partition(name, bool(declaration.get("by_table")))
         if known_partition is not None:

@@ -1,4 +1,4 @@
-"""The three roles a worker can have: reference, target, loader."""
+"""The roles of workers: reference, target, loader, and a list of the targets that TVM knows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .libraries import import_python, is_path, load_shared, running_threads
 if TYPE_CHECKING:
     from ..ir import relax, relay
 
-    # mypy sees here that each of them offers what the interface lists.
+    # With this assignment mypy checks that each IR's file implements the interface.
     _IRS: tuple[IR, ...] = (relay, relax)
 
-#: How often it is measured how long a run takes.
+#: The number of measurements of an artifact's run time.
 _REPEATS = 7
 
 
@@ -35,7 +35,7 @@ def ir_module(name: str) -> IR:
 
 
 def _choose_ir(wanted: list[str]) -> IR:
-    """The first IR of `wanted` that this interpreter's TVM has. Raises Failure."""
+    """Returns the first IR of `wanted` that this interpreter's TVM has. Raises Failure."""
     reasons = []
     for name in wanted:
         module = ir_module(name)
@@ -48,7 +48,7 @@ def _choose_ir(wanted: list[str]) -> IR:
 
 
 def prepare(config: Mapping[str, Any]) -> Role:
-    """The role a configuration asks for. Raises Failure, or what the vendor's code raises."""
+    """Returns the role of a configuration. Raises Failure, or exceptions of the vendor's code."""
     wanted = [config["ir"]] if config.get("ir") else list(IRS)
     if config["role"] == "list":
         return ListRole()
@@ -60,21 +60,22 @@ def prepare(config: Mapping[str, Any]) -> Role:
 
 
 def _lowering(ir: IR, job: Mapping[str, Any]) -> IR:
-    """The IR, or a stand-in for it where the job brings its module along."""
+    """Returns the IR, or a stand-in for it where the job contains an imported module."""
     return cast(IR, onnx_models.GivenModule(ir, job["module"])) if "module" in job else ir
 
 
 class Role:
-    """description: what the host is told once. run: does one job, in a forked child."""
+    """A role of a worker. description: facts that the worker sends to the host once."""
 
     description: dict[str, Any]
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
+        """Does one job, in a forked child."""
         raise NotImplementedError
 
 
 class ListRole(Role):
-    """Says which targets this TVM knows by name, and does no job."""
+    """A role without jobs: its description lists the targets that this TVM knows by name."""
 
     def __init__(self) -> None:
         targets = {}
@@ -114,7 +115,7 @@ class ReferenceRole(Role):
         run.execute(job["executor"])
 
     def _types(self, graphs: list[Any], reporter: Reporter) -> None:
-        """Lowers many graphs and says which types TVM infers for their outputs."""
+        """Lowers graphs, and sends the types that TVM infers for their outputs."""
         for entry in graphs:
             reporter.stage("lower")
             try:
@@ -216,16 +217,18 @@ class TargetRole(Role):
             except Exception as e:
                 run.failed(e)
             if run.nothing_to_judge:
-                # Building and running it would judge TVM alone.
+                # Building and running it would only judge TVM.
                 return
             if run.nothing_offloaded:
-                # So would the checks of what codegens make: what partitioning has made of main is judged.
+                # The same holds for checks of generated code. Only the partitioned main is judged.
                 checks = partition_stage()
 
     def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
-        """Describes the target's patterns. Some graphs are partitioned first: many a target registers
-        its patterns only then, and the regions, or the composites in them, tell the name they are registered
-        under. Where there are composites and no such table, their names are told."""
+        """Sends the target's patterns, or the names of its composites where no table is found.
+
+        The graphs are partitioned first, since some targets register their patterns only then. The
+        names of compilers and composites in the regions are tried as names of pattern tables too.
+        """
         names, composites = [self.target.patterns], []
         for entry in graphs:
             job = {"inputs": [], "constants": entry["constants"]}
@@ -245,7 +248,7 @@ class TargetRole(Role):
         reporter.send({"fact": "composites", "executor": None, "value": sorted(set(composites))})
 
     def _alone(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        """What one pattern would match of many graphs, were it the only one of its table."""
+        """Tries one pattern alone on each graph, and sends the results (see `matching.alone`)."""
         entries = job["graphs"]
         table = self._ir.pattern_table(job["table"])
         for number, entry in enumerate(entries):
@@ -255,7 +258,7 @@ class TargetRole(Role):
             try:
                 module, _ = self._ir.lower(graph, entry["constants"])
                 if number == 0 and not table:
-                    # Registered by partitioning, as in _patterns.
+                    # As in _patterns, partitioning may register the patterns.
                     with configured(self.target.pass_config):
                         self.target.partition(module)
                     table = self._ir.pattern_table(job["table"])
@@ -266,7 +269,7 @@ class TargetRole(Role):
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
 
     def _claims(self, graphs: list[Any], reporter: Reporter) -> None:
-        """Partitions many graphs and says what is offloaded of each."""
+        """Partitions graphs, and sends the facts about the regions of each."""
         for number, entry in enumerate(graphs):
             reporter.send({"fact": "begun", "executor": None, "value": number})
             job = {"inputs": [], "constants": entry["constants"]}
@@ -278,13 +281,19 @@ class TargetRole(Role):
 
 
 class LoaderRole(Role):
-    """Loads exported artifacts. The vendor's Python is not imported here, but for what is declared to be part
-    of the runtime, nor TVM's compiler if the installation has a runtime library of its own."""
+    """The role that loads and runs exported artifacts.
+
+    Of the vendor's Python code it imports only the declared libraries and `prepare`'s module. It
+    does not load TVM's compiler if the installation has a separate runtime library.
+    """
 
     def __init__(self, ir: IR, config: Mapping[str, Any]) -> None:
-        """config: "functions", names of which is told which are not there; "libraries", the target's, the
-        shared ones among which are loaded; "late", whether they are not, but in each child, by itself;
-        "prepare", the target's; "bare", whether the target's Python may be missing."""
+        """Imports TVM's runtime and the target's libraries, and describes the process.
+
+        config: "functions" (names of global functions, of which missing ones are reported as
+        "absent"), "libraries" (the target's), "late" (whether each child loads them, and not this
+        process), "prepare" (the target's), "bare" (whether the module of "prepare" may be missing).
+        """
         import tvm
 
         self._ir = ir
@@ -334,8 +343,10 @@ class LoaderRole(Role):
             ) from None
 
     def _time(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        """Seconds of a run of each of several artifacts, some times each, in turn: what else the machine does
-        meanwhile meets all of them."""
+        """Measures the seconds of a run of several artifacts, `_REPEATS` times and alternately.
+
+        Since they alternate, other load of the machine affects all of them.
+        """
         reporter.stage("load")
         loaded = {name: self._ir.load(path, job["executor"]) for name, path in job["time"].items()}
         self._preparation.apply(loaded["target"])
@@ -348,7 +359,7 @@ class LoaderRole(Role):
 
 
 def _prefixes(names: Sequence[str]) -> Iterator[str]:
-    """What dotted names begin with, the longest first: `a.b` and `a` of `a.b.c`."""
+    """Yields the prefixes of dotted names, the longest first: `a.b` and `a` for `a.b.c`."""
     for name in names:
         while "." in name:
             name = name.rpartition(".")[0]
@@ -356,7 +367,7 @@ def _prefixes(names: Sequence[str]) -> Iterator[str]:
 
 
 def _nodes(pattern: Any) -> list[dict[str, Any]]:
-    """The nodes of a pattern; of one that can't be read, one that says why."""
+    """Returns the nodes of a pattern; for one that can't be read, a single node with the reason."""
     try:
         return pattern_tables.describe(pattern)
     except Exception as e:
@@ -365,7 +376,7 @@ def _nodes(pattern: Any) -> list[dict[str, Any]]:
 
 
 def runtime_only() -> bool:
-    """Whether the TVM of this process is its runtime alone."""
+    """Returns whether this process has only the runtime of TVM."""
     for path in ("tvm.base", "tvm._ffi.base"):
         try:
             return bool(importlib.import_module(path)._RUNTIME_ONLY)

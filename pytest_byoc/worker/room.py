@@ -1,4 +1,4 @@
-"""Whether there is room for files where a job writes them: what fails without is nobody's fault."""
+"""Tests whether a job's folder has room for files: a failure without room is not the target's."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ import os
 import tempfile
 from typing import Any
 
-#: Bytes that there must be: less than any compiler's file of a large graph, and written in milliseconds.
+#: The number of bytes that must be free: less than a compiler's output for a large graph, and
+#: written in milliseconds.
 NEEDED = 4 << 20
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def is_scarce(folder: str) -> bool:
-    """Whether little is left by what the file system says, which is asked in microseconds."""
+    """Returns whether the file system states too little free space, which takes microseconds."""
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < NEEDED or (found.f_files > 0 and not found.f_favail)
+    return status.f_bavail * status.f_frsize < NEEDED or (status.f_files > 0 and not status.f_favail)
 
 
 def lacking(folder: str) -> dict[str, Any] | None:
-    """Where a file of NEEDED bytes does not fit into a folder, or a quota, or the file system takes none:
-    {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}. Or else
-    None."""
+    """Tries to write a file of NEEDED bytes to a folder; returns None if there is room for it.
+
+    Where there is no space, the quota is used up, or the file system is read-only, it returns
+    {"folder", "error" (in words), "free" (bytes), "used" (bytes of all files in the folder)}.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as f:
             left = NEEDED
@@ -39,10 +42,10 @@ def lacking(folder: str) -> dict[str, Any] | None:
 
 def _free(folder: str) -> int:
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return 0
-    return found.f_bavail * found.f_frsize
+    return status.f_bavail * status.f_frsize
 
 
 def _used(folder: str) -> int:

@@ -1,8 +1,8 @@
-"""The worker's main loop: import TVM and the vendor's code once, then fork a child for each job.
+"""The worker's main loop: imports TVM and the vendor's code once, then forks a child for each job.
 
-A fork costs milliseconds where a start costs seconds, and whatever a job does to its process (crash,
-hang, leak, patched globals) ends with the child. The child writes its messages to a pipe; the parent
-passes the whole ones on, measures each stage against its time limit, and says how the child ended.
+A fork takes milliseconds, and a new start seconds. Whatever a job does to its process (crash, hang,
+leak, patched globals) ends with the child. The child writes its messages to a pipe; the parent
+passes on complete ones, enforces the time limit of each stage, and reports how the child ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .supervision import Ends, Supervision, address_space
 def _run_child(
     job: Callable[[Reporter], None], ends: Ends, memory: int, started: Callable[[], list[int]]
 ) -> None:
-    """The child's whole life. Returns only if it is to end as any Python process does."""
+    """Runs a job in the forked child. Returns only if the child has to end by a normal exit."""
     status, normal = 1, False
     try:
         os.setsid()
@@ -44,13 +44,13 @@ def _run_child(
         try:
             job(reporter)
             reporter.send({"done": True})
-            # What it has started may be ended by what Python does at its end.
+            # Python's exit handlers may end the processes that the job has started.
             status, normal = 0, reporter.note_started() or reporter.leaves_normally
             if normal:
                 reporter.stage("exit")
         except BaseException as e:  # vendor code may raise anything, SystemExit included
             reporter.send({"raised": describe_exception(e), "stage": reporter.stage_name})
-            # Calling exit() is something else than raising an error: the host is told.
+            # A call of exit() is reported in addition, since it is not an ordinary exception.
             if isinstance(e, SystemExit):
                 reporter.send({"exited": e.code if isinstance(e.code, int) else 1})
             else:
@@ -66,7 +66,7 @@ def _run_child(
 
 
 class ForkServer:
-    """Runs jobs in forked children, one at a time."""
+    """A server that runs jobs in forked children, one at a time."""
 
     def __init__(self, control: socket.socket, memory: int) -> None:
         self._control = control
@@ -75,17 +75,21 @@ class ForkServer:
         self._known: set[str] = set()
 
     def run(self, job: Callable[[Reporter], None], timeout: float, folder: str = "") -> None:
-        """Forks, runs `job` with `timeout` seconds for each stage, and sends the `end` message. folder: where
-        the job leaves files for others."""
-        # Gone before an artifact is loaded: it is not to live on what its compiler had lying about.
+        """Runs a job in a forked child, and sends the `end` message.
+
+        timeout: seconds for each stage. folder: the folder in which the job leaves files for
+        others.
+        """
+        # The job's temporary files are removed before a loader loads its artifact, since the
+        # artifact must not depend on them.
         try:
-            # A job before this one may have removed it.
+            # An earlier job may have removed the folder.
             os.makedirs(tempfile.gettempdir(), exist_ok=True)
             scratch = tempfile.mkdtemp(prefix="job-")
         except OSError as e:
             lacking = room.lacking(tempfile.gettempdir()) or {}
-            found = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
-            self._control.sendall(encode({"end": {"no_room": found}}))
+            no_room = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
+            self._control.sendall(encode({"end": {"no_room": no_room}}))
             return
         end = self._run(job, timeout, scratch)
         failed = not end.pop("ended_well")
@@ -98,7 +102,7 @@ class ForkServer:
         self._control.sendall(encode({"end": end}))
 
     def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> dict[str, Any]:
-        """What is said of the end. scratch: the child's folder for temporary files."""
+        """Forks a child, and returns its end. scratch: the child's folder for temporary files."""
         result_r, result_w = os.pipe()
         output_r, output_w = os.pipe()
         dump = stacks.new_file()
@@ -111,7 +115,7 @@ class ForkServer:
             self._control.close()
             os.environ["TMPDIR"] = tempfile.tempdir = scratch
             _run_child(job, Ends(result_w, output_w, dump), self._memory, self._strangers.started)
-            # Up through all of this, so that there is nothing on the way that is the worker's to do.
+            # The exception passes through all frames of the worker, so none of them may catch it.
             sys.exit(0)
         os.close(result_w)
         os.close(output_w)
@@ -124,7 +128,7 @@ class ForkServer:
 
 
 def serve(fd: int) -> None:
-    """Reads the configuration, prepares the role, then serves jobs until the socket closes."""
+    """Reads the configuration, prepares the role, and runs jobs until the socket is closed."""
     processes.adopt_orphans()
     control = socket.socket(fileno=fd)
     decoder = Decoder()
@@ -151,8 +155,8 @@ def serve(fd: int) -> None:
         role = prepare(config)
         control.sendall(encode({"ready": role.description, "pid": os.getpid()}))
     except Failure as e:
-        told: dict[str, Any] = {"type": None, "message": str(e), "frames": []}
-        control.sendall(encode({"failed": told, **_tvm_of(config)}))
+        failure: dict[str, Any] = {"type": None, "message": str(e), "frames": []}
+        control.sendall(encode({"failed": failure, **_tvm_of(config)}))
         return
     except BaseException as e:
         control.sendall(encode({"failed": describe_exception(e), **_tvm_of(config)}))
@@ -169,7 +173,7 @@ def serve(fd: int) -> None:
 
 
 def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:
-    """Whether a loader has TVM's runtime alone."""
+    """Returns, for a loader, whether it has only TVM's runtime ("runtime_only")."""
     if config["role"] != "loader":
         return {}
     from .roles import runtime_only
@@ -178,7 +182,10 @@ def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:
 
 
 def _leave_alone_what_exists() -> None:
-    """Tells the garbage collector to pass over all objects there are: going through TVM's modules in each
-    child takes tens of milliseconds, and copies the pages it shares with its parent."""
+    """Excludes all existing objects from garbage collection.
+
+    In each child, a collection of TVM's modules would take tens of milliseconds, and would copy
+    pages that the child shares with its parent.
+    """
     gc.collect()
     gc.freeze()

@@ -1,5 +1,7 @@
-"""The stacks of a job's process, Python's by faulthandler and the native one, written where it crashes or is
-told to, and kept apart from what the process prints."""
+"""Has a job's process write its stacks, in a crash or on request, to a file apart from its output.
+
+Python's stacks are written by faulthandler, the native one by `native_stack.c`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from typing import Any
 from ..core.errors import frame
 from . import native_stack
 
-#: The signal at which a job's process writes its stacks: one that nobody else is likely to use.
+#: The signal that requests the stacks of a job's process. No other code is likely to use it.
 _DUMP = signal.SIGRTMAX - 1
-#: Bytes that are read of what was written.
+#: The number of bytes of the stacks that are read.
 _MOST = 1 << 16
-#: Seconds that the writing may take.
+#: The time limit for writing the stacks, in seconds.
 _WRITING = 2.0
 _FATAL = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)
-#: More than a `struct sigaction` has; the handler is its first member.
+#: More bytes than a `struct sigaction` has; the handler is its first member.
 _ACTION_BYTES = 256
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 _THREAD = re.compile(r"^(Current thread|Thread) 0x\w+")
@@ -37,20 +39,24 @@ class _Symbol(ctypes.Structure):
 
 
 def _library_of(address: int) -> str:
-    """The file that code at an address was loaded from; empty where that is not known."""
-    found = _Symbol()
+    """Returns the file that the code at an address was loaded from; "" where it is unknown."""
+    symbol = _Symbol()
     library = ctypes.CDLL(None)
     if not address or not hasattr(library, "dladdr"):
         return ""
-    if not library.dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
+    if not library.dladdr(ctypes.c_void_p(address), ctypes.byref(symbol)):
         return ""
-    return (found.file or b"").decode(errors="replace")
+    return (symbol.file or b"").decode(errors="replace")
 
 
 def come_before_tvm() -> None:
-    """TVM's handler of SIGSEGV, which prints the native stack, is installed when TVM is imported, calls none
-    of those before it, and so keeps faulthandler's from being called. Has faulthandler, which calls the one
-    before it, installed after it (by `write_to`). A vendor's handlers stay as they are."""
+    """Disables faulthandler where TVM has handlers of fatal signals, and restores TVM's handlers.
+
+    TVM installs its SIGSEGV handler, which prints the native stack, when it is imported. It does
+    not call the handlers before it, so faulthandler's would never run. `write_to` enables
+    faulthandler again, after TVM's; faulthandler does call the handler before it. A vendor's
+    handlers stay.
+    """
     library = ctypes.CDLL(None)
     of_tvm = []
     for number in _FATAL:
@@ -66,7 +72,7 @@ def come_before_tvm() -> None:
 
 
 def new_file() -> int:
-    """A file without a name, in memory where the system has such files."""
+    """Returns a descriptor of a new unnamed file, in memory where the system supports it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("stacks")
     with tempfile.TemporaryFile() as f:
@@ -74,14 +80,14 @@ def new_file() -> int:
 
 
 def write_to(fd: int) -> None:
-    """Has the stacks of this process written to a file where it crashes or is told to."""
+    """Installs the handlers that write this process's stacks to a file in a crash or on request."""
     faulthandler.enable(file=fd, all_threads=True)
     faulthandler.register(_DUMP, file=fd, all_threads=True)
     native_stack.install(fd, _DUMP)
 
 
 def ask(pid: int, fd: int) -> None:
-    """Has a process write its stacks, and waits until it has."""
+    """Has a process write its stacks, and waits for that, at most `_WRITING` seconds."""
     try:
         os.kill(pid, _DUMP)
     except ProcessLookupError:
@@ -93,7 +99,7 @@ def ask(pid: int, fd: int) -> None:
         size, before = os.fstat(fd).st_size, size
 
 
-#: The fatal signals, as faulthandler calls them.
+#: The fatal signals by their names in faulthandler's output.
 _NAMES = {
     "Segmentation fault": signal.SIGSEGV, "Aborted": signal.SIGABRT, "Bus error": signal.SIGBUS,
     "Illegal instruction": signal.SIGILL, "Floating-point exception": signal.SIGFPE,
@@ -101,8 +107,10 @@ _NAMES = {
 
 
 def fatal_signal(fd: int) -> int:
-    """The signal that a process has received if it has written its stacks for that reason; or else 0. It may
-    hang then: TVM's handler needs memory, which a process that has used it up does not get."""
+    """Returns the fatal signal for which a process has written its stacks; 0 if there was none.
+
+    The process may hang afterwards: TVM's handler allocates memory, and there may be none left.
+    """
     if not os.fstat(fd).st_size:
         return 0
     first = read(fd).partition("\n")[0]
@@ -115,22 +123,25 @@ def read(fd: int) -> str:
 
 
 def frames(text: str) -> list[dict[str, Any]]:
-    """Frames, the innermost last, of the thread that a dump of faulthandler is about. Where that thread runs
-    nobody's Python but TVM's and the standard library's, those of the first other one that does."""
+    """Returns the frames of one thread in a dump of faulthandler, the innermost last.
+
+    It is the current thread, if it has a frame of code other than this package's, TVM's and the
+    standard library's; or else the first thread that has one, or else the current thread.
+    """
     threads: list[tuple[bool, list[dict[str, Any]]]] = []
     for line in text.splitlines():
-        thread, found = _THREAD.match(line), _FRAME.match(line)
+        thread, frame_line = _THREAD.match(line), _FRAME.match(line)
         if thread:
             threads.append((thread.group(1).startswith("Current") and "C stack" not in line, []))
-        elif found and threads:
-            file, number = found.group(1), int(found.group(2))
+        elif frame_line and threads:
+            file, number = frame_line.group(1), int(frame_line.group(2))
             code = linecache.getline(file, number).strip()
-            threads[-1][1].insert(0, frame(file, number, found.group(3), code))
+            threads[-1][1].insert(0, frame(file, number, frame_line.group(3), code))
         elif not line.strip():
             continue
     threads.sort(key=lambda thread: not thread[0])
-    told = [frames for _, frames in threads if any(_is_somebodys(f) for f in frames)]
-    return told[0] if told else threads[0][1] if threads else []
+    relevant = [frames for _, frames in threads if any(_is_somebodys(f) for f in frames)]
+    return relevant[0] if relevant else threads[0][1] if threads else []
 
 
 def _is_somebodys(frame: dict[str, Any]) -> bool:

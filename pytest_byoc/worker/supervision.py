@@ -1,4 +1,4 @@
-"""How the worker follows one job's process, from its fork to its end."""
+"""The worker's supervision of one job's process, from its fork to its end."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any, NamedTuple
 from ..core.protocol import Decoder, ProtocolError, encode
 from . import native_stack, processes, stacks
 
-#: Seconds for which a process that has ended is listened to, if others that it started go on printing.
+#: Seconds for which the pipes of an ended process are read while processes that it started print.
 LINGER = 1.0
-#: Seconds that processes which a job has started have to end after it: those that sleep, those that
-#: compute, and those that run a program that was left running before.
+#: Seconds that processes which a job started have to end after it: sleeping ones, computing ones,
+#: and ones whose program an earlier job has left running.
 GRACE, GRACE_COMPUTING, GRACE_KNOWN = 2.0, 20.0, 0.3
-#: Seconds that a process has to die in once it has received a signal that is fatal.
+#: Seconds in which a process has to die after a fatal signal.
 DYING = 5.0
-#: How much of what a process printed is kept for the report.
+#: The number of bytes at the end of a process's output that are kept for the report.
 TAIL = 8192
-#: Share of the address space that a process which has used it up had in use when it was last seen.
+#: The share of its address space from which on a process counts as out of memory.
 _USED_UP = 0.75
-#: Seconds between two looks at how much is in use.
+#: Seconds between two measurements of the address space in use.
 _LOOK = 0.1
-#: Seconds granted to a job after which the host hears of it.
+#: The seconds of additional time granted to a job after which the host is informed.
 _HEARD = 5.0
 
 
 class Ends(NamedTuple):
-    """The worker's ends of what a job's process writes to: messages, what is printed, Python's stacks."""
+    """The worker's descriptors of a job's process: its messages, its output, its stacks."""
 
     result: int
     output: int
@@ -43,11 +43,14 @@ class Ends(NamedTuple):
 
 
 class Supervision:
-    """Passes on what a process says, holds each of its stages to a time limit, keeps what it prints, and
-    finds and ends what it leaves running.
+    """The supervision of one job's process.
 
-    memory: bytes of address space that the process may use; 0: as many as it wants. known: names of programs
-    that were left running before, to which those found here are added."""
+    It passes on the process's messages, enforces a time limit for each stage, keeps the end of its
+    output, and finds and ends the processes that it leaves running.
+
+    timeout: seconds for each stage. memory: bytes of address space that the process may use (0: no
+    limit). known: names of programs that earlier jobs left running; new ones are added.
+    """
 
     def __init__(
         self, control: socket.socket, pid: int, ends: Ends, timeout: float, memory: int,
@@ -60,9 +63,9 @@ class Supervision:
         self._open = {ends.result, ends.output}
         self._printed = b""
         self._garbage = False
-        #: Whether the job was done, and whether anything was raised in it.
+        #: Whether the job has completed, and whether it reported an exception.
         self._done = self._raised = False
-        #: By process, the stage in which it was started.
+        #: The stage in which each process was started, by its id.
         self._started: dict[int, str] = {}
         self._stage = "start"
         self._began = time.monotonic()
@@ -71,19 +74,19 @@ class Supervision:
         self._cpu: dict[str, float] = {}
         self._cpu_used = 0.0
         self._status = 0
-        #: A fatal signal in whose handlers it hangs.
+        #: The fatal signal that the process has received but not yet died of; 0 if there is none.
         self._fatal = 0
         self._usage: resource.struct_rusage | None = None
         self._gone = 0.0
         self._before = self._most = address_space("self")
         self._next_look = 0.0
-        #: By process, the seconds that it has waited for a CPU; and those that the job was granted for it
-        #: since the host last heard of them.
+        #: The seconds that each process has waited for a CPU; and the seconds that the job was
+        #: granted for it since the host was last informed.
         self._waited: dict[int, float] = {}
         self._granted = 0.0
 
     def follow(self) -> dict[str, Any]:
-        """Waits for the end of the process, and says how it ended."""
+        """Waits for the end of the process, and returns the content of the `end` message."""
         late = False
         while not late:
             ready = self._listen()
@@ -103,10 +106,10 @@ class Supervision:
     # --- listening -----------------------------------------------------------------------------
 
     def _listen(self) -> list[int]:
-        """Reads what there is; from where."""
+        """Reads from the pipes that have data, and returns them."""
         running = self._usage is None
         if not self._open:
-            if running:  # it has closed its pipes and lives on
+            if running:  # the process has closed its pipes but has not ended
                 time.sleep(0.005)
             return []
         ready, _, _ = select.select(list(self._open), [], [], _LOOK if running else 0.05)
@@ -134,7 +137,7 @@ class Supervision:
                 self._raised = self._raised or "raised" in message
                 sent = time.monotonic()
                 self._control.sendall(raw)
-                # A host that is busy with other things costs the process nothing.
+                # The time until the host accepts the message does not count.
                 self._deadline += time.monotonic() - sent
         except ProtocolError:
             self._garbage = True
@@ -147,7 +150,7 @@ class Supervision:
         self._deadline = now + self._timeout
 
     def _account(self, now: float, cpu: float) -> None:
-        """Adds what the running stage has taken. cpu: CPU seconds of the process so far."""
+        """Adds the time of the current stage. cpu: CPU seconds of the process so far."""
         self._seconds[self._stage] = self._seconds.get(self._stage, 0.0) + now - self._began
         self._cpu[self._stage] = self._cpu.get(self._stage, 0.0) + max(cpu - self._cpu_used, 0.0)
         self._cpu_used = cpu
@@ -162,8 +165,10 @@ class Supervision:
             self._most = max(self._most, address_space(str(self._pid)))
 
     def _grant_waiting(self) -> None:
-        """The time in which the job waits for a CPU is not its own: what else the machine does makes no
-        hang. The job waits as long as that one of its processes does that waits longest."""
+        """Extends the deadline by the time that the job's processes waited for a CPU.
+
+        A busy machine must not make a job count as hung. The longest wait of one process counts.
+        """
         longest = 0.0
         for pid in (self._pid, *processes.below(self._pid)):
             now = processes.waited_for_cpu(pid)
@@ -172,7 +177,7 @@ class Supervision:
         self._deadline += longest
         self._granted += longest
         if self._granted > _HEARD:
-            # The host, too, has a limit, which begins anew with each message.
+            # The host has a time limit of its own, which restarts with each message.
             self._control.sendall(encode({"waited": self._granted}))
             self._granted = 0.0
 
@@ -185,7 +190,7 @@ class Supervision:
         return bool(done)
 
     def _is_late(self) -> bool:
-        """Whether the time of its stage is up, or that to die in."""
+        """Returns whether the process exceeds its stage's limit, or DYING after a fatal signal."""
         if not self._fatal:
             self._fatal = stacks.fatal_signal(self._ends.stacks)
             if self._fatal:
@@ -197,34 +202,39 @@ class Supervision:
         self._gone = time.monotonic()
 
     def _ended_well(self) -> bool:
-        """Whether nothing is wrong with the job and its end: what is left running may follow from that."""
+        """Returns whether the job completed without an exception and the process exited with 0.
+
+        Otherwise processes may be left running because of the failure, and are not reported.
+        """
         return self._usage is not None and not self._status and self._done and not self._raised
 
     def _is_worth_waiting(self, ready: list[int]) -> bool:
-        """Whether a process that has ended is listened to still: what it left is read, and what it started
-        has time to end."""
+        """Returns whether to go on after the process has ended.
+
+        The rest of its output is read, and processes that it started have time to end.
+        """
         since = time.monotonic() - self._gone
-        found = self._strangers.left() if self._ended_well() else []
-        if not found:
-            # Another process may hold the pipes; what matters has been read.
+        left = self._strangers.left() if self._ended_well() else []
+        if not left:
+            # Another process may hold the pipes open: their end is waited for only up to LINGER.
             return bool(ready) and since <= LINGER
         if not self._open:
             time.sleep(0.01)
-        known = all(processes.name(pid) in self._known for pid in found)
+        known = all(processes.name(pid) in self._known for pid in left)
         grace = GRACE_KNOWN if known else GRACE
-        if since > grace and any(map(processes.computes, found)):
+        if since > grace and any(map(processes.computes, left)):
             grace = GRACE_COMPUTING
         return since <= grace
 
     def _left(self) -> list[dict[str, str]]:
-        """The programs left running, each once, with its name and the stage in which it was started."""
-        found: dict[str, dict[str, str]] = {}
+        """Returns the programs left running, each once, with name and the stage of its start."""
+        programs: dict[str, dict[str, str]] = {}
         for pid in self._strangers.left():
             stage, name = self._started.get(pid, ""), processes.name(pid)
             program = processes.program(pid)
-            found.setdefault(program, {"program": program, "name": name, "stage": stage})
+            programs.setdefault(program, {"program": program, "name": name, "stage": stage})
             self._known.add(name)
-        return [found[program] for program in sorted(found)]
+        return [programs[program] for program in sorted(programs)]
 
     def _end(self, hung: bool, left: list[dict[str, str]]) -> dict[str, Any]:
         assert self._usage is not None
@@ -253,19 +263,21 @@ class Supervision:
         }
 
     def _used(self) -> int:
-        """Bytes of address space that the process had used beyond what it began with, or held in memory, when
-        it was last seen."""
+        """Returns the bytes that the process used at most, in addition to those it began with.
+
+        It is the larger of the growth of its address space, and of its memory.
+        """
         assert self._usage is not None
         return max(self._most - self._before, (self._usage.ru_maxrss << 10) - _resident())
 
 
 def address_space(pid: str) -> int:
-    """Bytes of address space that a process has in use; 0 where it is gone."""
+    """Returns the bytes of address space that a process uses; 0 where it is gone."""
     return _pages(pid, 0)
 
 
 def _resident() -> int:
-    """Bytes that this process holds in memory, and a child of it at first."""
+    """Returns the bytes that this process holds in memory; a forked child begins with as many."""
     return _pages("self", 1)
 
 
