@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pytest_byoc.core.graph import Graph, TensorType
-from pytest_byoc.core.precision import PrecisionError, declared, in_words
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.oracle import evaluation
 from pytest_byoc.reference_kernels import FULL, Bounded, Precision, apply, exact
+from pytest_byoc.worker.declared_precision import PrecisionError, declared, in_words
 
 from .plain import ORDERS, Sum, plain
 from .test_kernels import Case

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..config.effort import ONE, Effort
 from ..core.graph import Graph, TensorType
-from ..core.precision import SUMMED
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence
 from ..examination.examiner import Examiner
@@ -22,6 +21,7 @@ from ..generation.systematic import default_case
 from ..operators.record import TypeRuleError
 from ..oracle import evaluation
 from ..reference_kernels import Bounded, Precision
+from ..worker.declared_precision import SUMMED
 
 #: Products, the first that a target takes being run.
 PRODUCTS = ("nn.dense", "matmul", "nn.batch_matmul", "nn.conv2d")

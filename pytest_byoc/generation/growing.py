@@ -16,23 +16,6 @@ from .scales import natural
 
 T = TypeVar("T")
 
-#: Operators that often follow an operator in real models, and therefore in patterns.
-FOLLOWERS = {
-    "nn.conv2d": ("nn.bias_add", "add", "nn.relu"),
-    "nn.dense": ("nn.bias_add", "add", "nn.relu"),
-    "nn.matmul": ("add", "nn.relu"),
-    "nn.batch_matmul": ("nn.softmax", "multiply"),
-    "nn.bias_add": ("nn.relu", "clip", "sigmoid", "tanh"),
-    "add": ("nn.relu", "tanh"),
-    "split": ("concatenate",),
-    "qnn.quantize": ("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.add"),
-    "qnn.conv2d": ("qnn.requantize", "nn.bias_add"),
-    "qnn.conv2d_transpose": ("qnn.requantize",),
-    "qnn.dense": ("qnn.requantize", "nn.bias_add"),
-    "qnn.batch_matmul": ("qnn.requantize",),
-    "qnn.requantize": ("clip", "nn.max_pool2d", "qnn.conv2d", "qnn.add", "qnn.dequantize"),
-    "qnn.add": ("qnn.mul", "qnn.dequantize"),
-}
 _MAX_ELEMENTS = 4096
 
 
@@ -44,6 +27,11 @@ def one(rng: Random, options: Sequence[T]) -> T:
 def chance(rng: Random, out_of_ten: int) -> bool:
     """Returns True in `out_of_ten` cases of ten; False for the generator's least number."""
     return rng.randrange(10) >= 10 - out_of_ten
+
+
+def _followers(operator: str) -> tuple[str, ...]:
+    """Returns the operators that often follow an operator in real models; none for an unknown one."""
+    return OPERATORS[operator].followed_by if operator in OPERATORS else ()
 
 
 class Growing:
@@ -98,7 +86,7 @@ class Growing:
         if not self.alternating and chance(rng, 1) and self._add_twin():
             return
         if not self.alternating and self.last is not None and chance(rng, 5):
-            following = tuple(n for n in FOLLOWERS.get(self.last_op, ()) if n in self.names)
+            following = tuple(n for n in _followers(self.last_op) if n in self.names)
             if following and self._add_to(self.last, pool(following, self.ir)):
                 return
         kind = self._pool()

@@ -7,29 +7,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.graph import Node
+from ..operators import OPERATORS
 from .builder import Builder
 
-_PRODUCTS = frozenset(("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.batch_matmul"))
 #: Positions of the scales of a product's first and second operand among its operands.
 _SCALES = (4, 5)
-#: Operators that may stand between a product and its requantisation.
-_BETWEEN = frozenset(("nn.bias_add", "add", "nn.relu", "clip"))
-#: By operator, the parameters that give the scale and the zero point of its first operand.
-_TAKERS = {"qnn.requantize": ("input_scale", "input_zero_point"), "qnn.dequantize": ("scale", "zero_point")}
 
 
 def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
     """Returns the operator's parameters that follow from the product behind its first operand:
     scale, zero point and, for several scales, the axis. Empty if there is no such product."""
-    product = _product(builder, lead) if op in _TAKERS else None
-    if product is None:
+    parameters = OPERATORS[op].scale_parameters
+    product = _product(builder, lead) if parameters else None
+    if parameters is None or product is None:
         return {}
     first, second = (product.inputs[at] for at in _SCALES)
     of_first, of_second = _elements(builder, first), _elements(builder, second)
     if len(of_first) != 1 or not of_second:
         return {}
     each = tuple(of_first[0] * s for s in of_second)
-    scale, zero_point = _TAKERS[op]
+    scale, zero_point = parameters
     several = builder.types[second].rank > 0
     values: dict[str, Any] = {scale: each if several else each[0], zero_point: 0}
     if several:
@@ -42,10 +39,10 @@ def natural(builder: Builder, op: str, lead: str) -> Mapping[str, Any]:
 def _product(builder: Builder, value: str) -> Node | None:
     """Returns the product from which a value is computed, if there is one."""
     nodes = {output: node for node in builder.nodes for output in node.outputs}
-    while value in nodes and nodes[value].op in _BETWEEN:
+    while value in nodes and OPERATORS[nodes[value].op].epilogue:
         value = nodes[value].inputs[0]
     producer = nodes.get(value)
-    return producer if producer is not None and producer.op in _PRODUCTS else None
+    return producer if producer is not None and OPERATORS[producer.op].quantized_product else None
 
 
 def _elements(builder: Builder, name: str) -> Sequence[float]:

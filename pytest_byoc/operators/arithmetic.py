@@ -104,6 +104,7 @@ def _fixed_point_infer(types: Any, attrs: Attrs) -> tuple[TensorType, ...]:
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="power",
+        approximated=True,
         infer=binary_infer,
         shapes=SHAPES,
         accuracy="16 ulp: OpenCL C, relative error as ulps",
@@ -128,9 +129,14 @@ OPERATORS: tuple[Operator, ...] = (
     _division("mod", _REMAINDER, call("mod")),
     _division("floor_mod", _REMAINDER, call("floor_mod")),
     _division("trunc_mod", _REMAINDER, None),
-    replace(binary("atan2", "6 ulp: OpenCL C, relative error as ulps", FLOATS), relay=None),
     replace(
-        binary("log_add_exp", "log(exp(a) + exp(b)) with either to 2 ulp: 4 ulp of 1.0", FLOATS),
+        binary("atan2", "6 ulp: OpenCL C, relative error as ulps", FLOATS, approximated=True), relay=None
+    ),
+    replace(
+        binary(
+            "log_add_exp", "log(exp(a) + exp(b)) with either to 2 ulp: 4 ulp of 1.0", FLOATS,
+            approximated=True,
+        ),
         relay=None,
     ),
     Operator(

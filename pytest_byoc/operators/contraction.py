@@ -178,6 +178,8 @@ OPERATORS: tuple[Operator, ...] = (
     # Relay only has nn.matmul, for two matrices.
     Operator(
         name="matmul",
+        matrices=True,
+        contraction=True,
         infer=_matmul_infer,
         shapes=((3, 8), (7,), (2, 4, 5), (1, 67), (3, 2, 1, 6), (2, 1, 3, 5)),
         accuracy=_ACCURACY,

@@ -302,6 +302,8 @@ def is_image(n: int) -> Callable[[TensorType], bool]:
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.conv2d",
+        contraction=True,
+        followed_by=("nn.bias_add", "add", "nn.relu"),
         infer=conv_infer,
         # The shapes cover: H, W and C that all differ, a batch above 1, and an extent that is no
         # multiple of a vector's length.

@@ -15,6 +15,7 @@ def _groups_3d(x: TensorType, chosen: Attrs) -> Classes:
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.conv1d",
+        contraction=True,
         infer=conv_infer,
         shapes=((1, 4, 9), (2, 4, 7), (1, 3, 67), (3, 1, 5), (1, 6, 1)),
         large=(1, 257, 21),
@@ -28,6 +29,7 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="nn.conv3d",
+        contraction=True,
         infer=conv_infer,
         shapes=((1, 4, 5, 7, 6), (2, 4, 4, 3, 5), (1, 3, 3, 5, 7), (3, 1, 5, 4, 3), (1, 6, 1, 2, 5)),
         large=(1, 67, 5, 7, 6),

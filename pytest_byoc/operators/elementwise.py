@@ -110,8 +110,11 @@ def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     return (TensorType(broadcast(a.shape, b.shape), a.dtype),)
 
 
-def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS) -> Operator:
-    """Returns the record of a binary operator of both IRs that broadcasts and keeps the dtype."""
+def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS, **more: Any) -> Operator:
+    """Returns the record of a binary operator of both IRs that broadcasts and keeps the dtype.
+
+    more: other fields of the record.
+    """
     return Operator(
         name=name,
         infer=binary_infer,
@@ -122,6 +125,7 @@ def binary(name: str, accuracy: str, dtypes: tuple[str, ...] = NUMBERS) -> Opera
         parameters=BINARY,
         relay=call(name),
         relax=call(name),
+        **more,
     )
 
 
@@ -147,15 +151,17 @@ _DIVIDE = replace(
         "zero",
     ),
     operands=_divide_operands,
+    approximated=True,
     parameters=(BINARY[0], Parameter("order", _dividend_or_divisor, attribute=False)),
 )
 
 OPERATORS: tuple[Operator, ...] = (
-    unary("nn.relu", _EXACT, dtypes=NUMBERS),
+    unary("nn.relu", _EXACT, dtypes=NUMBERS, homogeneous=True, epilogue=True),
     unary(
         "nn.leaky_relu",
         "IEEE 754: alpha and the product are rounded, 2 * 1/2 ulp",
         relax=call("nn.leakyrelu"),
+        homogeneous=True,
         parameters=(
             Parameter(
                 "alpha",
@@ -165,6 +171,7 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="clip",
+        epilogue=True,
         infer=same_type,
         shapes=SHAPES,
         accuracy="exact, bounds rounded to the dtype",
@@ -173,18 +180,18 @@ OPERATORS: tuple[Operator, ...] = (
         relay=Lowering("clip", _lower_clip_relay),
         relax=Lowering("clip", _lower_clip_relax),
     ),
-    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 3 ulp"),
-    unary("tanh", "1 ulp; quotient of exponentials: 4 ulp of 1.0"),
-    unary("exp", "2 ulp", steep=True),
-    unary("log", "2 ulp", domain=(0.25, 4.0)),
-    unary("sqrt", _IEEE, domain=(0.0, 4.0)),
+    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 3 ulp", approximated=True),
+    unary("tanh", "1 ulp; quotient of exponentials: 4 ulp of 1.0", approximated=True),
+    unary("exp", "2 ulp", steep=True, approximated=True),
+    unary("log", "2 ulp", domain=(0.25, 4.0), approximated=True),
+    unary("sqrt", _IEEE, domain=(0.0, 4.0), approximated=True),
     unary("abs", _EXACT, dtypes=NUMBERS),
     unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
     unary("floor", _EXACT),
     unary("ceil", _EXACT),
-    binary("add", _IEEE),
-    binary("subtract", _IEEE),
-    binary("multiply", _IEEE),
+    binary("add", _IEEE, addends=(0, 1), epilogue=True, followed_by=("nn.relu", "tanh")),
+    binary("subtract", _IEEE, addends=(0, 1)),
+    binary("multiply", _IEEE, factors=(0, 1)),
     _DIVIDE,
     binary("maximum", _EXACT),
     binary("minimum", _EXACT),

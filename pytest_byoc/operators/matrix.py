@@ -124,6 +124,8 @@ _MATRICES = ((3, 8), (1, 5), (4, 1), (2, 67), (17, 6))
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.dense",
+        contraction=True,
+        followed_by=("nn.bias_add", "add", "nn.relu"),
         infer=_dense_infer,
         shapes=_MATRICES,
         accuracy=_ACCURACY,
@@ -136,6 +138,9 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="nn.matmul",
+        matrices=True,
+        contraction=True,
+        followed_by=("add", "nn.relu"),
         infer=_matmul_infer,
         shapes=_MATRICES,
         accuracy=_ACCURACY,
@@ -153,6 +158,9 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="nn.batch_matmul",
+        matrices=True,
+        contraction=True,
+        followed_by=("nn.softmax", "multiply"),
         infer=_matmul_infer,
         shapes=((2, 3, 8), (1, 4, 5), (3, 1, 7), (2, 5, 1), (4, 2, 33)),
         accuracy=_ACCURACY,

@@ -137,6 +137,10 @@ def _pad_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTyp
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         name="nn.bias_add",
+        epilogue=True,
+        follows_axis=True,
+        addends=(1,),
+        followed_by=("nn.relu", "clip", "sigmoid", "tanh"),
         infer=_bias_infer,
         shapes=SHAPES,
         accuracy="IEEE 754: correctly rounded, 1/2 ulp",
@@ -149,6 +153,8 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     Operator(
         name="nn.softmax",
+        follows_axis=True,
+        approximated=True,
         infer=same_type_along,
         shapes=SHAPES,
         accuracy="factors of exp and of the sum: see reference_kernels/nn.py",
@@ -160,6 +166,8 @@ OPERATORS: tuple[Operator, ...] = (
     # TVM 0.9 compiles it for rank 2 and the last axis only, so this is the default case.
     Operator(
         name="nn.log_softmax",
+        follows_axis=True,
+        approximated=True,
         infer=same_type_along,
         shapes=((3, 5),) + SHAPES,
         accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",

@@ -154,6 +154,8 @@ def _relax(name: str) -> Lowering:
 
 _QUANTIZE = Operator(
     name="qnn.quantize",
+    rounded=True,
+    followed_by=("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.add"),
     infer=_quantize_infer,
     shapes=elementwise.SHAPES,
     accuracy="exact, +-1 step where the quotient (3 roundings, as of divide) is in the middle of two",
@@ -182,6 +184,7 @@ _QUANTIZE = Operator(
 
 _DEQUANTIZE = Operator(
     name="qnn.dequantize",
+    scale_parameters=("scale", "zero_point"),
     infer=_quantize_infer,
     shapes=elementwise.SHAPES,
     accuracy="IEEE 754: the integer, the product and the cast are rounded, 3 * 1/2 ulp",
@@ -256,6 +259,9 @@ SHAPES = ((2, 3, 5), (2, 67), *(s for s in elementwise.SHAPES if s not in ((), (
 
 _REQUANTIZE = Operator(
     name="qnn.requantize",
+    scale_parameters=("input_scale", "input_zero_point"),
+    rounded=True,
+    followed_by=("clip", "nn.max_pool2d", "qnn.conv2d", "qnn.add", "qnn.dequantize"),
     infer=_requantize_infer,
     shapes=SHAPES,
     accuracy=STEP,
@@ -362,6 +368,7 @@ OPERATORS: tuple[Operator, ...] = (
     _REQUANTIZE,
     Operator(
         name="qnn.concatenate",
+        rounded=True,
         infer=_concatenate_infer,
         shapes=_CONCATENATE.shapes,
         accuracy=STEP,

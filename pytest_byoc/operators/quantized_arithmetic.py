@@ -104,9 +104,11 @@ def _qnn(name: str) -> Lowering:
     return Lowering("qnn." + name, lower)
 
 
-def _binary(name: str, lhs: Any) -> Operator:
+def _binary(name: str, lhs: Any, followed_by: tuple[str, ...] = ()) -> Operator:
     return Operator(
         name="qnn." + name,
+        rounded=True,
+        followed_by=followed_by,
         infer=_binary_infer,
         shapes=SHAPES,
         accuracy=STEP,
@@ -252,12 +254,15 @@ def _unbuilt(of: Operator) -> Mapping[str, Which]:
 
 
 def _product(name: str, **fields: Any) -> Operator:
-    return Operator(name=name, accuracy=_EXACT, dtypes=_BYTES, ranges=RANGES, **fields)
+    return Operator(
+        name=name, accuracy=_EXACT, dtypes=_BYTES, ranges=RANGES, quantized_product=True, **fields
+    )
 
 
 OPERATORS: tuple[Operator, ...] = (
     _product(
         "qnn.conv2d",
+        followed_by=("qnn.requantize", "nn.bias_add"),
         infer=_conv2d_infer,
         shapes=_CONV2D.shapes,
         large=_CONV2D.large,
@@ -273,6 +278,7 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     _product(
         "qnn.dense",
+        followed_by=("qnn.requantize", "nn.bias_add"),
         infer=_after(_DENSE),
         shapes=_DENSE.shapes,
         accepts=_DENSE.accepts,
@@ -280,13 +286,14 @@ OPERATORS: tuple[Operator, ...] = (
         parameters=(_DENSE.parameters[0], _KERNEL_DTYPE, _ZERO_POINTS, _kernel_scale("units")),
         relay=Lowering("qnn.dense", _dense_relay),
     ),
-    _binary("add", _lhs),
+    _binary("add", _lhs, followed_by=("qnn.mul", "qnn.dequantize")),
     # No scales per channel: TVM multiplies the scales of both operands element by element, and
     # reads beyond the end if one operand has a single scale.
     _binary("mul", _input_parameters(0.0371)),
     _binary("subtract", _lhs),
     _product(
         "qnn.conv2d_transpose",
+        followed_by=("qnn.requantize",),
         infer=_transpose_infer,
         shapes=_TRANSPOSE.shapes,
         large=_TRANSPOSE.large,
@@ -306,6 +313,7 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     _product(
         "qnn.batch_matmul",
+        followed_by=("qnn.requantize",),
         infer=_after(_BATCH),
         shapes=_BATCH.shapes,
         accepts=_BATCH.accepts,

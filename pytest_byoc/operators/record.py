@@ -213,7 +213,23 @@ class Operator:
     calls: names of the runtime functions that TVM's own build of the operator calls; some builds of
         TVM's runtime lack them.
     used: the number of leading results that models use (None: all).
+    contraction: True if the result sums products of two operands' elements. Compilers fold constants
+        that follow into it, and codegens add them in its accumulator.
+    addends: positions of the operands that are added to the others; compilers fold constants at
+        these positions into each other.
+    factors: the same of operands that the others are multiplied by.
+    homogeneous: True if f(s * x) = s * f(x) for every s > 0, so that a scale may be moved through it.
+    approximated: True if hardware computes the function approximately; a target may declare how well.
+    rounded: True if results are rounded to integers; a target may declare an error in integer steps.
+    quantized_product: True if it sums products of quantised operands, with their scales as operands 4
+        and 5.
+    scale_parameters: the parameters that give the scale and the zero point of the first operand.
+    epilogue: True if it may stand between a quantised product and its requantisation.
+    follows_axis: True if its attribute `axis` can follow an axis of its operands to a new position.
+    matrices: True if it multiplies two matrices, or batches of matrices.
+    followed_by: operators that often follow in real models, and therefore in patterns.
     """
+
 
     name: str
     infer: Callable[[Sequence[TensorType], Attrs], tuple[TensorType, ...]]
@@ -233,6 +249,18 @@ class Operator:
     large: tuple[int, ...] | None = None
     calls: tuple[str, ...] = ()
     used: int | None = None
+    contraction: bool = False
+    addends: tuple[int, ...] = ()
+    factors: tuple[int, ...] = ()
+    homogeneous: bool = False
+    approximated: bool = False
+    rounded: bool = False
+    quantized_product: bool = False
+    scale_parameters: tuple[str, str] | None = None
+    epilogue: bool = False
+    follows_axis: bool = False
+    matrices: bool = False
+    followed_by: tuple[str, ...] = ()
 
     def irs(self) -> tuple[str, ...]:
         return tuple(ir for ir in IRS if getattr(self, ir) is not None)

@@ -349,6 +349,7 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("others", _joined, attribute=False),
         Parameter("place", {"first": ("first",), "last": ("last",)}, attribute=False),
         operands=_concatenate_operands,
+        follows_axis=True,
         relay=Lowering("concatenate", _concatenate_relay),
     ),
     _moving(
@@ -359,6 +360,8 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("axis", _split_axis),
         Parameter("indices_or_sections", _sections),
         relay=Lowering("split", _split),
+        follows_axis=True,
+        followed_by=("concatenate",),
         accepts=lambda x: any(d > 1 for d in x.shape) and x.size > 0,
         # The last shape can be split into query, key and value.
         shapes=(*(s for s in SHAPES if s != (1,)), (2, 4, 6)),

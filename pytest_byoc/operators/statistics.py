@@ -225,6 +225,7 @@ OPERATORS: tuple[Operator, ...] = (
     _spread("std", _VARIANCE + "; 1 rounding of the root", "sqrt"),
     Operator(
         name="logsumexp",
+        approximated=True,
         infer=_logsumexp_infer,
         shapes=SHAPES,
         accuracy="exp and log 4 roundings each, sum of n: gamma(n), the shift 1 rounding",

@@ -152,6 +152,7 @@ def _transposed(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:
         in_relay["groups"] = (1,)
     return Operator(
         name="nn." + name,
+        contraction=True,
         infer=infer,
         shapes=shapes,
         large=_LARGE[n],

@@ -16,7 +16,7 @@ from ..core.graph import Graph, Node
 from ..reference_kernels import Bounded, Precision
 from ..reference_kernels.bounded import Arithmetic, accumulator, arithmetic, gamma
 from ..reference_kernels.precision import computing
-from .folding_error import CONTRACTIONS, SUMS, along, contraction, normalisation, normalises
+from .folding_error import along, contraction, facts_of, normalisation, normalises
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Fusion:
         """The first result of a node that the target runs, with what adding in the accumulator adds."""
         if not y.is_float or not self._precision.accumulate_dtype:
             return y
-        if node.op in CONTRACTIONS:
+        facts = facts_of(node)
+        if facts is not None and facts.contraction:
             self._sums[node.outputs[0]] = node
             return y
         for position, name in enumerate(node.inputs):
@@ -64,11 +65,13 @@ class Fusion:
         """What the terms of the operand at `position` are multiplied by, and what is added to them;
         None where that is not done in an accumulator."""
         others = [values[name] for i, name in enumerate(node.inputs) if i != position]
-        if node.op in SUMS and not (node.op == "nn.bias_add" and position):
+        facts = facts_of(node)
+        if facts is not None and 1 - position in facts.addends:
             offset = np.abs(others[0].value) + np.where(others[0].ambiguous, 0.0, others[0].error)
             return 1.0, along(node, offset, y) if node.op == "nn.bias_add" else offset
         # A scale can be multiplied into the weights if it is a constant.
-        if node.op == "multiply" and node.inputs[1 - position] in self._constants:
+        scales = facts is not None and 1 - position in facts.factors
+        if scales and node.inputs[1 - position] in self._constants:
             return np.abs(others[0].value), None
         if normalises(node, self._constants):
             scale, offset = normalisation(node, values, y)

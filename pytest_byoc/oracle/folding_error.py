@@ -14,18 +14,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.graph import Graph, Node
+from ..operators import OPERATORS
+from ..operators.record import Operator
 from ..reference_kernels import KERNELS, Bounded, exact
 from ..reference_kernels.bounded import UNIT_ROUNDOFF
 
-SUMS = {"add": (0, 1), "subtract": (0, 1), "nn.bias_add": (1,)}
-CONTRACTIONS = frozenset(
-    {
-        "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose",
-        "nn.conv3d_transpose", "nn.dense", "nn.matmul", "nn.batch_matmul", "matmul",
-    }
-)
-#: What a scale or a constant is moved through.
-_TRANSPARENT = frozenset({"nn.relu", "nn.leaky_relu"})
 #: Roundings of gamma / sqrt(variance + epsilon).
 _SCALE = 4.0
 
@@ -56,19 +49,21 @@ class Folding:
         self, node: Node, values: Mapping[str, Bounded], y: Bounded
     ) -> tuple[np.ndarray | Node | None, np.ndarray | None]:
         """The size of the result's terms, and the error in units roundoff."""
-        if node.op in CONTRACTIONS:
+        facts = facts_of(node)
+        if facts is None:
+            return None, None
+        if facts.contraction:
             # Evaluated when it is needed: that costs as much as the contraction itself.
             return node, None
-        if node.op in _TRANSPARENT:
+        if facts.homogeneous:
             return self._sizes.get(node.inputs[0]), None
-        foldable = SUMS.get(node.op, (0, 1) if node.op == "multiply" else ())
-        constant = [i for i in foldable if node.inputs[i] in self._constants]
-        if node.op in SUMS and len(constant) == 1:
+        constant = [i for i in (*facts.addends, *facts.factors) if node.inputs[i] in self._constants]
+        if facts.addends and len(constant) == 1:
             before = self._size(node.inputs[1 - constant[0]], values)
             added = np.abs(_addend(node, values[node.inputs[constant[0]]].value, y))
             total = np.broadcast_to(added if before is None else before + added, y.shape)
             return total, None if before is None else total
-        if node.op == "multiply" and len(constant) == 1:
+        if facts.factors and len(constant) == 1:
             before = self._size(node.inputs[1 - constant[0]], values)
             if before is not None:
                 scaled = before * np.abs(values[node.inputs[constant[0]]].value)
@@ -86,6 +81,11 @@ class Folding:
         if isinstance(found, Node):
             found = self._sizes[name] = contraction(found, [np.abs(values[i].value) for i in found.inputs])
         return found
+
+
+def facts_of(node: Node) -> Operator | None:
+    """The record of a node's operator; None for a node that stands for a whole model."""
+    return OPERATORS.get(node.op)
 
 
 def contraction(node: Node, operands: list[np.ndarray]) -> np.ndarray:

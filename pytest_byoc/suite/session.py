@@ -13,7 +13,6 @@ from ..config.effort import Effort
 from ..config.plan import PLAIN
 from ..config.settings import Settings
 from ..core.graph import Graph
-from ..core.precision import in_words
 from ..examination.activity import Activity
 from ..examination.examiner import Examiner
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
@@ -23,6 +22,7 @@ from ..record.target_record import TargetRecord
 from ..report.words import title
 from ..storage import corpus
 from ..storage.shared_answers import Peers
+from ..worker.declared_precision import in_words
 from . import batching
 from .batching import Examinations
 from .failures import Failures

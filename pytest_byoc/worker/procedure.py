@@ -1,6 +1,6 @@
 """Checks two declarations of a target: `prepare` and `without_checks` (see `core/target.py`).
 
-The worker reads them (`resolve.py`), as it does `core/precision.py`'s.
+The worker reads them (`resolve.py`), as it does `declared_precision.py`'s.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from ..core.errors import Failure
 from ..core.importing import import_reference
 from ..core.irs import IRS
 from ..core.names import printable
-from ..core.precision import PrecisionError, declared
 from ..core.target import EXECUTORS, ODDITIES, Target
 from ..runs.preparing import Preparation
+from .declared_precision import PrecisionError, declared
 from .procedure import ProcedureError, preparation, reasons
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS, within
 from ..structures.sequences import REDUCTIONS
-from .parts import ALONG_AXIS, Unlike, by_parts, has_layout, is_elementwise
+from .parts import Unlike, by_parts, has_layout, is_elementwise
 
 
 def channels_last(graph: Graph, ir: str) -> Graph | None:
@@ -133,7 +133,7 @@ class _Conversion:
             attrs[key] = "N" + _layout(node)[2:] + "C"
             if "kernel_layout" in attrs:
                 attrs["kernel_layout"] = self._kernel_layout(node, attrs)
-        elif node.op in ALONG_AXIS and images[0]:
+        elif OPERATORS[node.op].follows_axis and images[0]:
             attrs["axis"] = self._axis(attrs["axis"])
         elif node.op == "nn.pad" and images[0]:
             attrs["pad_width"] = tuple(attrs["pad_width"][a] for a in self._order)

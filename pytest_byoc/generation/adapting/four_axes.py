@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.graph import Graph, Node, Source, TensorType
+from ...operators import OPERATORS
 from ..structures.sequences import REDUCTIONS
-from .parts import ALONG_AXIS, Unlike, again, by_parts, data_sources, is_elementwise, with_shape
+from .parts import Unlike, again, by_parts, data_sources, is_elementwise, with_shape
 
 _AXES = 4
 
@@ -57,7 +58,7 @@ def _attrs(node: Node, rank: int, more: int) -> dict[str, Any]:
 
     if not more or is_elementwise(node):
         return attrs
-    if node.op in ALONG_AXIS or node.op in REDUCTIONS:
+    if OPERATORS[node.op].follows_axis or node.op in REDUCTIONS:
         axis = attrs["axis"]
         several = isinstance(axis, tuple)
         attrs["axis"] = axis if axis is None else (tuple(map(moved, axis)) if several else moved(axis))

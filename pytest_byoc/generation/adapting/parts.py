@@ -14,10 +14,6 @@ from ...operators import OPERATORS
 from ...operators.elementwise import binary_infer
 from ...operators.record import DATA, FRESH, LEAD, TypeRuleError, same_type
 
-#: Operators with an attribute `axis` that can follow an axis to its new position.
-ALONG_AXIS = frozenset(("nn.bias_add", "nn.softmax", "nn.log_softmax", "concatenate", "split"))
-#: Products of two matrices, or of batches of them.
-_PRODUCTS = frozenset(("matmul", "nn.matmul", "nn.batch_matmul"))
 #: Attributes that refer to axes by position, although the operator keeps its operand's type.
 _POSITIONAL = frozenset(("axis", "axes", "k", "layout", "block_size"))
 
@@ -135,7 +131,7 @@ def _are_data(graph: Graph, node: Node) -> list[bool]:
         return [True] * len(types)
     if OPERATORS[node.op].infer is binary_infer:
         return [t.rank == max(t.rank for t in types) for t in types]
-    if node.op in _PRODUCTS:
+    if OPERATORS[node.op].matrices:
         # Batches of matrices are data on both sides; a single matrix is a weight.
         return [True, types[1].rank == types[0].rank > 2]
     roles = [operand.role for operand in OPERATORS[node.op].operands(types[0], node.attrs)]

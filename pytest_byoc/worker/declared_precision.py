@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..operators import OPERATORS
+
 #: Dtypes of elements for which a dtype of their sums can be declared.
 SUMMED = ("float16", "bfloat16", "float32")
 #: Dtypes that can be declared for sums.
@@ -16,16 +18,9 @@ ACCUMULATE = ("float16", "bfloat16")
 #: Formats to which float32 operands of contractions can be declared to be rounded.
 CONTRACTION = ("tfloat32", "bfloat16", "float16")
 #: Operators that hardware approximates; their accuracy can be declared.
-FUNCTIONS = (
-    *("exp", "log", "log2", "log10", "sqrt", "rsqrt", "power", "divide", "sigmoid", "tanh", "erf"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh"),
-    *("nn.gelu", "nn.gelu_tanh", "nn.silu", "nn.selu", "nn.softplus", "log_add_exp"),
-    *("nn.softmax", "nn.log_softmax", "logsumexp"),
-)
+FUNCTIONS = tuple(name for name, op in OPERATORS.items() if op.approximated)
 #: Operators whose results are rounded to integers. Their declared error counts integer steps.
-ROUNDED = (
-    *("qnn.quantize", "qnn.requantize", "qnn.concatenate"), *("qnn.add", "qnn.subtract", "qnn.mul"),
-)
+ROUNDED = tuple(name for name, op in OPERATORS.items() if op.rounded)
 
 
 class PrecisionError(ValueError):
