@@ -19,21 +19,21 @@ pytestmark = pytest.mark.once
 #: In the process that examines, exp's type rule raises, and so does the search for one pattern's graphs.
 CONFTEST = """
 from dataclasses import replace
-from pytest_byoc import session
+from pytest_byoc.suite import patterns
 from pytest_byoc.operators import OPERATORS
 
 def strange(types, attrs):
     raise RuntimeError("no exp here")
 
 OPERATORS["exp"] = replace(OPERATORS["exp"], infer=strange)
-search = session.search
+search = patterns.search
 
 def searched(pattern, *others):
     if pattern.name.endswith("dense_bias"):
         raise RuntimeError("no such search")
     return search(pattern, *others)
 
-session.search = searched
+patterns.search = searched
 """
 
 
@@ -109,7 +109,7 @@ def test_onnx_node_tests_that_cannot_be_surveyed_are_not_checked(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     pytester.makeconftest(
-        "from pytest_byoc import onnx_nodes\n"
+        "from pytest_byoc.suite import onnx_nodes\n"
         "def survey(workers, folder, activity):\n    raise RuntimeError('no import')\n"
         "onnx_nodes.survey = survey\n"
     )
