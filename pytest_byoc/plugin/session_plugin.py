@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +12,17 @@ import hypothesis
 import pytest
 
 from ..config.declarations import SettingsError
-from ..config.settings import as_mapping, resolve
+from ..config.settings import resolve
 from ..core.graph import GraphFormatError
 from ..examination import native_handler, stages
 from ..examination.activity import Activity
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
-from ..gate import baseline, judge, waivers
+from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
-from ..gate.problems import Gate
 from ..record.target_record import Excused, TargetRecord
-from ..report import html, json_report, junit, progress, provenance, session_zip, summary, terminal
+from ..report import junit, progress, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
-from ..report.words import counted
 from ..report.work import Work
 from ..storage import corpus, scratch
 from ..storage.session_ended import SessionEnded
@@ -37,7 +32,9 @@ from ..suite.observer import Observer
 from ..suite.session import TargetSession
 from . import deselection
 from .collection import Collection, cases_of, costs, is_ours, is_random
+from .limits import Limits
 from .opening_targets import open_all
+from .results import Results
 
 #: Attribute of a test's report that holds what was recorded in it.
 _RECORDED = "byoc_recorded"
@@ -85,19 +82,15 @@ class ActivePlugin:
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []
         self._excused: list[Excused] = []
-        self._gate = Gate()
-        self._unwritten: list[str] = []
         self._unusable = ""
-        self._start = time.monotonic()
-        self._out_of_time = 0
-        #: The number of tests that did not begin, by the reason for which enough failures were known.
-        self._left_out = Counter[str]()
-        #: Tests of random graphs, of all processes of pytest-xdist; and those that this one has run.
-        self._random, self._random_done = 0, 0
+        self._limits = Limits(self.settings, self._activity, is_ours)
         if self.settings.explore is not None:
             # The processes of pytest-xdist are to make the same graphs.
             config.option.byoc_explore = str(self.settings.explore)
-        self._started = datetime.now(timezone.utc)
+        self._results = Results(
+            self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
+            self.corpus, self._limits,
+        )
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
@@ -107,7 +100,7 @@ class ActivePlugin:
         config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
         self._progress = progress.Progress(
             config, self._records(), self._activity, Work(costs(self.settings.level)),
-            self._collection.kind_of, self._within_budget, self._controller,
+            self._collection.kind_of, self._limits.within_budget, self._controller,
         )
         config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
@@ -213,90 +206,23 @@ class ActivePlugin:
             if not (self._controller or self.settings.replay or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
-                why = target.known.why_enough() if self._left_out else ""
+                why = target.known.why_enough() if self._limits.left_out else ""
                 if why:
                     target.record.not_checked.append(f"the tests that did not begin: {why}")
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
-            self._config.workeroutput["byoc_out_of_time"] = self._out_of_time
+            self._config.workeroutput["byoc_out_of_time"] = self._limits.out_of_time
             self._config.workeroutput["byoc_deselected"] = self._deselection.take()
-            self._config.workeroutput["byoc_left_out"] = dict(self._left_out)
+            self._config.workeroutput["byoc_left_out"] = dict(self._limits.left_out)
             return
         if self._config.option.collectonly or self._unusable:
             # Nothing was examined: the reports of an earlier session stay.
             return
-        if self._out_of_time:
+        if self._limits.out_of_time:
             for record in self._records():
-                record.not_checked.append(f"{self._out_of_time} tests: the time budget was used up")
-        # A session that was interrupted, or ran nothing, is not judged.
-        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            self._judge(session)
-        if self.settings.report is not None or self.settings.bundle is not None:
-            self._report(session)
-        if self.settings.summary is not None:
-            text = summary.markdown(self._records(), self._gate, self.waivers, int(session.exitstatus))
-            self._write("summary", session, lambda path: summary.write(path, text), self.settings.summary)
-
-    def _seed(self) -> str:
-        """Where random graphs come from: of a test itself, the same every time, or of one seed."""
-        return "derandomized" if self.settings.explore is None else str(self.settings.explore)
-
-    def _report(self, session: pytest.Session) -> None:
-        """report.json, the page beside it, the bundle: all of one set of data."""
-        made = provenance.session(self.settings, self._started, datetime.now(timezone.utc))
-        report = json_report.build(self._records(), self._seed(), as_mapping(self.settings), made)
-        report["gate"] = {"exit": int(session.exitstatus), **self._gate.as_dict()}
-        s = self.settings
-        if s.report is not None:
-            self._write("report", session, lambda path: json_report.write(path, report), s.report)
-            page = html.path_beside(s.report)
-            self._write("page", session, lambda path: html.write(path, report), page)
-        if s.bundle is not None:
-            theirs = [e.path for e in self.corpus if not e.automatic]
-            folder, files = s.failures.parent, session_zip.inputs(s, theirs)
-            write = session_zip.write
-            self._write("bundle", session, lambda path: write(path, report, folder, files), s.bundle)
-
-    def _why_left_out(self) -> str:
-        number, why = counted(self._left_out.total(), "test"), "; ".join(self._left_out)
-        more = "or look for more with --byoc-max-causes=N"
-        return f"{number} did not begin ({why}); mend some of these, {more}"
-
-    def _judge(self, session: pytest.Session) -> None:
-        self._gate, needed = judge.judge(
-            self.settings, self._records(), self._collection.selections, self.waivers, self.baseline
-        )
-        if self._left_out:
-            self._gate.fail(f"not all was checked: {self._why_left_out()}")
-        if self._out_of_time and not any(record.graphs for record in self._records()):
-            self._gate.fail("the time budget was used up before anything was examined")
-        if self._gate.problems:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        unasked = self.settings.stages is None and any(r.partition_only for r in self._records())
-        if session.exitstatus == pytest.ExitCode.OK and unasked:
-            session.exitstatus = stages.EXIT_PARTITION_ONLY
-            self._gate.note(
-                f"exit code {stages.EXIT_PARTITION_ONLY}: the target conforms as far as it could be checked "
-                "here; with --byoc-stages=partition, which asks for no more, it is 0"
-            )
-        if self.waivers is not None and self.settings.update_waivers and needed != list(self.waivers.entries):
-            write = self.waivers.write
-            if self._write("file of waivers", session, lambda path: write(needed), self.waivers.path):
-                self._gate.note(f"{self.waivers.path} was written anew, with {len(needed)} waivers")
-
-    def _write(
-        self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
-    ) -> bool:
-        """Whether it could be written; where not, that fails the session, and is said at its end."""
-        try:
-            write(path)
-        except Exception as e:  # A fault of ours costs the user nothing else of the session.
-            kind = "" if isinstance(e, OSError) else f"{type(e).__name__}: "
-            self._unwritten.append(f"the {what} could not be written: {kind}{e}")
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-            return False
-        return True
+                record.not_checked.append(f"{self._limits.out_of_time} tests: the time budget was used up")
+        self._results.finish(session)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -306,9 +232,9 @@ class ActivePlugin:
             self._unusable = output["byoc_unusable"]
             raise pytest.UsageError(self._unusable)
         self._merge(output.get("byoc", []))
-        self._out_of_time += output.get("byoc_out_of_time", 0)
+        self._limits.out_of_time += output.get("byoc_out_of_time", 0)
         self._deselection.add(output.get("byoc_deselected", 0))
-        self._left_out.update(output.get("byoc_left_out", {}))
+        self._limits.left_out.update(output.get("byoc_left_out", {}))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
         if "byoc_ended" in output:
@@ -334,7 +260,7 @@ class ActivePlugin:
         return [t.record for t in self.sessions]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._random = sum(map(is_random, session.items))
+        self._limits.random = sum(map(is_random, session.items))
         selected: list[set[str]] = [set() for _ in self.sessions]
         for item in filter(is_ours, session.items):
             selected[self._collection.position_of(item)] |= cases_of(item)
@@ -342,57 +268,18 @@ class ActivePlugin:
             suite.selected = frozenset(cases)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        budget = self.settings.time_budget
-        if budget is not None and is_ours(item) and self._spent() > budget:
-            self._out_of_time += 1
-            pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
-        if is_ours(item) and not self.settings.replay:
-            self._stop_at_enough(item)
+        if is_ours(item):
+            self._limits.stop_out_of_time()
+            if not self.settings.replay:
+                target = self.sessions[self._collection.position_of(item)]
+                self._limits.stop_at_enough(item, target, self.sessions)
         self._verdicts.clear()
         self._excused.clear()
         for target in self.sessions:
             target.test = item.nodeid
 
-    def _stop_at_enough(self, item: pytest.Item) -> None:
-        """No test begins of a target of which so many causes are known as are looked for; where that holds of
-        all targets, and there are no tests of the user's own, the session ends."""
-        target = self.sessions[self._collection.position_of(item)]
-        said = target.known.why_enough()
-        if not said:
-            return
-        alone = not hasattr(self._config, "workeroutput") and all(map(is_ours, item.session.items))
-        if alone and all(t.known.why_enough() for t in self.sessions):
-            item.session.shouldfail = f"{target.record.target}: {said} (--byoc-max-causes)"
-            self._left_out[said] += len(item.session.items) - item.session.items.index(item)
-        else:
-            self._left_out[said] += 1
-        pytest.skip(f"not checked: {said}")
-
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        self._random_done += is_random(item)
-
-    def share_of_time(self) -> float:
-        """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
-        every other one that this process is still to run."""
-        budget = self.settings.time_budget
-        if budget is None:
-            return 0.0
-        processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        left = max(1.0, self._random / processes - self._random_done)
-        return (budget - self._spent()) / left
-
-    def _within_budget(self, seconds: float) -> float:
-        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
-        budget = self.settings.time_budget
-        if budget is None:
-            return seconds
-        left = max(0.0, budget - self._spent())
-        return left if self.settings.explore is not None else min(seconds, left)
-
-    def _spent(self) -> float:
-        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
-        TVM, is not charged to it."""
-        return time.monotonic() - self._start - self._activity.uncharged
+        self._limits.random_done += is_random(item)
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -435,32 +322,12 @@ class ActivePlugin:
         selection.finished |= cases_of(item) if is_ours(item) else {item.nodeid}
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        if self._unusable:
-            return
-        for record in self._records():
-            if not record.graphs:
-                continue
-            terminalreporter.section("byoc", sep="=")
-            for text, markup in terminal.summary(record):
-                terminalreporter.write_line(text, **markup)
-        if self._deselection.count:
-            terminalreporter.write_line("")
-            terminalreporter.write_line(
-                f"{counted(self._deselection.count, 'test')} deselected: the target offloads nothing of "
-                "what they examine"
-            )
-        lines = list(terminal.gate(self._records(), self._gate, self.waivers))
-        if lines:
-            terminalreporter.section("byoc gate", sep="=")
-        for text, markup in lines:
-            terminalreporter.write_line(text, **markup)
-        for text in self._unwritten:
-            terminalreporter.write_line(text, red=True)
-        if self.settings.report is not None and not self._unwritten:
-            terminalreporter.write_line(f"report: {self.settings.report}")
-            terminalreporter.write_line(f"page:   {html.path_beside(self.settings.report)}")
-        if self.settings.bundle is not None and not self._unwritten:
-            terminalreporter.write_line(f"bundle: {self.settings.bundle}")
+        if not self._unusable:
+            self._results.print(terminalreporter, self._deselection.count)
+
+    def share_of_time(self) -> float:
+        """See `Limits.share_of_time`."""
+        return self._limits.share_of_time()
 
 
 def _set_profile(config: pytest.Config) -> None:

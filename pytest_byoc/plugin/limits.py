@@ -1,0 +1,84 @@
+"""The limits of a session: a time budget, and the number of causes of failures that are looked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from ..config.settings import Settings
+from ..examination.activity import Activity
+from ..report.words import counted
+from ..suite.session import TargetSession
+
+
+class Limits:
+    """Decides whether a test of the suite begins, and counts the tests that do not.
+
+    out_of_time: tests that did not begin since the time budget was used up. left_out: tests that did not
+    begin since enough failures were known, by the reason."""
+
+    def __init__(
+        self, settings: Settings, activity: Activity, is_suites: Callable[[pytest.Item], bool]
+    ) -> None:
+        self._settings = settings
+        self._activity = activity
+        self._is_suites = is_suites
+        self._start = time.monotonic()
+        self.out_of_time = 0
+        self.left_out = Counter[str]()
+        #: Tests of random graphs: those of all processes of pytest-xdist, and those that this one has run.
+        self.random, self.random_done = 0, 0
+
+    def why_left_out(self) -> str:
+        """Why tests did not begin though there was time."""
+        number, why = counted(self.left_out.total(), "test"), "; ".join(self.left_out)
+        more = "or look for more with --byoc-max-causes=N"
+        return f"{number} did not begin ({why}); mend some of these, {more}"
+
+    def stop_out_of_time(self) -> None:
+        """Skips the test that is about to begin, where the time budget is used up."""
+        budget = self._settings.time_budget
+        if budget is not None and self._spent() > budget:
+            self.out_of_time += 1
+            pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
+
+    def stop_at_enough(self, item: pytest.Item, target: TargetSession, targets: list[TargetSession]) -> None:
+        """Skips a test of a target of which so many causes of failures are known as are looked for. Where
+        that is so of all targets, and there are no tests of the user's own, it ends the session."""
+        said = target.known.why_enough()
+        if not said:
+            return
+        alone = not hasattr(item.config, "workeroutput") and all(map(self._is_suites, item.session.items))
+        if alone and all(t.known.why_enough() for t in targets):
+            item.session.shouldfail = f"{target.record.target}: {said} (--byoc-max-causes)"
+            self.left_out[said] += len(item.session.items) - item.session.items.index(item)
+        else:
+            self.left_out[said] += 1
+        pytest.skip(f"not checked: {said}")
+
+    def share_of_time(self) -> float:
+        """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
+        every other one that this process is still to run."""
+        budget = self._settings.time_budget
+        if budget is None:
+            return 0.0
+        processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        left = max(1.0, self.random / processes - self.random_done)
+        return (budget - self._spent()) / left
+
+    def within_budget(self, seconds: float) -> float:
+        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
+        budget = self._settings.time_budget
+        if budget is None:
+            return seconds
+        left = max(0.0, budget - self._spent())
+        return left if self._settings.explore is not None else min(seconds, left)
+
+    def _spent(self) -> float:
+        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
+        TVM, is not charged to it."""
+        return time.monotonic() - self._start - self._activity.uncharged

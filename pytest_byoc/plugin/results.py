@@ -1,0 +1,137 @@
+"""The results of a session: the gate's judgement, the files that are written, the end of the terminal's
+output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..config.settings import Settings, as_mapping
+from ..examination import stages
+from ..gate import judge
+from ..gate.baseline import Baseline
+from ..gate.planned import Selection
+from ..gate.problems import Gate
+from ..gate.waivers import Waivers
+from ..record.target_record import TargetRecord
+from ..report import html, json_report, provenance, session_zip, summary, terminal
+from ..report.words import counted
+from ..storage.corpus import Entry
+from .limits import Limits
+
+
+class Results:
+    """Made of the records of all targets once the tests have ended."""
+
+    def __init__(
+        self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],
+        waivers: Waivers | None, baseline: Baseline | None, corpus: Sequence[Entry], limits: Limits,
+    ) -> None:
+        self._settings = settings
+        self._records = records
+        self._selections = selections
+        self._waivers = waivers
+        self._baseline = baseline
+        self._corpus = corpus
+        self._limits = limits
+        self._started = datetime.now(timezone.utc)
+        self.gate = Gate()
+        self._unwritten: list[str] = []
+
+    def finish(self, session: pytest.Session) -> None:
+        """Judges the session, which sets its exit code, and writes its reports."""
+        # A session that was interrupted, or ran nothing, is not judged.
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            self._judge(session)
+        if self._settings.report is not None or self._settings.bundle is not None:
+            self._report(session)
+        if self._settings.summary is not None:
+            text = summary.markdown(self._records, self.gate, self._waivers, int(session.exitstatus))
+            self._write("summary", session, lambda path: summary.write(path, text), self._settings.summary)
+
+    def _seed(self) -> str:
+        """Where random graphs come from: of a test itself, the same every time, or of one seed."""
+        return "derandomized" if self._settings.explore is None else str(self._settings.explore)
+
+    def _report(self, session: pytest.Session) -> None:
+        """report.json, the page beside it, the bundle: all of one set of data."""
+        made = provenance.session(self._settings, self._started, datetime.now(timezone.utc))
+        report = json_report.build(self._records, self._seed(), as_mapping(self._settings), made)
+        report["gate"] = {"exit": int(session.exitstatus), **self.gate.as_dict()}
+        s = self._settings
+        if s.report is not None:
+            self._write("report", session, lambda path: json_report.write(path, report), s.report)
+            page = html.path_beside(s.report)
+            self._write("page", session, lambda path: html.write(path, report), page)
+        if s.bundle is not None:
+            theirs = [e.path for e in self._corpus if not e.automatic]
+            folder, files = s.failures.parent, session_zip.inputs(s, theirs)
+            write = session_zip.write
+            self._write("bundle", session, lambda path: write(path, report, folder, files), s.bundle)
+
+    def _judge(self, session: pytest.Session) -> None:
+        self.gate, needed = judge.judge(
+            self._settings, self._records, self._selections, self._waivers, self._baseline
+        )
+        if self._limits.left_out:
+            self.gate.fail(f"not all was checked: {self._limits.why_left_out()}")
+        if self._limits.out_of_time and not any(record.graphs for record in self._records):
+            self.gate.fail("the time budget was used up before anything was examined")
+        if self.gate.problems:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        unasked = self._settings.stages is None and any(r.partition_only for r in self._records)
+        if session.exitstatus == pytest.ExitCode.OK and unasked:
+            session.exitstatus = stages.EXIT_PARTITION_ONLY
+            self.gate.note(
+                f"exit code {stages.EXIT_PARTITION_ONLY}: the target conforms as far as it could be checked "
+                "here; with --byoc-stages=partition, which asks for no more, it is 0"
+            )
+        updated = self._waivers if self._settings.update_waivers else None
+        if updated is not None and needed != list(updated.entries):
+            write = updated.write
+            if self._write("file of waivers", session, lambda path: write(needed), updated.path):
+                self.gate.note(f"{updated.path} was written anew, with {len(needed)} waivers")
+
+    def _write(
+        self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
+    ) -> bool:
+        """Whether it could be written; where not, that fails the session, and is said at its end."""
+        try:
+            write(path)
+        except Exception as e:  # A fault of ours costs the user nothing else of the session.
+            kind = "" if isinstance(e, OSError) else f"{type(e).__name__}: "
+            self._unwritten.append(f"the {what} could not be written: {kind}{e}")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            return False
+        return True
+
+    def print(self, terminalreporter: Any, deselected: int) -> None:
+        """Prints what the session has found. deselected: the number of tests that were."""
+        for record in self._records:
+            if not record.graphs:
+                continue
+            terminalreporter.section("byoc", sep="=")
+            for text, markup in terminal.summary(record):
+                terminalreporter.write_line(text, **markup)
+        if deselected:
+            terminalreporter.write_line("")
+            terminalreporter.write_line(
+                f"{counted(deselected, 'test')} deselected: the target offloads nothing of "
+                "what they examine"
+            )
+        lines = list(terminal.gate(self._records, self.gate, self._waivers))
+        if lines:
+            terminalreporter.section("byoc gate", sep="=")
+        for text, markup in lines:
+            terminalreporter.write_line(text, **markup)
+        for text in self._unwritten:
+            terminalreporter.write_line(text, red=True)
+        if self._settings.report is not None and not self._unwritten:
+            terminalreporter.write_line(f"report: {self._settings.report}")
+            terminalreporter.write_line(f"page:   {html.path_beside(self._settings.report)}")
+        if self._settings.bundle is not None and not self._unwritten:
+            terminalreporter.write_line(f"bundle: {self._settings.bundle}")
