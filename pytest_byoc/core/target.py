@@ -60,7 +60,8 @@ class Target:
     deterministic: bool = True
     #: Dtype in which sums and the products summed are rounded ("float16", "bfloat16") where that is
     #: lower than the graph's dtype, or a mapping to it from the dtype of what is summed. This and what
-    #: follows widens the error bound of the operators the target takes, by calculation: docs/numerics.md.
+    #: follows widens the error bound of the operators the target takes, by calculation:
+    #: docs/explanation/bounds.md.
     accumulate_dtype: str | Mapping[str, str] | None = None
     #: Dtype to which float32 operands of contractions are rounded: "tfloat32", "bfloat16", "float16".
     contraction_dtype: str | None = None
