@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def page(title: str, *parts: str) -> str:
     """The text of a page: its title, the note that it is generated, and its parts."""
-    return "\n\n".join([f"# {title}", NOTE, *(part.strip("\n") for part in parts)]) + "\n"
+    return "\n\n".join([f"# {title}", NOTE, *(filled(part.strip("\n")) for part in parts)]) + "\n"
+
+
+def filled(text: str) -> str:
+    """Text whose paragraphs have lines of at most 100 characters; code, tables and lists stay as they are."""
+    paragraphs = text.split("\n\n")
+    if text.startswith("```"):
+        return text
+    return "\n\n".join(
+        p if p.startswith(("|", "#", "- ")) or all(len(line) <= 100 for line in p.splitlines())
+        else textwrap.fill(p, 100, break_long_words=False, break_on_hyphens=False)
+        for p in paragraphs
+    )
 
 
 def escaped(text: str) -> str:

@@ -152,24 +152,26 @@ _CHECKED = """\
 
 %s
 
-A kernel of `reference_kernels` decides which values are right. Each is held to account in three ways.
+A kernel of `reference_kernels` decides which values are right. Each is held to account in three
+ways.
 
-- *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`) computes the operator once more,
-  sharing no code with the kernel, over the record's shapes and attributes drawn at random. In float64
-  the kernel's value is the same to 1e-13. In float32, float16 and bfloat16, with sums made in three
-  orders, the results lie inside the bound. *Written out* means loops and indexing of the test's own.
+- *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`) computes the operator once
+  more, sharing no code with the kernel, over the record's shapes and attributes drawn at random. In
+  float64 the kernel's value is the same to 1e-13. In float32, float16 and bfloat16, with sums made
+  in three orders, the results lie inside the bound. *Written out* means loops and indexing of the
+  test's own.
 - *Another library* computes the value for the attributes that it has (`tests/others`, run by
   `tests/test_others.py`). The values agree to 1e-13, or to 5e-6 where ONNX's evaluator computes in
-  float32 itself. `tests/test_bundle.py` does the same over all systematic cases for the operators that
-  `report/to_onnx.py` writes as a model.
-- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound over systematic cases (one
-  in %d of them, unless `BYOC_TEST_STRIDE` says otherwise) and random graphs, in the numbers of dtypes
-  below. TVM is no authority on what is right ([it gets some cases wrong](tvm-faults.md)), but it shares
-  no code with pytest-byoc.
+  float32 itself. `tests/test_bundle.py` does the same over all systematic cases for the operators
+  that `report/to_onnx.py` writes as a model.
+- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound over systematic cases
+  (one in %d of them, unless `BYOC_TEST_STRIDE` says otherwise) and random graphs, in the numbers of
+  dtypes below. TVM is no authority on what is right ([it gets some cases wrong](tvm-faults.md)),
+  but it shares no code with pytest-byoc.
 
-Of %d kernels %d are checked against another library or in rational arithmetic. Neither ONNX nor SciPy has
-the operators of the other %d as such; most of them are made of parts (moving elements, sums, resampling)
-that are checked where they are operators themselves.
+Of %d kernels %d are checked against another library or in rational arithmetic. Neither ONNX nor
+SciPy has the operators of the other %d as such; most of them are made of parts (moving elements,
+sums, resampling) that are checked where they are operators themselves.
 
 | operator | plain evaluation | another library | LLVM, Relay | LLVM, Relax |
 | --- | --- | --- | --- | --- |
