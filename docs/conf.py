@@ -11,6 +11,11 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "pytest-byoc"
 html_show_sphinx = False
+# Sessions print lines of up to 100 characters.
+html_theme_options = {
+    "light_css_variables": {"code-font-size": "75%"},
+    "dark_css_variables": {"code-font-size": "75%"},
+}
 html_copy_source = False
 myst_enable_extensions = ["colon_fence", "deflist"]
 #: Headings down to this depth are targets of links.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 import textwrap
@@ -20,7 +21,7 @@ from pytest_byoc.config.declarations import _KEYS
 from pytest_byoc.config.levels import LEVELS, STANDARD
 from pytest_byoc.core import target as target_module
 from pytest_byoc.core.target import EXECUTORS, ODDITIES
-from pytest_byoc.examination.outcome import FAILURES, OUTCOMES
+from pytest_byoc.examination.outcome import FAILURES, OUTCOMES, Verdict
 from pytest_byoc.examination.stages import EXIT_PARTITION_ONLY
 from pytest_byoc.plugin import entry, hookspecs
 from pytest_byoc.report.check_table import MEANINGS
@@ -368,8 +369,25 @@ def api() -> str:
         if shown != name:
             parts += [f"```python\n{shown}\n```"]
         parts += [_prose(inspect.getdoc(thing) or "")]
-    parts += ["`Target` has the attributes of [a target's table](target-table.md)."]
+        if name == "Target":
+            parts += ["Its attributes are the keys of [a target's table](target-table.md)."]
+    parts += [
+        "## The verdict",
+        "`byoc_check` returns a `Verdict`; `ConformanceFailure.verdict` and the hook `pytest_byoc_verdict` "
+        "have one. Its property `failed` says whether the outcome is a failure.",
+        table(("field", "content"), ((f"`{name}`", text) for name, text in _fields_of_verdict())),
+    ]
     return page("Python API", *parts)
+
+
+def _fields_of_verdict() -> Iterator[tuple[str, str]]:
+    """The fields of a verdict, with what its docstring says of each."""
+    names = [field.name for field in dataclasses.fields(Verdict)]
+    parts = re.split(rf"\b({'|'.join(names)}): ", " ".join((inspect.getdoc(Verdict) or "").split()))
+    texts = dict(zip(parts[1::2], parts[2::2]))
+    described = {"graph": "the graph", "outcome": "its [outcome](outcomes.md)", **texts}
+    for name in names:
+        yield name, escaped(described[name].strip().rstrip(".;"))
 
 
 def _signature(thing: Any) -> str:

@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.checks import CHECKS
+from pytest_byoc.checks import CHECKS, memory
 from pytest_byoc.config.declarations import read_tables
+from pytest_byoc.config.settings import MAX_CAUSES
+from pytest_byoc.evidence.comparison import NEAR
+from pytest_byoc.evidence.difference import SIDE
+from pytest_byoc.record.failure import MOST_NODES
+from pytest_byoc.report import progress
+from pytest_byoc.suite.known_failures import IN_A_ROW
 
 from .conftest import PYTHON
 from .test_layout import LAYERS
@@ -116,6 +122,28 @@ def test_options_in_pages_exist() -> None:
     for page in ALL:
         unknown = set(re.findall(r"--byoc-[a-z-]+", page.read_text())) - known
         assert not unknown, f"{name(page)}: {unknown}"
+
+
+#: Sentences that hold a number of the code's, by page; {} stands for the number.
+NUMBERS = (
+    ("explanation/verdict.md", "After {} causes (`--byoc-max-causes`)", MAX_CAUSES),
+    ("explanation/verdict.md", "{} times as many tests in a row", IN_A_ROW),
+    ("how-to/ci.md", "`--byoc-max-causes=N` ({})", MAX_CAUSES),
+    ("how-to/ci.md", "A line of progress appears after {:g} seconds", progress.FIRST),
+    ("how-to/ci.md", "then every {:g} seconds on a terminal", progress.INTERVAL),
+    ("how-to/ci.md", "every {:g} seconds in a pipe", progress.ELSEWHERE),
+    ("how-to/lower-precision.md", "off by more than {:g} times its bound", NEAR),
+    ("reference/report-json.md", "off by more than {:g} times its bound", NEAR),
+    ("reference/report-json.md", "Graphs of more than {} operators are not drawn", MOST_NODES),
+    ("reference/report-json.md", "at most {0} by {0}", SIDE),
+    ("explanation/checks.md", "With no time for {} rounds", memory.LEAST),
+)
+
+
+@pytest.mark.parametrize(("page", "sentence", "number"), NUMBERS)
+def test_numbers_in_pages_are_those_of_the_code(page: str, sentence: str, number: float) -> None:
+    text = " ".join((DOCS / page).read_text().split())
+    assert sentence.format(number) in text
 
 
 def test_every_check_is_in_the_table() -> None:
