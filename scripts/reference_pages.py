@@ -385,7 +385,10 @@ def _fields_of_verdict() -> Iterator[tuple[str, str]]:
     names = [field.name for field in dataclasses.fields(Verdict)]
     parts = re.split(rf"\b({'|'.join(names)}): ", " ".join((inspect.getdoc(Verdict) or "").split()))
     texts = dict(zip(parts[1::2], parts[2::2]))
-    described = {"graph": "the graph", "outcome": "its [outcome](outcomes.md)", **texts}
+    described = {
+        "graph": "the graph", "outcome": "its [outcome](outcomes.md)", "regions": "the number of regions",
+        **texts,
+    }
     for name in names:
         yield name, escaped(described[name].strip().rstrip(".;"))
 
