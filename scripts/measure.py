@@ -7,7 +7,7 @@ and run in each dtype its record takes, then some random ones, then each of its 
 that run. What raises, dies or comes out wrong there (of the random ones, if more than one in six does) is
 left out of the generated graphs, and listed in the documentation; so is a boundary case that the kernel has
 no value for, or for fewer than half of the elements. A boundary case that is wrong needs a line in
-docs/tvm-faults.md: either TVM is wrong, or the kernel.
+docs/explanation/tvm-faults.md: either TVM is wrong, or the kernel.
 """
 
 from __future__ import annotations

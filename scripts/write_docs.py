@@ -1,5 +1,8 @@
-"""Writes docs/operators/, a page for each family of operators, from the records; docs/kernels-checked.md,
-what each kernel is checked against, from the tests' tables; and the table of docs/checks.md.
+"""Writes the pages of docs/ that are made from the code and from the tests' tables.
+
+docs/reference/operators/ has a page for each family of operators, from the records;
+docs/explanation/kernels-checked.md says what each kernel is checked against; `reference_pages` makes the rest
+of docs/reference/.
 
     python scripts/write_docs.py
 """
@@ -7,7 +10,6 @@ what each kernel is checked against, from the tests' tables; and the table of do
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pytest_byoc.checks import CHECKS
+import reference_pages
+
 from pytest_byoc.core.graph import TensorType, show
 from pytest_byoc.core.irs import IR_TITLES
 from pytest_byoc.generation.systematic import default_case
@@ -26,12 +29,12 @@ from tests.others import TABLES
 from tests.plain import WRITTEN_OUT, evaluated_by
 
 ROOT = Path(__file__).resolve().parent.parent
-CHECKS_PAGE = ROOT / "docs" / "checks.md"
+DOCS = ROOT / "docs"
 
 
 def pages() -> dict[str, str]:
     """The text of each page by its file name."""
-    made = {"README.md": _overview()}
+    made = {"index.md": _overview()}
     for family in FAMILIES:
         if family.OPERATORS:
             made[_file(family)] = _page(family)
@@ -47,22 +50,26 @@ def _overview() -> str:
     lines = [
         "# Operators",
         "",
-        f"{len(OPERATORS)} operators: {counts['relay']} in Relay, {counts['relax']} in Relax. Generated from",
-        "the records in `pytest_byoc/operators/` by `python scripts/write_docs.py`.",
+        f"The catalogue holds {len(OPERATORS)} operators: {counts['relay']} in Relay, "
+        f"{counts['relax']} in Relax.",
         "",
-        "Dtypes in parentheses are those TVM's own LLVM build does not run, measured with "
-        + ", ".join(f"{IR_TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
-        + ":",
-        "nothing can be judged there, and no graph is generated. Cases at the edges (special values, a large",
-        "tensor, one of a single element, of rank 0, of no elements) are left out where TVM's build fails or",
-        "is wrong, or too few elements have a value that is sure; `pytest_byoc/operators/measured.json` has",
-        "the reasons.",
+        reference_pages.NOTE,
+        "",
+        "TVM's own LLVM build does not run the dtypes in parentheses. That was measured with",
+        " and ".join(f"{IR_TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
+        + ".",
+        "Nothing can be judged there, and no graph is generated. Cases at the edges (special values, a large",
+        "tensor, a tensor of one element, of rank 0, without elements) are left out where TVM's build fails",
+        "or is wrong, or where too few elements have a certain value; `pytest_byoc/operators/measured.json`",
+        "has the reasons.",
         "",
     ]
     for family in FAMILIES:
         if family.OPERATORS:
             names = ", ".join(f"`{op.name}`" for op in family.OPERATORS)
             lines += [f"- [{_summary(family)}]({_file(family)}): {names}"]
+    files = [_file(family) for family in FAMILIES if family.OPERATORS]
+    lines += ["", "```{toctree}", ":hidden:", ":maxdepth: 1", "", *files, "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -143,33 +150,44 @@ def others(name: str) -> list[str]:
 _CHECKED = """\
 # Kernels checked against others
 
-A kernel of `reference_kernels` decides what is right. Here is what holds it to account, made from the tables
-of the tests by `python scripts/write_docs.py`.
+%s
 
-- *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`): the operator once more, sharing no code
-  with the kernel, over the record's shapes and attributes drawn at random. In float64 the kernel's value is
-  the same to 1e-13; in float32, float16 and bfloat16, with sums made in three orders, its results lie inside
-  the bound. *Written out* means loops and indexing of our own.
-- *Another library*: the value is what the library says, for those attributes it has (`tests/others`, run by
-  `tests/test_others.py`: to 1e-13, or 5e-6 where ONNX's evaluator computes in float32 by itself); for what
-  `report/to_onnx.py` writes as a model, over all systematic cases (`tests/test_bundle.py`).
-- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound, over systematic cases (CI
-  takes one in eight) and random graphs, in so many dtypes of Relay and Relax. TVM is no authority on what is
-  right (see [what it gets wrong](tvm-faults.md)), but shares nothing with our code.
+A kernel of `reference_kernels` decides which values are right. Each is held to account in three
+ways.
 
-Of %d kernels %d are checked against another library or in rational arithmetic. The other %d are of operators
-that neither ONNX nor SciPy has as such; what most of them are made of (moving elements, sums, resampling) is
-checked where it is an operator of its own.
+- *Plain evaluation* (`tests/plain`, run by `tests/test_kernels.py`) computes the operator once
+  more, sharing no code with the kernel, over the record's shapes and attributes drawn at random. In
+  float64 the kernel's value is the same to 1e-13. In float32, float16 and bfloat16, with sums made
+  in three orders, the results lie inside the bound. *Written out* means loops and indexing of the
+  test's own.
+- *Another library* computes the value for the attributes that it has (`tests/others`, run by
+  `tests/test_others.py`). The values agree to 1e-13, or to 5e-6 where ONNX's evaluator computes in
+  float32 itself. `tests/test_bundle.py` does the same over all systematic cases for the operators
+  that `report/to_onnx.py` writes as a model.
+- *TVM's LLVM* (`tests/test_against_tvm.py`): its results lie inside the bound over systematic cases
+  (one in %d of them, unless `BYOC_TEST_STRIDE` says otherwise) and random graphs, in the numbers of
+  dtypes below. TVM is no authority on what is right ([it gets some cases wrong](tvm-faults.md)),
+  but it shares no code with pytest-byoc.
+
+Of %d kernels %d are checked against another library or in rational arithmetic. Neither ONNX nor
+SciPy has the operators of the other %d as such; most of them are made of parts (moving elements,
+sums, resampling) that are checked where they are operators themselves.
 
 | operator | plain evaluation | another library | LLVM, Relay | LLVM, Relax |
 | --- | --- | --- | --- | --- |
 """
 
 
+def stride() -> int:
+    """How many systematic cases tests/test_against_tvm.py counts for each that it runs."""
+    text = (ROOT / "tests" / "test_against_tvm.py").read_text(encoding="utf-8")
+    return int(text.partition('"BYOC_TEST_STRIDE", "')[2].partition('"')[0])
+
+
 def kernels_checked() -> str:
-    """The page docs/kernels-checked.md."""
+    """The page docs/explanation/kernels-checked.md."""
     alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
-    page = _CHECKED % (len(OPERATORS), len(OPERATORS) - alone, alone)
+    page = _CHECKED % (reference_pages.NOTE, stride(), len(OPERATORS), len(OPERATORS) - alone, alone)
     for op in OPERATORS.values():
         counts = [len(measured.dtypes(op, ir)) if ir in op.irs() else 0 for ir in IR_TITLES]
         ran = [f"{n} dtype{'s' * (n > 1)}" if n else "" for n in counts]
@@ -178,27 +196,25 @@ def kernels_checked() -> str:
     return page
 
 
-
-def checks_page() -> str:
-    """The page docs/checks.md: the table is the checks', the rest as it stands there."""
-    text = CHECKS_PAGE.read_text(encoding="utf-8")
-    before, rows, after = re.split(r"((?:^\| `.*\n)+)", text, maxsplit=1, flags=re.M)
-    process = rows.partition("\n")[0]
-    made = [f"| `{c.id}` | {c.rule} | {c.why} | {c.where or c.made} |" for c in CHECKS]
-    return before + "\n".join([process, *made]) + "\n" + after
+def written() -> dict[Path, str]:
+    """The text of every page that is generated, by its path within docs/."""
+    operators = {Path("reference") / "operators" / name: text for name, text in pages().items()}
+    return {
+        **operators,
+        Path("explanation") / "kernels-checked.md": kernels_checked(),
+        **reference_pages.pages(),
+    }
 
 
 def main() -> None:
-    folder = ROOT / "docs" / "operators"
+    texts = written()
+    folder = DOCS / "reference" / "operators"
     folder.mkdir(parents=True, exist_ok=True)
-    made = pages()
     for old in folder.glob("*.md"):
-        if old.name not in made:
+        if old.relative_to(DOCS) not in texts:
             old.unlink()
-    for name, text in made.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (ROOT / "docs" / "kernels-checked.md").write_text(kernels_checked(), encoding="utf-8")
-    CHECKS_PAGE.write_text(checks_page(), encoding="utf-8")
+    for path, text in texts.items():
+        (DOCS / path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

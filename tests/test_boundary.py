@@ -133,7 +133,7 @@ def test_what_tvm_gets_wrong_is_listed(ir: str) -> None:
     listed = set(re.findall(r"`([\w.]+)`", faults))
     for name, reasons in measured.table()[ir]["left_out"].items():
         wrong = [label for label, reason in reasons.items() if reason.startswith("compare")]
-        assert not wrong or name in listed, f"docs/tvm-faults.md says nothing of {name} {wrong} in {ir}"
+        assert not wrong or name in listed, f"tvm-faults.md says nothing of {name} {wrong} in {ir}"
 
 
 # --- what the kernels say --------------------------------------------------------------------

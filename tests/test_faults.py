@@ -155,7 +155,7 @@ def test_fault_is_found(
 ) -> None:
     name, module, pattern = OF_IR.get((check, ir)) or FIRST_SEEN_BY[check]
     if ir not in FAULTS[name].irs:
-        pytest.skip(f"{check} is not made in {ir}: see docs/checks.md")
+        pytest.skip(f"{check} is not made in {ir}: see docs/reference/checks.md")
     temporary = pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
     failure = the_failure(pytester, ir, name, f"{module} and ({pattern})")

@@ -76,7 +76,7 @@ def test_random_graphs_differ_and_none_is_a_constant() -> None:
 
 
 def test_features_of_random_graphs_are_met() -> None:
-    """What real faults have needed (docs/architecture.md): each in some graphs of some hundred."""
+    """What real faults have needed (docs/explanation/generation.md): each in some graphs of some hundred."""
     met: Counter[str] = Counter()
     for g in generated(400, max_nodes=8):
         sources = {s.name: s for s in g.sources()}

@@ -79,7 +79,7 @@ class Check:
     """A conformance rule, with the halves that gather facts and the half that judges them.
 
     id: short, for reports and options. rule: the rule. why: the bugs it sees. made: EVERY, CHOSEN or FEW.
-    where: on which of these graphs, if not on all. (Sentences of the report and of docs/checks.md.) owns:
+    where: on which of these graphs, if not on all. (Sentences of the report and of the documentation.) owns:
     an exception or a death in the check's turn is the check's finding and not the stage's: what it needs of
     build and run has succeeded before. target_alone: its `reload` runs only where TVM's own kernels run
     nothing of the graph. tvm_too: its findings may be TVM's own doing: LLVM's artifact is looked at before

@@ -1,4 +1,4 @@
-"""Waivers: the file of known failures (--byoc-waivers; docs/gate.md describes it).
+"""Waivers: the file of known failures (--byoc-waivers; docs/how-to/waivers.md describes it).
 
 The file is split into its entries as text too: that gives their line numbers, and lets
 --byoc-update-waivers keep what stays, comments and all, as it was written.

@@ -1,4 +1,4 @@
-"""report.json: everything recorded, with a versioned schema (docs/report.md)."""
+"""report.json: everything recorded, with a versioned schema (docs/reference/report-json.md)."""
 
 from __future__ import annotations
 

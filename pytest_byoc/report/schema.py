@@ -1,4 +1,4 @@
-"""What report.json must look like (docs/report.md), as far as a program can rely on it."""
+"""What report.json must look like (docs/reference/report-json.md), as far as a program can rely on it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Each file has a table EVALUATE: by the operator's name, a function of (arrays, attributes, output types) that
 returns an array or a tuple of them, or None where the library has no such operator with those
 attributes. It may replace operands in the list, by some that the library can do: the kernel is given
-the same. TABLES is what docs/kernels-checked.md is made from.
+the same. TABLES is what docs/explanation/kernels-checked.md is made from.
 """
 
 from __future__ import annotations

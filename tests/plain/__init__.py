@@ -5,7 +5,7 @@ given order. In float64 it says what the value is; in float32 and float16, how f
 implementation may stray. Each family has a file with a table PLAIN: by the operator's name, a function
 of (arrays, attributes, output types, order of sums) that returns an array or a tuple of them. An
 evaluation by another library (SciPy, ONNX's reference evaluator) does as well as one written out: then
-the file's table BY says whose, by the operator's name. docs/kernels-checked.md is made from that.
+the file's table BY says whose, by the operator's name. docs/explanation/kernels-checked.md is made from that.
 """
 
 from __future__ import annotations

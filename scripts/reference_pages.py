@@ -1,0 +1,423 @@
+"""The pages of docs/reference/ that are made from the code: options, keys, outcomes, levels, checks, API."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pytest_byoc
+from pytest_byoc.checks import CHECKS
+from pytest_byoc.checks.base import EVERY
+from pytest_byoc.config import plan
+from pytest_byoc.config.declarations import _KEYS
+from pytest_byoc.config.levels import LEVELS, STANDARD
+from pytest_byoc.core import target as target_module
+from pytest_byoc.core.target import EXECUTORS, ODDITIES
+from pytest_byoc.examination.outcome import FAILURES, OUTCOMES, Verdict
+from pytest_byoc.examination.stages import EXIT_PARTITION_ONLY
+from pytest_byoc.plugin import entry, hookspecs
+from pytest_byoc.report.check_table import MEANINGS
+
+NOTE = "*Generated from the code by `python scripts/write_docs.py`: do not edit.*"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    for row in rows:
+        lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def page(title: str, *parts: str) -> str:
+    """The text of a page: its title, the note that it is generated, and its parts."""
+    return "\n\n".join([f"# {title}", NOTE, *(filled(part.strip("\n")) for part in parts)]) + "\n"
+
+
+def filled(text: str) -> str:
+    """Text whose paragraphs have lines of at most 100 characters; code, tables and lists stay as they are."""
+    paragraphs = text.split("\n\n")
+    if text.startswith("```"):
+        return text
+    return "\n\n".join(
+        p if p.startswith(("|", "#", "- ")) or all(len(line) <= 100 for line in p.splitlines())
+        else textwrap.fill(p, 100, break_long_words=False, break_on_hyphens=False)
+        for p in paragraphs
+    )
+
+
+def escaped(text: str) -> str:
+    """Text for a cell of a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# --- options -------------------------------------------------------------------------------------
+
+#: The pages that say more about an option.
+_MORE = {
+    "target": "../tutorial/first-target.md",
+    "python": "../how-to/two-interpreters.md",
+    "level": "levels.md",
+    "stages": "../how-to/partition-only.md",
+    "explore": "../explanation/generation.md",
+    "time-budget": "../how-to/ci.md",
+    "report": "report-json.md",
+    "bundle": "../how-to/failures.md",
+    "waivers": "../how-to/waivers.md",
+    "update-waivers": "../how-to/waivers.md",
+    "baseline": "../how-to/baseline.md",
+    "fail-under": "../how-to/baseline.md",
+    "replay": "../how-to/failures.md",
+    "corpus": "../how-to/corpus.md",
+    "strict-corpus": "../how-to/corpus.md",
+    "list-targets": "../how-to/table.md",
+    "list-operators": "operators/index.md",
+}
+
+
+class _Recorder:
+    """A parser that keeps the options and ini values it is given."""
+
+    def __init__(self) -> None:
+        self.options: list[tuple[str, dict[str, Any]]] = []
+        self.ini: dict[str, str] = {}
+
+    def getgroup(self, name: str, description: str = "") -> _Recorder:
+        return self
+
+    def addoption(self, name: str, **more: Any) -> None:
+        self.options.append((name, more))
+
+    def addini(self, name: str, help: str, type: str = "string", default: Any = None) -> None:
+        self.ini[name] = type
+
+
+def recorded_options() -> _Recorder:
+    """The options and ini values that the plugin adds to pytest."""
+    recorder = _Recorder()
+    entry.pytest_addoption(recorder)  # type: ignore[arg-type]
+    return recorder
+
+
+def options() -> str:
+    recorder = recorded_options()
+    unknown = _MORE.keys() - {name.removeprefix("--byoc-") for name, _ in recorder.options}
+    assert not unknown, f"no such option: {unknown}"
+    rows = []
+    for name, more in recorder.options:
+        metavar, short = more.get("metavar"), name.removeprefix("--byoc-")
+        value = "" if metavar is None else f"[={metavar}]" if more.get("nargs") == "?" else f"={metavar}"
+        ini = name.removeprefix("--").replace("-", "_")
+        kind = {"linelist": " (one a line)", "bool": " (true or false)"}.get(recorder.ini.get(ini, ""), "")
+        link = f"[more]({_MORE[short]})" if short in _MORE else ""
+        rows.append((
+            f"`{name}{value}`", escaped(more["help"]), f"`{ini}`{kind}" if ini in recorder.ini else "", link,
+        ))  # fmt: skip
+    return page(
+        "Options",
+        "An option on the command line wins over the value in pytest's ini file. An empty cell in the\n"
+        "column *ini* means that the option exists on the command line only. Paths in the ini file start\n"
+        "at its folder, paths on the command line at the folder where pytest was started.",
+        table(("option", "meaning", "ini", ""), rows),
+        "The installed suite runs when the command line names a target and no path. A target in the ini\n"
+        "file (`byoc_target`) is there for tests of your own.",
+    )
+
+
+# --- keys of a target's table --------------------------------------------------------------------
+
+#: Keys that a table has and a class has not.
+_TABLE_ALONE = {
+    "partition": "`module:attribute` or `path/to/file.py:attribute`: the partition function, or an object "
+    "with a method `partition`.",
+    "python": "The interpreter that holds TVM and the target's code: a path, or the name of a command.",
+}
+#: Pages that say more about a key.
+_KEY_MORE = {
+    **dict.fromkeys(("pass-config", "build", "prepare", "without-checks"), "build-and-prepare.md"),
+    **dict.fromkeys(("libraries", "runtime-libraries"), "libraries.md"),
+    **dict.fromkeys(
+        ("accumulate-dtype", "contraction-dtype", "flush-subnormals", "function-ulps", "function-errors"),
+        "lower-precision.md",
+    ),
+    "python": "two-interpreters.md",
+}
+
+
+def attributes_of_target() -> dict[str, tuple[str, str]]:
+    """The attributes of `Target`: the comment above each, and its default as it is written."""
+    source = inspect.getsource(target_module)
+    lines = source.splitlines()
+    cls = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Target")
+    found = {}
+    for node in cls.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            first = node.lineno - 1
+            while lines[first - 1].strip().startswith("#:"):
+                first -= 1
+            comments = (line.strip().removeprefix("#:").strip() for line in lines[first : node.lineno - 1])
+            comment = re.sub(r"docs/(\S+\.md)", r"[\1](../\1)", " ".join(comments))
+            found[node.target.id] = (comment, ast.unparse(node.value) if node.value else "")
+    return found
+
+
+def target_keys() -> str:
+    known = attributes_of_target()
+    rows = []
+    for key, (words, _) in _KEYS.items():
+        comment, default = known.get(key.replace("-", "_"), (_TABLE_ALONE.get(key, ""), ""))
+        more = f" [More](../how-to/{_KEY_MORE[key]})." if key in _KEY_MORE else ""
+        rows.append((f"`{key}`", words, f"`{default}`" if default else "", escaped(comment) + more))
+    unlisted = known.keys() - {key.replace("-", "_") for key in _KEYS}
+    return page(
+        "Keys of a target's table",
+        "The table `[tool.pytest-byoc.targets.NAME]` in `pyproject.toml` describes a target. Each key but\n"
+        "`partition` and `python` is an attribute of a class too, with underscores in place of hyphens\n"
+        "(`opt_level`); the column *default* is what `pytest_byoc.Target` has. A value in the table wins.\n"
+        "[Write the table of a target](../how-to/table.md) shows how.",
+        table(("key", "value", "default", "meaning"), rows),
+        "A class alone has: "
+        + "; ".join(f"`{name}`: {escaped(known[name][0])}" for name in sorted(unlisted))
+        + f"\n\n`executors` names some of {_listed(EXECUTORS)}; "
+        f"`trivial-regions` some of {_listed(ODDITIES)}.",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# --- outcomes and exit codes ---------------------------------------------------------------------
+
+_OUTCOMES = {
+    "pass": "Something was offloaded, and every check held.",
+    "wrong-result": "A value is outside its bound, an output was not written, an input was overwritten, a "
+    "run does not repeat, an artifact differs after loading, or another check found a violation.",
+    "crash": "The process died. The message names the signal, the stage and the last frame in the target's "
+    "Python code.",
+    "hang": "A stage took longer than its limit (`--byoc-timeout`).",
+    "error": "A stage raised an exception, or left a process running.",
+    "not-offloaded": "The target offloads no operator of the graph. This is never counted as passed. If "
+    "partitioning changed the graph all the same, LLVM builds it and its values are judged.",
+    "inconclusive": "Most elements can't be judged: the bound says nothing, or a rounding decides.",
+    "reference-wrong": "TVM's own LLVM build is wrong, or fails in the same way.",
+    "oracle-suspect": "Target and LLVM agree and both contradict the oracle. That is an error of "
+    "pytest-byoc's: please report it.",
+}
+_CODES = {
+    int(pytest.ExitCode.OK): "Every check held, or what failed is excused, and at least one graph passed.",
+    int(pytest.ExitCode.TESTS_FAILED): "The target failed, nothing passed at all, the gate found something "
+    "(the section `byoc gate` at the end names it), or a report could not be written.",
+    int(pytest.ExitCode.INTERRUPTED): "Interrupted by Ctrl-C or SIGTERM. The report so far is written; the "
+    "gate does not judge, and waivers are not updated.",
+    int(pytest.ExitCode.INTERNAL_ERROR): "An internal error of pytest or of a plugin.",
+    int(pytest.ExitCode.USAGE_ERROR): "An option, a file, a target or an environment that can't be used, at "
+    "the start or later. The message says what to do. One of several targets fails in `test_target` instead, "
+    "with code 1, and the others are tested.",
+    int(pytest.ExitCode.NO_TESTS_COLLECTED): "No test was collected or selected. The gate does not judge.",
+    EXIT_PARTITION_ONLY: "Every check of the partition stage held, and no later stage could be run here. "
+    "With `--byoc-stages=partition` this is 0.",
+}
+
+
+def outcomes() -> str:
+    assert tuple(_OUTCOMES) == OUTCOMES, "an outcome has no description, or another place"
+    return page(
+        "Outcomes and exit codes",
+        "Every graph that is examined ends in one outcome.\n"
+        "[The verdict](../explanation/verdict.md) says how it is decided.",
+        table(
+            ("outcome", "meaning", "fails the target"),
+            ((f"`{o}`", text, "yes" if o in FAILURES else "no") for o, text in _OUTCOMES.items()),
+        ),
+        "## In pytest's terms",
+        "- A failing outcome is a failed test. A waived or known failure is an xfail.\n"
+        "- A test for which the target offloads nothing is deselected while the session runs. It has no\n"
+        "  letter and is in no JUnit XML; the table at the end and `report.json` count its graphs.\n"
+        "- A test whose graphs could not be judged is skipped, with the outcomes as the reason.\n"
+        "- A session in which nothing passed fails, even if no test did.",
+        "## Exit codes",
+        "They are the same under pytest-xdist: the workers report, the controller judges.",
+        table(("code", "meaning"), ((str(code), text) for code, text in sorted(_CODES.items()))),
+    )
+
+
+# --- levels --------------------------------------------------------------------------------------
+
+_FIELDS = {
+    "all_cases": "systematic cases",
+    "ways": "ways of matching a pattern",
+    "near_misses": "near misses of a pattern",
+    "max_examples": "random graphs of an operator",
+    "batches": "larger batches of a random graph",
+    "onnx": "ONNX's node tests",
+    "side_by_side": "small graphs share a module",
+    "one_executor": "graphs that are built for one executor, and by LLVM only if they fail",
+}
+_WORDS = {
+    ("all_cases", True): "all", ("all_cases", False): "each dtype, each class of each parameter, some pairs",
+    ("onnx", True): "yes", ("onnx", False): "no", ("side_by_side", True): "yes",
+    ("side_by_side", False): "no", ("ways", None): "all", ("one_executor", "all"): "all",
+    ("one_executor", "numerous"): "random graphs, and structures at first", ("one_executor", "none"): "none",
+}
+
+
+def levels() -> str:
+    rows = [
+        (words, *(str(_WORDS.get((field, getattr(level, field)), getattr(level, field)))
+                  for level in LEVELS.values()))
+        for field, words in _FIELDS.items()
+    ]
+    rows.append(("structures", *(str(len(plan.structures(name))) for name in LEVELS)))
+    simplest = {plan.ALL_CHECKS}
+    rows += [
+        (f"checks on {words}", *(_number(level, kinds, alone) for level in LEVELS.values()))
+        for words, kinds, alone in (
+            ("a graph of no particular kind", plan.PLAIN, False),
+            ("the simplest case of an operator", simplest, True),
+            ("the first match of a pattern", simplest, False),
+            ("a saved graph", {plan.ALL_CHECKS, plan.SAVED}, False),
+        )
+    ]
+    at_smoke = [
+        (f"`{name}`", _listed(c for c in _checks("smoke", {plan.ALL_CHECKS, name}) if c not in _every()))
+        for name in plan.AT_SMOKE
+    ]
+    return page(
+        "Levels",
+        f"`--byoc-level` decides how much is examined. The default is `{STANDARD}`. Failures are\n"
+        "judged alike at every level.",
+        table(("", *(f"`{name}`" for name in LEVELS)), rows),
+        "At `smoke` the checks that cost more are made on these structures alone:",
+        table(("structure", "checks beside those of every graph"), at_smoke),
+        "At `full` the speed of graphs with all checks is measured beside LLVM's.",
+    )
+
+
+def _every() -> set[str]:
+    return {c.id for c in CHECKS if c.made == EVERY}
+
+
+def _checks(level: str, kinds: Iterable[str], alone: bool = False) -> list[str]:
+    effort = plan.effort(LEVELS[level], frozenset(kinds), alone)
+    return [c for c in effort.checks if c != plan.SPEED]
+
+
+def _number(level: Any, kinds: Iterable[str], alone: bool) -> str:
+    return f"{len(_checks(level.name, kinds, alone))} of {len(CHECKS)}"
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def checks() -> str:
+    rows = ((f"`{m['id']}`", m["rule"], m["why"], m["where"]) for m in MEANINGS)
+    return page(
+        "Checks",
+        f"There are {len(CHECKS)} checks, and `process`, which stands for crashes, hangs, exceptions.\n"
+        "Where one graph fails several checks, one of them names the failure: a crash or hang first, then\n"
+        "what is wrong with the partitioned module, then exceptions, then the checks as they stand here.\n"
+        "[How the checks are made](../explanation/checks.md) says what the rules leave open.",
+        table(("id", "rule", "bugs it is for", "made on"), rows),
+        "**Chosen graphs** are the simplest case of each operator that the target offloads, the structures,\n"
+        "the first match of each pattern, and saved graphs. **Few graphs** are the chosen graphs of several\n"
+        "operators, and saved graphs. [Levels](levels.md) says which checks are made where.",
+    )
+
+
+# --- fixtures, hooks, API ------------------------------------------------------------------------
+
+
+def _fixtures() -> Iterator[tuple[str, str]]:
+    for name in ("byoc_check", "byoc_target", "byoc_suite", "byoc_share_of_time"):
+        function = getattr(entry, name)
+        yield name, inspect.getdoc(getattr(function, "_fixture_function", function)) or ""
+
+
+def fixtures() -> str:
+    parts = ["## Fixtures"]
+    for name, doc in _fixtures():
+        parts += [f"### `{name}`", doc]
+    parts += [
+        "`byoc_suite` and `byoc_share_of_time` serve the installed suite.",
+        "## Hooks",
+        "A `conftest.py` or a plugin implements these. They are called in the process that examines.",
+    ]
+    for name, function in inspect.getmembers(hookspecs, inspect.isfunction):
+        if name.startswith("pytest_byoc_"):
+            signature = ", ".join(inspect.signature(function).parameters)
+            parts += [f"### `{name}({signature})`", inspect.getdoc(function) or ""]
+    return page("Fixtures and hooks", *parts)
+
+
+def api() -> str:
+    parts = ["`import pytest_byoc as byoc` gives these names. Each is loaded when it is first used."]
+    for name in sorted(pytest_byoc._API, key=str.lower):
+        thing = getattr(pytest_byoc, name)
+        shown = name
+        if name != "Target" and not (inspect.isclass(thing) and issubclass(thing, BaseException | Warning)):
+            shown += _signature(thing)
+        parts += [f"## `{name}`"]
+        if shown != name:
+            parts += [f"```python\n{shown}\n```"]
+        parts += [_prose(inspect.getdoc(thing) or "")]
+        if name == "Target":
+            parts += ["Its attributes are the keys of [a target's table](target-table.md)."]
+    parts += [
+        "## The verdict",
+        "`byoc_check` returns a `Verdict`; `ConformanceFailure.verdict` and the hook `pytest_byoc_verdict` "
+        "have one. Its property `failed` says whether the outcome is a failure.",
+        table(("field", "content"), ((f"`{name}`", text) for name, text in _fields_of_verdict())),
+    ]
+    return page("Python API", *parts)
+
+
+def _fields_of_verdict() -> Iterator[tuple[str, str]]:
+    """The fields of a verdict, with what its docstring says of each."""
+    names = [field.name for field in dataclasses.fields(Verdict)]
+    parts = re.split(rf"\b({'|'.join(names)}): ", " ".join((inspect.getdoc(Verdict) or "").split()))
+    texts = dict(zip(parts[1::2], parts[2::2]))
+    described = {
+        "graph": "the graph", "outcome": "its [outcome](outcomes.md)", "regions": "the number of regions",
+        **texts,
+    }
+    for name in names:
+        yield name, escaped(described[name].strip().rstrip(".;"))
+
+
+def _signature(thing: Any) -> str:
+    signature = inspect.signature(thing)
+    parameters = signature.parameters.values()
+    # Annotations are strings: they are shown without their quotes.
+    shown = [re.sub(r": '([^']*)'", r": \1", str(p)) for p in parameters if not p.name.startswith("_")]
+    shown = [text for text in shown if not text.startswith("draw:")]
+    text = "(" + ", ".join(shown) + ")"
+    return text if len(text) < 80 else "(\n    " + ",\n    ".join(shown) + ",\n)"
+
+
+def _prose(doc: str) -> str:
+    """A docstring as Markdown: its notes on parameters become a list."""
+    parts = []
+    for paragraph in doc.split("\n\n"):
+        lines = paragraph.splitlines()
+        listed = bool(re.match(r"\w+: ", lines[0])) if lines else False
+        notes = [re.sub(r"^(\w+): ", r"- `\1`: ", line) for line in lines]
+        parts.append("\n".join(f"  {x}" if listed and not x.startswith("- ") else x for x in notes))
+    return "\n\n".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page by its path within docs/."""
+    made = {
+        "options": options(), "target-table": target_keys(), "outcomes": outcomes(), "levels": levels(),
+        "checks": checks(), "fixtures": fixtures(), "api": api(),
+    }
+    return {Path("reference") / f"{name}.md": text for name, text in made.items()}

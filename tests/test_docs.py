@@ -1,0 +1,180 @@
+"""What the documentation shows is run, and what it names exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_byoc.checks import CHECKS, memory
+from pytest_byoc.config.declarations import read_tables
+from pytest_byoc.config.settings import MAX_CAUSES
+from pytest_byoc.evidence.comparison import NEAR
+from pytest_byoc.evidence.difference import SIDE
+from pytest_byoc.record.failure import MOST_NODES
+from pytest_byoc.report import progress
+from pytest_byoc.suite.known_failures import IN_A_ROW
+
+from .conftest import PYTHON
+from .test_layout import LAYERS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+pytestmark = pytest.mark.once
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+ALL = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
+#: The pages whose blocks are run: the tutorial in its order, in one folder, and each how-to page.
+TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first-target", "first-failure", "first-gate")]
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+#: A comment before a block of commands says that they are run.
+MARK = "<!-- test -->"
+#: Lines of a page, but for code, tables and links that fill a line, are no longer.
+LENGTH = 100
+#: Seconds that one block of commands may take.
+LIMIT = 240
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page. marked: whether the comment stands before it."""
+
+    language: str
+    text: str
+    marked: bool
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    pattern = r"(?:^(<!-- test -->)\n)?^```(\w+)\n(.*?)^```$"
+    for found in re.finditer(pattern, page.read_text(encoding="utf-8"), re.M | re.S):
+        yield Block(found[2], found[3], found[1] is not None)
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def run(command: str, folder: Path) -> str:
+    """Runs a command of a page by the interpreter of the tests, and returns what it prints."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, timeout=LIMIT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture
+def here(ir: str) -> None:
+    """Skips where the tests' interpreter is not the workers': pages name no --byoc-python."""
+    if Path(PYTHON).absolute() != Path(sys.executable).absolute():
+        pytest.skip("the tests' interpreter has no TVM")
+
+
+@pytest.mark.usefixtures("here")
+def test_commands_of_the_tutorial_run(tmp_path: Path) -> None:
+    printed = ""
+    for block in (block for page in TUTORIAL for block in blocks(page) if block.marked):
+        assert block.language == "console"
+        for line in block.text.splitlines():
+            printed += run(line.removeprefix("$ "), tmp_path)
+    assert "[tool.pytest-byoc.targets.my_codegen]" in printed
+    # Mended again: the mistake that the second page plants.
+    assert "(top, left, _, _)" in (tmp_path / "my_codegen" / "kernels.py").read_text()
+
+
+@pytest.mark.usefixtures("here")
+def test_python_of_tutorial_and_how_to_runs(tmp_path: Path) -> None:
+    pages = (*TUTORIAL, *HOW_TO)
+    texts = [block.text for page in pages for block in blocks(page) if block.language == "python"]
+    assert texts
+    for number, text in enumerate(texts):
+        (tmp_path / f"test_page_{number}.py").write_text(text)
+    tests = sum(text.count("\ndef test_") for text in texts)
+    printed = run("pytest --byoc-target=example_c -q -p no:cacheprovider test_page_*.py", tmp_path)
+    assert f"{tests} passed" in printed
+
+
+@pytest.mark.parametrize("page", [page for page in ALL if "```toml" in page.read_text()], ids=name)
+def test_tables_are_what_the_plugin_reads(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page):
+        if block.language == "toml":
+            tables = tomllib.loads(block.text)
+            if "tool" in tables:
+                (tmp_path / "pyproject.toml").write_text(block.text)
+                read_tables(tmp_path)
+
+
+def test_options_in_pages_exist() -> None:
+    known = set(re.findall(r"--byoc-[a-z-]+", (DOCS / "reference" / "options.md").read_text()))
+    for page in ALL:
+        unknown = set(re.findall(r"--byoc-[a-z-]+", page.read_text())) - known
+        assert not unknown, f"{name(page)}: {unknown}"
+
+
+#: Sentences that hold a number of the code's, by page; {} stands for the number.
+NUMBERS = (
+    ("explanation/verdict.md", "After {} causes (`--byoc-max-causes`)", MAX_CAUSES),
+    ("explanation/verdict.md", "{} times as many tests in a row", IN_A_ROW),
+    ("how-to/ci.md", "`--byoc-max-causes=N` ({})", MAX_CAUSES),
+    ("how-to/ci.md", "A line of progress appears after {:g} seconds", progress.FIRST),
+    ("how-to/ci.md", "then every {:g} seconds on a terminal", progress.INTERVAL),
+    ("how-to/ci.md", "every {:g} seconds in a pipe", progress.ELSEWHERE),
+    ("how-to/lower-precision.md", "off by more than {:g} times its bound", NEAR),
+    ("reference/report-json.md", "off by more than {:g} times its bound", NEAR),
+    ("reference/report-json.md", "Graphs of more than {} operators are not drawn", MOST_NODES),
+    ("reference/report-json.md", "at most {0} by {0}", SIDE),
+    ("explanation/checks.md", "With no time for {} rounds", memory.LEAST),
+)
+
+
+@pytest.mark.parametrize(("page", "sentence", "number"), NUMBERS)
+def test_numbers_in_pages_are_those_of_the_code(page: str, sentence: str, number: float) -> None:
+    text = " ".join((DOCS / page).read_text().split())
+    assert sentence.format(number) in text
+
+
+def test_every_check_is_in_the_table() -> None:
+    text = (DOCS / "reference" / "checks.md").read_text()
+    assert all(f"| `{check.id}` |" in text for check in CHECKS)
+
+
+def test_table_of_folders_is_the_layout() -> None:
+    text = (DOCS / "explanation" / "architecture.md").read_text()
+    assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.M)) == LAYERS
+
+
+@pytest.mark.parametrize("page", ALL, ids=name)
+def test_links_lead_to_files(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path = link.partition("#")[0]
+        if path and "://" not in path:
+            assert (page.parent / path).exists(), f"{name(page)}: {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in ALL if "operators" not in page.parts], ids=name)
+def test_lines_are_short(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    long = [
+        line for line in text.splitlines()
+        if len(line) > LENGTH and not line.startswith(("|", "    ", "!")) and " " in line.strip()
+    ]
+    assert not long, f"{name(page)}: {long[0]}"
+
+
+@pytest.mark.parametrize(("page", "lines"), [("README.md", 120), ("benchmarks/README.md", 100)])
+def test_readmes_are_short(page: str, lines: int) -> None:
+    assert len((ROOT / page).read_text().splitlines()) <= lines
