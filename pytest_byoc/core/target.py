@@ -72,7 +72,7 @@ class Target:
     #: The dtype ("float16" or "bfloat16") to which sums and their products are rounded, where it is
     #: less precise than the graph's dtype; or a mapping from the dtype of the terms to the dtype of
     #: the sum. This and the next four attributes widen the error bounds of offloaded operators by
-    #: calculation, see docs/numerics.md.
+    #: calculation, see docs/explanation/bounds.md.
     accumulate_dtype: str | Mapping[str, str] | None = None
     #: The format to which float32 operands of contractions and convolutions are rounded:
     #: "tfloat32", "bfloat16" or "float16".
