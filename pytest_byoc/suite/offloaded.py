@@ -179,7 +179,10 @@ class Offloaded:
         lacking = self._session.examiner.workers.host_lacks - set(self.operators())
         found = [o for o in self._session.operators if o not in lacking]
         left = sorted(lacking.intersection(self._session.operators))
-        text = f"random graphs with {', '.join(left)}: TVM is left to run them, and its runtime library can't"
+        text = (
+            f"random graphs with {', '.join(left)}: the target does not offload these operators, and TVM's "
+            "runtime library cannot run them"
+        )
         if left and text not in self._session.record.not_checked:
             self._session.record.not_checked.append(text)
         return found

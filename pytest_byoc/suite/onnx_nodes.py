@@ -1,9 +1,10 @@
-"""ONNX's own node tests: which of them a target can be judged by, and the verdict on each.
+"""ONNX's own node tests: selects the tests that a target can be judged by, and judges each.
 
-The tests come with the `onnx` package of the workers' interpreter. The reference worker imports
-them with TVM's ONNX frontend (`survey`), which takes half a minute for Relay and is therefore kept
-in a folder. Those made of operators that have records are put through target, reference and loader
-like any graph, held to ONNX's tolerance in place of our error bound.
+The tests come with the `onnx` package of the workers' interpreter. Reference workers import them
+with TVM's ONNX frontend (`survey`); the result is kept in a folder, since the import takes long.
+Tests that consist of operators with records then run in the target worker, the reference worker and
+the loader like any graph. Their results are compared with ONNX's tolerance in place of our error
+bound.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ _FORMAT = 1
 class NodeTest:
     """One of ONNX's node tests.
 
-    onnx: ONNX operators of the model. operators: what the IR makes of it. bound: how many of its
-    inputs were made constants, because TVM does not import them otherwise. reason: why it is not
-    run (None: it is).
+    onnx: ONNX operators of the model. operators: operators of the imported module in the IR. bound:
+    number of inputs that were made constants because TVM does not import the model otherwise.
+    reason: why the test is not run; None if it is.
     """
 
     name: str
@@ -101,8 +102,8 @@ class Survey:
 
 
 def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> Survey:
-    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes minutes,
-    which are not charged to the time budget; what was found is kept in `folder` and read from there
+    """Imports ONNX's node tests with the TVM of a target's workers. The first import takes minutes,
+    which do not count towards the time budget; its results are kept in `folder` and read from there
     afterwards."""
     activity = activity or Activity()
     version, stamp, records = _describe(workers)
@@ -142,8 +143,8 @@ def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
 
 @contextmanager
 def _alone(folder: Path, activity: Activity) -> Iterator[None]:
-    """Other processes, of the same session (pytest-xdist) or of another one, wait instead of doing
-    the same work."""
+    """Locks the folder, so that other processes, of the same session (pytest-xdist) or of another
+    one, wait instead of importing the same tests."""
     with open(folder / "lock", "w") as lock:
         while True:
             try:
@@ -193,8 +194,9 @@ def _import_all(workers: Workers, known: list[str], folder: Path, activity: Acti
 
 
 def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
-    """Has tests imported by one worker; one that takes its process down is noted and left out of
-    the next attempt. Raises RuntimeError when the worker gets nowhere."""
+    """Imports one worker's share of the tests. A test that ends or hangs its process is recorded
+    with that reason and left out of the next attempt. Raises RuntimeError if an attempt imports no
+    further test."""
     found: dict[str, NodeTest] = {}
     while True:
         worker.submit({**job, "skip": sorted(found)})
@@ -259,9 +261,9 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
 
 
 def excused(verdict: Verdict) -> Verdict:
-    """Of a target that declares lower precision: what it may be off by cannot be calculated from
-    ONNX's outputs, and their tolerance knows nothing of it. A wrong value is no pass, but is not
-    held against it."""
+    """Returns the verdict on a target that declares lower precision: wrong values become
+    inconclusive. The error that the declared precision allows cannot be calculated from ONNX's
+    outputs, and ONNX's tolerance does not include it."""
     kinds = {f.kind for f in verdict.findings}
     if not kinds & NUMBERS or not kinds <= {*NUMBERS, "second-run"}:
         return verdict
@@ -298,8 +300,9 @@ def tolerated(array: np.ndarray) -> Bounded:
 
 
 def judge(evidence: OnnxEvidence) -> Verdict:
-    """The truth table of `outcome`, except that a result is not held against the target where
-    LLVM's is wrong as well: TVM's importer, or its build, does not do what ONNX says."""
+    """Returns the verdict by the truth table of `outcome`, with one exception: if LLVM's result is
+    wrong too, the outcome is reference-wrong, since TVM's importer or its build deviates from
+    ONNX."""
     fault = _retyped(evidence)
     verdict = decide(evidence, judging.judge(evidence))
     if fault:

@@ -36,8 +36,8 @@ class Patterns:
             unknown = self._examiner.claims.without_table
             if unknown:
                 self._record.not_checked.append(
-                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name, "
-                    "or under what these names begin with; name their table by the target's key or attribute "
+                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name "
+                    "or the first part of these names; name their table by the target's key or attribute "
                     "patterns"
                 )
             chosen = set(self._operators)
