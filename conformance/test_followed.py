@@ -1,4 +1,5 @@
-"""Tests every offloaded operator, followed by itself and a selection of other offloaded operators."""
+"""Tests every offloaded operator, followed by itself and a selection of other offloaded
+operators."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Writes docs/operators/, a page for each family of operators, from the records; docs/kernels-checked.md,
-what each kernel is checked against, from the tests' tables; and the table of docs/checks.md.
+"""Writes the generated pages of the documentation.
+
+These are docs/operators/ with a page for each family of operators (from the records),
+docs/kernels-checked.md (from the tests' tables) and the table in docs/checks.md (from the checks).
 
     python scripts/write_docs.py
 """
@@ -30,7 +32,7 @@ CHECKS_PAGE = ROOT / "docs" / "checks.md"
 
 
 def pages() -> dict[str, str]:
-    """The text of each page by its file name."""
+    """Returns the text of each page of docs/operators/ by its file name."""
     made = {"README.md": _overview()}
     for family in FAMILIES:
         if family.OPERATORS:
@@ -106,7 +108,8 @@ def _parameter_name(parameter: Parameter) -> str:
 
 
 def _classes(op: Operator, position: int) -> str:
-    """Classes over all of the record's shapes, the other parameters at their defaults."""
+    """Returns the classes of a parameter with their values for all shapes of the record; the
+    parameters before it have their defaults."""
     found: dict[str, list[str]] = {}
     for shape in op.shapes:
         x = TensorType(shape, op.dtypes[0])
@@ -134,7 +137,7 @@ _ONNX = "ONNX's reference evaluator"
 
 
 def others(name: str) -> list[str]:
-    """The libraries that a kernel is compared to, besides what its plain evaluation goes by."""
+    """Returns the libraries that a kernel is compared to, besides its plain evaluation."""
     # tests/test_bundle.py runs the models of to_onnx over all systematic cases.
     found = [_ONNX] if name in MAPPING else []
     return found + [library for library, table in TABLES.items() if name in table and library not in found]
@@ -167,7 +170,7 @@ checked where it is an operator of its own.
 
 
 def kernels_checked() -> str:
-    """The page docs/kernels-checked.md."""
+    """Returns the text of docs/kernels-checked.md."""
     alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
     page = _CHECKED % (len(OPERATORS), len(OPERATORS) - alone, alone)
     for op in OPERATORS.values():
@@ -180,7 +183,8 @@ def kernels_checked() -> str:
 
 
 def checks_page() -> str:
-    """The page docs/checks.md: the table is the checks', the rest as it stands there."""
+    """Returns the text of docs/checks.md with a new table from the checks; the rest stays as it
+    is."""
     text = CHECKS_PAGE.read_text(encoding="utf-8")
     before, rows, after = re.split(r"((?:^\| `.*\n)+)", text, maxsplit=1, flags=re.M)
     process = rows.partition("\n")[0]

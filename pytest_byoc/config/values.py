@@ -1,4 +1,5 @@
-"""Reads the values of options from the command line or the ini file, and checks them by their kind."""
+"""Reads the values of options from the command line or the ini file, and checks them by their
+kind."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def given(config: pytest.Config, option: Option) -> str | None:
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """Returns the value of an option of the form VALUE; None if it has none. Raises SettingsError."""
+    """Returns the value of an option of the form VALUE; None if it has none. Raises
+    SettingsError."""
     option = BY_NAME[name]
     if option.kind == "path":
         return path(config, option)
@@ -95,7 +97,7 @@ def select_operators(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
 
 
-# --- one function per kind of value, called with (flag, text); each may raise SettingsError ---------
+# --- one function per kind of value, called with (flag, text); may raise SettingsError -----------
 
 
 def _positive(flag: str, text: str, kind: type) -> Any:

@@ -224,7 +224,8 @@ class Draft:
         return [default_case(n, self.taken[n][0], self.ir).graph for n in names or self.taken]
 
     def _regions(self, graphs: Sequence[Graph]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields each region that the target makes of the graphs, with the position of its graph."""
+        """Yields each region that the target makes of the graphs, with the position of its
+        graph."""
         for begin in range(0, len(graphs), _AT_ONCE):
             report = self._examiner.claims.report(list(graphs[begin : begin + _AT_ONCE]))
             for _, value in report.facts("regions"):

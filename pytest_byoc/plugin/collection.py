@@ -117,7 +117,8 @@ class Collection:
             self._folder.remove()
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        """Collects the suite's files even if the project's own `python_files` would leave them out."""
+        """Collects the suite's files even if the project's own `python_files` would leave them
+        out."""
         if file_path.parent == SUITE and file_path.name.startswith("test_"):
             patterns = parent.config.getini("python_files")
             if not any(fnmatch(file_path.name, p) for p in patterns):
@@ -221,7 +222,8 @@ class Collection:
 
 
 def cases_of(item: pytest.Item) -> set[str]:
-    """Returns the ids of the cases that one of the suite's tests examines, or the ids' beginnings."""
+    """Returns the ids of the cases that one of the suite's tests examines, or the ids'
+    beginnings."""
     if _is_empty(item):
         return set()
     return {case_of(n, v, item.path.stem) for n, v in _params(item).items() if n in PARAMETERS}

@@ -1,4 +1,5 @@
-"""The results of a session: the gate's judgement, the report files and the summary on the terminal."""
+"""The results of a session: the gate's judgement, the report files and the summary on the
+terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from .limits import Limits
 
 
 class Results:
-    """The results of a session, computed from the records of all targets when the tests have ended."""
+    """The results of a session, computed from the records of all targets when the tests have
+    ended."""
 
     def __init__(
         self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],

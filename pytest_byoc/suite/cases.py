@@ -91,7 +91,8 @@ class Suite:
         return self._check_among_others("region", operator, self.offloaded.in_region)
 
     def check_followed(self, operator: str) -> Verdict | None:
-        """Checks a graph in which other operators follow the operator; returns None if none fits."""
+        """Checks a graph in which other operators follow the operator; returns None if none
+        fits."""
         return self._check_among_others("followed", operator, partial(self._of_claimed, followed), {NUMEROUS})
 
     def check_forms(self, operator: str) -> Verdict | None:

@@ -35,7 +35,8 @@ class OnnxTests:
         self._failed: dict[str, Path] | None = None
 
     def candidates(self) -> list[str]:
-        """Returns the names of the ONNX node tests that can run; records the others with a reason."""
+        """Returns the names of the ONNX node tests that can run; records the others with a
+        reason."""
         if self._survey is None:
             folder = cache_folder("onnx")
             try:

@@ -117,7 +117,8 @@ class TargetSession:
     # --- examining ---------------------------------------------------------------------------
 
     def effort(self, graph: Graph, kinds: Set[str] = PLAIN) -> Effort:
-        """Returns the effort for a graph of these kinds (`config/plan.py`) at the session's level."""
+        """Returns the effort for a graph of these kinds (`config/plan.py`) at the session's
+        level."""
         return plan.effort(self.settings.level, kinds, alone=len(graph.nodes) == 1)
 
     def is_plain(self, graph: Graph, kinds: Set[str]) -> bool:
