@@ -1,10 +1,10 @@
-"""How often generated graphs reach a target's patterns.
+"""Measures how often generated graphs match a target's patterns.
 
     python benchmarks/directed.py --ir relay --python PATH_TO_PYTHON_WITH_TVM [--only dnnl,…] [--graphs 200]
 
-For each pattern table inside TVM: how many of its patterns are matched, which are not and why, how many are
-met in directed graphs of ten operators, and which share of these contains a composite of the table. Nothing
-is built.
+For each pattern table inside TVM it prints the number of patterns that are matched, the reasons for
+the others, the number of patterns that occur in directed graphs of ten operators, and the share of
+these graphs that contains a composite of the table. Nothing is built.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ SECONDS = 60.0
 
 @dataclass
 class Result:
-    """patterns: of the table, by what became of them: matched, shadowed (its graphs are taken by others, and
-    by it were it alone), never. operators: how many the table claims, where it has no patterns. met: patterns
-    matched in the directed graphs. hits: directed graphs with a composite of the table, or, without patterns,
-    a region. nodes: operators of a directed graph, on average. seconds: of the search, and of everything."""
+    """The result for one table.
+
+    patterns: the number of its patterns, of which are matched, shadowed (their graphs match other
+    patterns of the table first) or never matched. operators: the number of offloaded operators, if
+    the table has no patterns. met: patterns matched in the directed graphs. hits: directed graphs
+    with a composite of the table, or with a region if it has no patterns. nodes: mean number of
+    operators of a directed graph. searching: seconds of the search. seconds: seconds in total.
+    reasons: why patterns are not matched."""
 
     table: str
     patterns: int
@@ -56,29 +60,30 @@ class Result:
 
 
 def directed(fragments: Sequence[Graph], ir: str, count: int) -> list[Graph]:
-    """Graphs of ten operators, made around the fragments, each of which gets its turn; always the same."""
-    made: list[Graph] = []
+    """Returns graphs of ten operators, generated around each of the fragments in turn; always the
+    same ones."""
+    graphs: list[Graph] = []
     for number, turn in enumerate(fragments):
-        wanted = count * (number + 1) // len(fragments) - len(made)
+        wanted = count * (number + 1) // len(fragments) - len(graphs)
         if wanted > 0:
-            made += _around(turn, fragments, ir, wanted, number)
-    return made
+            graphs += _around(turn, fragments, ir, wanted, number)
+    return graphs
 
 
 def _around(turn: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
-    # One more: the first is as small as can be.
+    # The first graph is as small as possible, so one more is generated and the first left out.
     limits = {"min_nodes": OPERATORS, "max_nodes": OPERATORS}
     return some(count + 1, number, ir=ir, fragments=fragments, turn=turn, **limits)[-count:]
 
 
 def claimed(claims: Claims, ir: str) -> list[Graph]:
-    """A graph of each operator the target takes: the first of its systematic cases that is taken."""
-    found = cases(list(OPERATOR_RECORDS), ir)
-    taken: dict[str, Graph] = {}
-    for case, claim in zip(found, claims.survey(c.graph for c in found)):
+    """Returns the first offloaded systematic case of each operator that the target offloads."""
+    all_cases = cases(list(OPERATOR_RECORDS), ir)
+    first: dict[str, Graph] = {}
+    for case, claim in zip(all_cases, claims.survey(c.graph for c in all_cases)):
         if claim is not None and any(claim.offloaded):
-            taken.setdefault(case.operator, case.graph)
-    return list(taken.values())
+            first.setdefault(case.operator, case.graph)
+    return list(first.values())
 
 
 def measure(table: str, ir: str, python: str, count: int) -> Result:

@@ -1,11 +1,12 @@
-"""How much ground generated graphs cover.
+"""Measures the diversity of generated graphs.
 
     python benchmarks/diversity.py --ir relay [--seconds 300] [--operators 10] [--nnsmith PYTHON]
 
-Generates graphs for so many CPU-seconds of generation, all in one process and nothing else, and counts the
-distinct operators, (operator, dtypes of its operands), the same with their ranks, and with attributes; and
-the (operator, dtype, class of a parameter) there are, which NNSmith has no counterpart of. With --nnsmith,
-an interpreter that holds NNSmith 0.1.0 does the same for as long, counted in the same way.
+Generates graphs for the given CPU seconds in one process, and counts the distinct operators, pairs
+of operator and dtypes of its operands, the same with ranks, and with attributes. It also counts the
+triples of operator, dtype and class of a parameter, for which NNSmith has no counterpart. With
+--nnsmith, an interpreter with NNSmith 0.1.0 does the same for the same time, and is counted in the
+same way.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.operators import within
 
-#: Graphs between two looks at the time.
+#: Number of graphs between two readings of the time.
 AT_ONCE = 50
 LEVELS = ("operators", "with dtypes", "with ranks", "with attributes")
 
 
 class Seen:
-    """Distinct things met so far."""
+    """The sets of distinct items generated so far."""
 
     def __init__(self, ir: str) -> None:
         self.ir = ir
@@ -62,7 +63,7 @@ class Seen:
         for parameter in within(node.op, self.ir).parameters:
             classes = parameter.values(x, chosen)
             if not parameter.attribute:
-                # What it was is not in the graph.
+                # The graph does not show the value of a parameter that is no attribute.
                 chosen[parameter.name] = first(parameter.name, classes)
                 continue
             label = next((k for k, v in classes.items() if node.attrs.get(parameter.name) in v), None)
@@ -84,7 +85,7 @@ def ours(ir: str, seconds: float, operators: int) -> str:
     return line(ir, seen.graphs, operators, spent(), {n: len(s) for n, s in seen.sets.items()})
 
 
-#: Runs in NNSmith's interpreter. A failed attempt costs it time and yields nothing.
+#: The script for NNSmith's interpreter. A failed attempt counts with its time, but yields no graph.
 _NNSMITH = """
 import json, sys, time
 from nnsmith.abstract.op import Constant, Input

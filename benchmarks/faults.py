@@ -1,11 +1,11 @@
-"""Plants the faults of fixtures/faults one after the other and says which are found, and how soon.
+"""Plants the faults of fixtures/faults one by one and reports which are found, and how soon.
 
     python benchmarks/faults.py [--python PATH] [--ir relay|relax] [--level smoke|standard] [--json FILE]
-    python benchmarks/faults.py --clean --seeds 20     how often the unmodified target is accused
+    python benchmarks/faults.py --clean --seeds 20     counts false alarms on the unmodified target
 
-Each fault is looked for with the operators it concerns (fast), and if that misses it, with the whole
-suite (slow; left out by `--narrowed`, and for faults that no check is made for). Both stop at the first
-failure.
+The suite first runs with the fault's operators only (fast). If that misses the fault, the whole
+suite runs (slow; left out with `--narrowed`, and for faults that no check is expected to find).
+Both stop at the first failure.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ conformance = importlib.import_module("pytest_byoc.conformance")
 Sharing = importlib.import_module("benchmarks.sharing").Sharing
 add_python = importlib.import_module("benchmarks.options").add_python
 
-#: Seconds for one run of the whole suite, and for one reproduce.py.
+#: Time limits in seconds for one run of the whole suite, and for one reproduce.py.
 SUITE_LIMIT = 600
 SCRIPT_LIMIT = 180
-#: What a narrowed run collects; ONNX's node tests don't follow --byoc-operators.
+#: Test files of a narrowed run. ONNX's node tests are left out, since --byoc-operators does not
+#: choose them.
 PHASES = ("operators", "patterns", "regions", "structures", "followed", "forms", "thorough", "random")
-#: The share of the faults to be found, at each level; seconds; operators of the shrunk graph.
+#: Goals: the share of the faults to be found at each level; the median of the seconds until a fault
+#: is found; the number of operators of a shrunk graph, and the share of the shrunk graphs with at
+#: most that number.
 SHARE = {"smoke": 0.95, "standard": 1.0}
 MEDIAN_SECONDS = 5.0
 SMALL, SMALL_SHARE = 2, 0.95
@@ -43,13 +46,14 @@ SMALL, SMALL_SHARE = 2, 0.95
 
 @dataclass
 class Result:
-    """What became of one fault.
+    """The result for one fault.
 
-    check, outcome, stage: of the shrunk graph. checks: all that found something in the graph that failed
-    first. examples, seconds, cpu: up to it; seconds from the first test on, cpu from the start of the
-    session. operators: of the shrunk graph. each_needed: whether it does not fail so without any one of
-    them. total: seconds of the sessions, shrinking included.
-    reproduced: how reproduce.py ended."""
+    expected, also: the checks expected to find it. check, outcome, stage: those of the shrunk
+    graph's failure. checks: all checks with a finding on the graph that failed first. examples:
+    graphs examined up to that one. seconds: seconds since the first test up to that one. cpu: CPU
+    seconds since the start of the session. operators: number of operators of the shrunk graph.
+    each_needed: whether the same failure needs each one of them. total: seconds of the sessions,
+    shrinking included. reproduced: how reproduce.py ended."""
 
     name: str
     bug_class: int
@@ -76,13 +80,13 @@ class Result:
 
     @property
     def wrong_check(self) -> bool:
-        """Whether what was expected to see it did not."""
+        """Returns whether the fault was found, but by none of the expected checks."""
         expected = {self.expected, *self.also}
         return self.found and not expected & {self.check, *self.checks}
 
     @property
     def remarks(self) -> list[str]:
-        """What is not as it should be."""
+        """Returns remarks on everything that falls short of the goals."""
         if not self.found:
             return ["not found"] if self.expected else ["not found, as expected"]
         remarks = [f"not by {self.expected}"] if self.wrong_check else []
@@ -94,7 +98,7 @@ class Result:
 
 
 def reproduce(bundle: Path, python: str) -> str:
-    """How reproduce.py ends in the workers' interpreter."""
+    """Runs reproduce.py with the workers' interpreter and returns in words how it ended."""
     try:
         done = subprocess.run(
             [python, str(bundle / "reproduce.py")], capture_output=True, text=True, timeout=SCRIPT_LIMIT
@@ -105,14 +109,14 @@ def reproduce(bundle: Path, python: str) -> str:
         return f"can't be run: {e}"
     if done.returncode == 0:
         return "passes"
-    # "Timeout": it hung so thoroughly that no other thread could say FAILED.
+    # "Timeout (": the script hung in native code, so that no other thread could print FAILED.
     if done.returncode == 1 and "FAILED:" not in done.stdout and "Timeout (" not in done.stderr:
         return f"breaks: {(done.stderr.strip().splitlines() or ['silent'])[-1][:200]}"
     return f"fails ({done.returncode})"
 
 
 def narrowed(operators: tuple[str, ...]) -> list[str]:
-    """Arguments for the suite on some operators."""
+    """Returns pytest's arguments for the suite on some operators."""
     folder = Path(conformance.__file__).parent
     return [f"--byoc-operators={','.join(operators)}", *(str(folder / f"test_{p}.py") for p in PHASES)]
 
@@ -130,7 +134,7 @@ def failures_of(folder: Path) -> list[dict]:
 
 
 def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, sharing: Sharing) -> Result:
-    """Plants a fault and looks for it."""
+    """Plants a fault, runs the suite on it and returns the result."""
     result = Result(fault.name, fault.bug_class, options.ir, options.level, fault.check, fault.also)
     target = faults.apply(fault, folder) / "__init__.py"
     runs = [("narrowed", narrowed(fault.operators))]
@@ -165,7 +169,7 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
 
 
 def line(r: Result) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     found = f"{r.check} {r.outcome}/{r.stage}" if r.found else f"missed {r.message}"
     return (
         f"{r.name:30} {r.bug_class:2} {found:38} {r.phase:10} {r.seconds:5.1f} s {r.examples:3} ex. "
@@ -174,7 +178,7 @@ def line(r: Result) -> str:
 
 
 def summary(results: list[Result], ir: str, level: str) -> str:
-    """The figures with what they are to be."""
+    """Returns the figures with their goals."""
     wanted = [r for r in results if r.expected]
     found = [r for r in wanted if r.found]
     others = [r for r in results if not r.expected]
@@ -205,8 +209,8 @@ def summary(results: list[Result], ir: str, level: str) -> str:
 
 
 def mutate(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
-    """The table of faults; 0 if as many are found as are to be, 2 if it was interrupted: what was run till
-    then is shown, and kept."""
+    """Prints the table of faults. Returns 0 if the share of found faults reaches its goal, 1 if
+    not, and 2 if the run was interrupted; the results up to then are printed and saved."""
     names = options.only.split(",") if options.only else list(faults.FAULTS)
     results: list[Result] = []
     interrupted = False
@@ -230,8 +234,9 @@ def mutate(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
 
 
 def clean(options: argparse.Namespace, folder: Path, sharing: Sharing) -> int:
-    """What is found in the target without a fault: everything, once; random graphs of each seed; and what
-    the faults add to it, without their fault. 0 if nothing is."""
+    """Runs the suite on targets without a fault: the fixed graphs once, random graphs of each seed,
+    and the target with the operators that some faults add. Returns 0 if there is no false alarm,
+    otherwise 1."""
     operators = tuple(sorted({o for fault in faults.FAULTS.values() for o in fault.operators}))
     added = faults.Fault(
         "extended", 0, "", ("qnn.quantize", "nn.layer_norm"), None,

@@ -1,7 +1,9 @@
-"""A suite in the style of TVM's own tests of BYOC: one hand-written case for each operator, random inputs
-from a normal range, the graph executor, compared with TVM's LLVM build with rtol and atol of 1e-2.
+"""A suite for Relay in the style of TVM's own BYOC tests, with one hand-written case for each
+operator.
 
-For Relay. `CASES` are functions of no arguments that return a module's body and its parameters' shapes."""
+Inputs are random and from a normal range. Results of the graph executor are compared with TVM's
+LLVM build with rtol and atol of 1e-2. `CASES` are functions without arguments that return a
+module's body and its parameters' shapes."""
 
 from __future__ import annotations
 

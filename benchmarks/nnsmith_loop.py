@@ -1,10 +1,11 @@
-"""NNSmith's own fuzzing loop on TVM, counted as benchmarks/throughput.py counts ours; run by its interpreter:
+"""Runs NNSmith's own fuzzing loop on TVM, measured like our suite in benchmarks/throughput.py.
 
     python benchmarks/nnsmith_loop.py OPERATORS CPU_SECONDS SEED
 
-Prints a line of JSON: graphs (made and compared with the oracle), CPU seconds, how many it flagged, and how
-many it could not make. What it does once (imports, the search for operators its backend has) is left out.
-benchmarks/others.py says what has to be installed.
+NNSmith's interpreter runs this script; benchmarks/others.py lists the packages it needs. It prints
+a line of JSON: the number of graphs (generated and compared with the oracle), the CPU seconds, the
+number of flagged graphs, and the number of failed attempts to generate one. Work that is done once
+(imports, the search for operators that its backend has) does not count.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from unittest.mock import patch
 
 os.environ.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1")
 
-#: Of address space: it has asked for more than machines have.
+#: Limit of the address space in bytes, since NNSmith may request more memory than machines have.
 LIMIT = 8 << 30
 
 
 def make_loop(operators: int, root: str) -> Any:
-    """Its loop as `nnsmith.fuzz` sets it up: ONNX models, TVM's graph executor, its default comparison."""
+    """Returns NNSmith's loop as `nnsmith.fuzz` sets it up: ONNX models, TVM's graph executor, the
+    default comparison."""
     import hydra
     import nnsmith
     import tvm
@@ -37,7 +39,7 @@ def make_loop(operators: int, root: str) -> Any:
     from nnsmith.cli.fuzz import FuzzingLoop
 
     class Factory(TVMFactory):  # type: ignore[misc]
-        """For this machine: this TVM's default is another one."""
+        """A factory that sets this machine's target, since this TVM has another default."""
 
         def __init__(self, *given: Any, **more: Any) -> None:
             super().__init__(*given, **more)
@@ -57,7 +59,8 @@ def make_loop(operators: int, root: str) -> Any:
 
 
 def measure(operators: int, seconds: float, seed: int) -> dict[str, Any]:
-    """Graphs of up to so many operators for so many seconds of CPU."""
+    """Generates and compares graphs of up to `operators` operators for that number of CPU seconds,
+    and returns the figures."""
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="nnsmith-") as root:
         loop = make_loop(operators, root)

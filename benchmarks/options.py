@@ -1,4 +1,4 @@
-"""What the benchmarks' command lines have in common."""
+"""Options that the benchmarks' command lines share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import sys
 
 
 def interpreter(text: str) -> str:
-    """An interpreter's absolute path, since pytest is run in folders of its own. Symbolic links stay: by
-    them an environment is found. Raises ArgumentTypeError."""
+    """Returns an interpreter's absolute path, since pytest runs in other folders. Symbolic links
+    are not resolved, since Python finds its virtual environment by them. Raises
+    ArgumentTypeError."""
     found = shutil.which(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text} is nothing that can be run")
@@ -18,7 +19,7 @@ def interpreter(text: str) -> str:
 
 
 def add_python(parser: argparse.ArgumentParser) -> None:
-    """Adds --python."""
+    """Adds the option --python."""
     parser.add_argument(
         "--python", type=interpreter, default=sys.executable, help="interpreter that holds TVM (this one)"
     )

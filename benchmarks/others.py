@@ -1,17 +1,19 @@
-"""What others find of the same faults: NNSmith 0.1.0, and a suite in the style of TVM's own tests of BYOC.
+"""Runs NNSmith 0.1.0, and a suite in the style of TVM's own BYOC tests, on the same planted faults.
 
     python benchmarks/others.py --models 60 --budget 60 --json FILE [--kit FILE]
 
-For an interpreter that holds Relay, NNSmith 0.1.0 and pytest-byoc (CPython 3.10: `torch==1.12.1 numpy<2
-onnx==1.14.1 protobuf<4 onnxruntime==1.16.3 nnsmith==0.1.0 hhb-tvm==3.2.3 tqdm tflite`). NNSmith makes
-models, exports them to ONNX and evaluates them with PyTorch; they are imported, partitioned for the faulty
-target, built, run by the graph executor and compared with NNSmith's tolerance (`nnsmith/difftest.py`: rtol
-1e-2, atol 1e-3, NaN equals NaN). A fault is found where a case raises, crashes, hangs or differs, and did not
-on the unmodified target. Each suite stops at its first finding, or once --budget CPU seconds are spent.
+Needs an interpreter with Relay, NNSmith 0.1.0 and pytest-byoc (CPython 3.10: `torch==1.12.1 numpy<2
+onnx==1.14.1 protobuf<4 onnxruntime==1.16.3 nnsmith==0.1.0 hhb-tvm==3.2.3 tqdm tflite`). NNSmith
+generates models, exports them to ONNX and evaluates them with PyTorch. The models are imported,
+partitioned for the faulty target, built, run by the graph executor and compared with NNSmith's
+tolerance (`nnsmith/difftest.py`: rtol 1e-2, atol 1e-3, NaN equals NaN). A suite finds a fault if a
+case raises, crashes, hangs or differs, and passes on the unmodified target. Each suite stops at its
+first finding, or once --budget CPU seconds are spent.
 
-CPU seconds are those a user would spend on that fault alone: TVM's import, making the models or building and
-running the reference, partitioning, building, running. Where the partitioned module and the C text are those
-of the unmodified target to the letter, the case is not run again but counted with what it took there.
+The CPU seconds are those a user would spend on that fault alone: importing TVM, generating the
+models or building and running the reference, partitioning, building, running. If the partitioned
+module and the C text are identical to those of the unmodified target, the case is not run again but
+counted with its CPU seconds there.
 """
 
 from __future__ import annotations
@@ -48,15 +50,18 @@ np = importlib.import_module("numpy")
 TVM_CPU = time.process_time() - _before_tvm
 
 HOST = tvm.target.Target(f"llvm -mtriple={os.uname().machine}-linux-gnu")
-#: Bytes of address space of a process that generates or runs models; seconds for one case.
+#: Address space in bytes of a process that generates or runs models; seconds for one case.
 MEMORY = 8 << 30
 CASE_LIMIT = 30
 
 
 @dataclass
 class Case:
-    """inputs, expected: by name, by position. cpu: seconds that making it took. clean: what it was on the
-    unmodified target, to the letter, and the CPU seconds it took there."""
+    """A test case of a suite.
+
+    inputs: arrays by name. expected: the outputs by position. cpu: CPU seconds of its generation.
+    clean: the digest of its partitioned module and C text on the unmodified target. clean_cpu: the
+    CPU seconds there."""
 
     name: str
     mod: Any
@@ -71,7 +76,8 @@ class Case:
 
 @dataclass
 class Result:
-    """What a suite made of a fault: the case that found it, cases tried, CPU seconds."""
+    """The result of a suite on one fault: the case that found it, the cases tried, the CPU
+    seconds."""
 
     suite: str
     fault: str
@@ -82,8 +88,10 @@ class Result:
 
 @dataclass
 class Suite:
-    """cases: those that pass on the unmodified target. alarms: how many did not. start: CPU seconds of the
-    imports."""
+    """A suite.
+
+    cases: the cases that pass on the unmodified target. start: CPU seconds of the imports. alarms:
+    the failures on the unmodified target."""
 
     name: str
     cases: list[Case]
@@ -92,14 +100,14 @@ class Suite:
 
 
 def used() -> float:
-    """CPU seconds of this process and its children."""
+    """Returns the CPU seconds of this process and its children."""
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in both)
 
 
 def in_child(work: Callable[[Callable[[Any], None]], None], limit: float) -> Iterator[Any]:
-    """What `work` sends from a forked process, as it comes; at the end how the process ended if it was
-    not by itself: ("died", …). limit: seconds without a word after which it is killed."""
+    """Yields the values that `work` sends from a forked process, and ("died", …) if the process
+    crashed or was killed. limit: seconds without a value after which it is killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -115,7 +123,7 @@ def in_child(work: Callable[[Callable[[Any], None]], None], limit: float) -> Ite
                     data = data[os.write(writer, data) :]
 
             work(send)
-            # As a process ends by itself: with what is to be run at exit.
+            # A normal exit runs the handlers that are registered for it.
             ctypes.CDLL(None).exit(0)
         finally:
             os._exit(0)
@@ -159,7 +167,8 @@ def hand_written() -> Suite:
 
 
 def generate(count: int, seed: int, send: Callable[[Any], None]) -> None:
-    """NNSmith's models, as its own fuzzing loop makes them: (seed, ONNX, inputs, outputs, CPU seconds)."""
+    """Sends NNSmith's models, generated as by its own fuzzing loop: (seed, ONNX, inputs, outputs,
+    CPU seconds), or (seed, error, CPU seconds) for a failed attempt."""
     import random
 
     import torch
@@ -191,15 +200,16 @@ def generate(count: int, seed: int, send: Callable[[Any], None]) -> None:
 
 
 def nnsmith(count: int, folder: Path) -> Suite:
-    """Models are kept in the folder: making them takes longest. What failed to be made or imported costs
-    as well: with the next model that did not."""
+    """Returns the suite of NNSmith's models, which are kept in the folder since their generation
+    takes longest. The CPU seconds of failed attempts and imports count towards the next good
+    model."""
     import onnx
 
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / f"models-{count}.frames"
     if not kept.exists():
-        made = list(in_child(lambda send: generate(count, 1, send), 300))
-        kept.write_bytes(b"".join(map(encode, made)))
+        sent = list(in_child(lambda send: generate(count, 1, send), 300))
+        kept.write_bytes(b"".join(map(encode, sent)))
     start, cases, spent = TVM_CPU, [], 0.0
     for number, *rest in Decoder().feed(kept.read_bytes()):
         if number == "opset":
@@ -236,11 +246,12 @@ def run(executor: Any, inputs: dict[str, Any]) -> list[Any]:
 
 
 def to_the_letter(mod: Any) -> str:
-    """The partitioned module and the C text of its regions."""
+    """Returns a digest of the partitioned module and the C text of its regions; "" if it has
+    none."""
     codegen = tvm.get_global_func("relay.ext.example_c")
     try:
         texts = [tvm.ir.save_json(mod)]
-    except (TypeError, tvm.TVMError):  # JSON has no form for it: not as on the unmodified target
+    except (TypeError, tvm.TVMError):  # A module without a JSON form differs from the clean one.
         return ""
     for function in mod.functions.values():
         if function.attrs and "Compiler" in function.attrs:
@@ -249,7 +260,7 @@ def to_the_letter(mod: Any) -> str:
 
 
 def attempt(case: Case, target: Any, folder: Path, number: int) -> tuple[str, str]:
-    """What was wrong with a case ("" if nothing was), and what it was to the letter."""
+    """Returns the error of a case ("" if it passes), and the digest of `to_the_letter`."""
     letter = ""
     try:
         with tvm.transform.PassContext(opt_level=3):
@@ -278,7 +289,8 @@ def load(path: Path) -> Any:
 
 
 def try_clean(suite: Suite, folder: Path) -> None:
-    """Each case on the unmodified target, in a process of its own. What fails there is left out."""
+    """Runs each case on the unmodified target, in a process of its own, and removes failing
+    cases."""
     path = faults.apply(faults.Fault("none", 0, "", (), None, ()), folder)
     good = []
     for number, case in enumerate(suite.cases):
@@ -298,7 +310,7 @@ def try_clean(suite: Suite, folder: Path) -> None:
 
 
 def try_fault(suite: Suite, fault: Any, folder: Path, budget: float) -> Result:
-    """The suite on one fault, all cases in one process, as pytest would run them."""
+    """Runs the suite on one fault, all cases in one process as under pytest."""
     path = faults.apply(fault, folder)
     result = Result(suite.name, fault.name, cpu=suite.start)
     where = folder / f"out-{fault.name}"
@@ -319,7 +331,7 @@ def try_fault(suite: Suite, fault: Any, folder: Path, budget: float) -> Result:
     for wrong, cpu in in_child(work, CASE_LIMIT):
         case = suite.cases[min(result.cases, len(suite.cases) - 1)]
         if wrong == "died":
-            # After its last word, it is a process at its end that died.
+            # After its last case, the process died at its exit.
             last = result.cases == len(suite.cases) or result.cpu > budget
             result.found = f"{'at exit' if last else case.name}: {cpu}"
             break
@@ -332,7 +344,7 @@ def try_fault(suite: Suite, fault: Any, folder: Path, budget: float) -> Result:
 
 
 def table(results: list[Result], kit: Path | None, budget: float) -> str:
-    """Faults found, and CPU seconds for each of them."""
+    """Returns the table of the faults found, with the CPU seconds for each of them."""
     rows = []
     for suite in dict.fromkeys(r.suite for r in results):
         some = [r for r in results if r.suite == suite]

@@ -1,11 +1,12 @@
-"""What two cores are worth, and what a long session does to memory.
+"""Measures the speedup by a second core, and the growth of memory in a long session.
 
     python benchmarks/scale.py --ir relay --python PATH                     one core against two
     python benchmarks/scale.py --ir relay --python PATH --memory 3600       memory, over so many seconds
 
-The first runs the same random graphs of `example_c` twice: pytest on one core, and pytest-xdist with two
-processes on two. The second explores random graphs and reads every few seconds how much memory the host and
-its workers have (RSS); what it grew by in the second half of the time says what a day would add.
+The first command runs the same random graphs of `example_c` twice: pytest on one core, and
+pytest-xdist with two processes on two cores. The second explores random graphs and reads the memory
+(RSS) of the host and its workers every few seconds; the growth in the second half of the time is
+extrapolated to a day.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.options import add_python
 from pytest_byoc import conformance
 
-#: What example_c takes in both IRs: a test each, so that neither process is left alone for long at the end.
+#: Operators that example_c offloads in both IRs. Each is a test, so that neither process waits long
+#: for the other at the end.
 OPERATORS = (
     "nn.conv2d,nn.dense,nn.batch_matmul,nn.bias_add,nn.relu,nn.leaky_relu,clip,add,subtract,multiply,divide,"
     "maximum,sigmoid,tanh,exp,sqrt,abs,negative,nn.max_pool2d,nn.avg_pool2d,nn.softmax,sum,mean,max,reshape,"
     "transpose,concatenate,split,strided_slice"
 )
-#: Random graphs of each operator, for the comparison of cores.
+#: Number of random graphs per operator, for the comparison of cores.
 EXAMPLES = 64
-#: Seconds between two readings of memory, and of a beginning that is not counted.
+#: Seconds between two readings of memory, of the warm-up that does not count, and of a day.
 EVERY = 5.0
 WARM = 60.0
 DAY = 24 * 3600.0
 
 
 def command(options: argparse.Namespace, folder: Path, *more: str) -> list[str]:
-    """pytest on the suite's random graphs."""
+    """Returns the command that runs pytest on the suite's random graphs."""
     random = Path(conformance.__file__).parent / "test_random.py"
     return [
         sys.executable, "-m", "pytest", str(random), "--byoc-target=example_c", f"--byoc-ir={options.ir}",
@@ -52,7 +54,7 @@ def graphs_of(folder: Path) -> int:
 
 
 def run(options: argparse.Namespace, cores: int) -> float:
-    """Graphs a second, the start of pytest and of its workers included."""
+    """Returns the graphs per second, including the start of pytest and of its workers."""
     with tempfile.TemporaryDirectory(prefix="scale-") as name:
         folder = Path(name)
         (folder / "pytest.ini").write_text("[pytest]\n")
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace, cores: int) -> float:
 
 
 def resident(pid: int) -> int:
-    """RSS in KiB; 0 if the process is gone."""
+    """Returns the RSS of a process in KiB; 0 if the process has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -82,7 +84,7 @@ def resident(pid: int) -> int:
 
 
 def workers_of(pid: int) -> list[int]:
-    """Processes the host has started: its workers, not what they fork."""
+    """Returns the child processes of the host, which are its workers, without their children."""
     try:
         return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -90,7 +92,7 @@ def workers_of(pid: int) -> list[int]:
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Prints what the host and the largest worker held, and how fast that grew."""
+    """Prints the memory of the host and of the largest worker, and its growth."""
     with tempfile.TemporaryDirectory(prefix="scale-") as name:
         folder = Path(name)
         (folder / "pytest.ini").write_text("[pytest]\n")
@@ -104,10 +106,10 @@ def memory(options: argparse.Namespace) -> None:
                 readings.append((time.monotonic() - start, resident(process.pid), largest))
         graphs = graphs_of(folder)
     print(f"{options.ir}: {graphs} graphs in {time.monotonic() - start:.0f} s")
-    # The last reading may be of a process that writes its report, or is gone.
-    told = [r for r in readings if r[0] > WARM and r[1] and r[2]][:-2]
+    # The last readings may come from a process that writes its report or has ended.
+    used = [r for r in readings if r[0] > WARM and r[1] and r[2]][:-2]
     for position, what in ((1, "host"), (2, "largest worker")):
-        at = [(reading[0], reading[position] / 1024) for reading in told]
+        at = [(reading[0], reading[position] / 1024) for reading in used]
         half = at[len(at) // 2 :]
         (t0, m0), (t1, m1) = half[0], half[-1]
         growth = (m1 - m0) / (t1 - t0)

@@ -1,9 +1,9 @@
-"""Sessions of the suite in one process, one after the other, that share what no target has a part in.
+"""Runs sessions of the suite one after the other that share the work independent of the target.
 
-The reference and the loader worker have none of the target's code and fork a child for each job, so that
-one of each serves all targets; what the reference makes of a job is the same for every target, and kept.
-The target's worker is started anew for each session. CPU seconds are given as if nothing were shared:
-what is reused is counted with what it took.
+The reference worker and the loader contain no code of the target and fork a child for each job, so
+that one of each serves all targets. The reference worker's report on a job is the same for every
+target, and is kept. Each session starts its own target worker. CPU seconds are given as if nothing
+were shared: a reused report counts with the CPU seconds that it took originally.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from pytest_byoc.suite.session import TargetSession
 
 
 def cpu_of(worker: Worker) -> float:
-    """CPU seconds of a worker's process and of the children it has waited for; 0 if it is gone (then they
-    are among those of this process's children)."""
+    """Returns the CPU seconds of a worker's process and of the children it has waited for. Returns
+    0 if the process has ended, since they are then among those of this process's children."""
     process = worker._process
     if process is None:
         return 0.0
@@ -42,13 +42,13 @@ def cpu_of(worker: Worker) -> float:
 
 
 class Kept:
-    """Stands in an Examiner for a worker that outlives it."""
+    """A worker that outlives the session's examiner, with the reports on its jobs."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         worker.start()
         worker.ready()
-        #: CPU seconds of its start, and of jobs that were not run again.
+        #: CPU seconds of the worker's start, and of jobs whose reports were reused.
         self.start_cpu = cpu_of(worker)
         self.saved_cpu = 0.0
         self._reports: dict[str, JobReport] = {}
@@ -59,18 +59,18 @@ class Kept:
         return self.worker.description
 
     def start(self) -> None:
-        """It is there."""
+        """Does nothing: the worker has started already."""
 
     def ready(self) -> dict[str, Any]:
         return self.worker.description
 
     def stop(self) -> None:
-        """It is needed again."""
+        """Does nothing: later sessions use the worker too."""
 
     def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
-        # Artifacts lie in folders of their own.
-        asks_reference = "graph" in job and "export" not in job
-        self._key = sha256(encode(job)).hexdigest() if asks_reference else None
+        # Jobs about artifacts differ in each session, since artifacts are in folders of their own.
+        repeatable = "graph" in job and "export" not in job
+        self._key = sha256(encode(job)).hexdigest() if repeatable else None
         if self._key not in self._reports:
             self.worker.submit(job, timeout)
 
@@ -87,8 +87,8 @@ class Kept:
 
 @dataclass
 class Watch:
-    """What one session has examined up to its first failing graph: seconds from the first test on, CPU
-    seconds from the start of the session."""
+    """The progress of one session up to its first failing graph. seconds: seconds since its first
+    test. cpu: CPU seconds since the start of the session."""
 
     start: float = 0.0
     start_cpu: float = 0.0
@@ -102,9 +102,11 @@ class Watch:
 
 @dataclass
 class Sharing:
-    """`run` is one session. Its results are those of `pytest` with the same arguments."""
+    """Sessions that share their workers. Each call of `run` is one session, with the same results
+    as `pytest` with the same arguments."""
 
-    #: Failing graphs of that many operators or fewer are not shrunk: how many are left is known without.
+    #: Failing graphs with this number of operators or fewer are not shrunk, as they are small
+    #: enough.
     shrink_above: int = 0
     kept: dict[str, Kept] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
@@ -116,10 +118,10 @@ class Sharing:
         for kept in self.kept.values():
             kept.worker.stop()
 
-    # --- hooks of the session, of which this is a plugin -----------------------------------------
+    # --- pytest hooks: an instance is a plugin of each session ------------------------------------
 
     def pytest_byoc_session(self, session: TargetSession) -> None:
-        """Gives the session's examiner the workers that are kept."""
+        """Makes the session's examiner use the kept workers."""
         examiner, own = session.examiner, session.examiner.workers.make_worker
         session.failures.shrink_above = self.shrink_above
 
@@ -140,7 +142,7 @@ class Sharing:
         self.watch.start = time.monotonic()
 
     def pytest_byoc_verdict(self, session: TargetSession, verdict: Verdict) -> None:
-        """Notes what failed first, and when."""
+        """Notes the first failing verdict and its time."""
         watch = self.watch
         if watch.found is not None:
             return
@@ -151,9 +153,11 @@ class Sharing:
             watch.cpu = self._cpu() - watch.start_cpu
 
     def run(self, folder: Path, arguments: Sequence[str]) -> int:
-        """pytest's exit code; its output is in `folder/output.txt`, its working directory the folder.
+        """Runs pytest in the folder, with its output in `output.txt` there, and returns its exit
+        code.
 
-        Raises KeyboardInterrupt if pytest was interrupted: a kept worker may be in the middle of a job."""
+        Raises KeyboardInterrupt if pytest was interrupted: a kept worker may be in the middle of a
+        job."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pytest.ini").write_text("[pytest]\n")
         self.watch = Watch()
@@ -172,7 +176,7 @@ class Sharing:
         return status
 
     def cpu(self) -> float:
-        """CPU seconds of the session since `run`, as if nothing were shared."""
+        """Returns the CPU seconds since the last `run` began, as if nothing were shared."""
         return self._cpu() - self.watch.start_cpu
 
     def _cpu(self) -> float:

@@ -1,10 +1,11 @@
-"""Whether the oracle's bounds hold for TVM's own LLVM build, how much they judge, and how tight they are.
+"""Measures whether the oracle's bounds hold for TVM's own LLVM build, and how tight they are.
 
     python benchmarks/soundness.py --ir relay --python PATH_TO_PYTHON_WITH_TVM [--graphs 5000] [--operators 6]
 
-Random graphs are type-checked by TVM, built by its LLVM and compared. Graphs on which LLVM is outside the
-bound are written to --out, to be looked at (`pytest --byoc-replay=FOLDER` takes them too), and counted as
-known where docs/tvm-faults.md names what happens.
+TVM infers the types of random graphs and builds them with LLVM; their results are compared with the
+oracle. Graphs on which LLVM is outside the bound are written to --out (`pytest
+--byoc-replay=FOLDER` accepts them), and counted as known if docs/tvm-faults.md describes the fault.
+The share of elements that can be judged is measured too.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ from pytest_byoc.oracle import evaluation
 from pytest_byoc.reference_kernels import Bounded
 
 SECONDS = 300.0
-#: Graphs of one search: Hypothesis remembers what it has made.
+#: Number of graphs drawn from one seed.
 AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class KnownFault:
-    """A fault of TVM's own that the records can't reasonably avoid; docs/tvm-faults.md has its smallest case.
+    """A fault of TVM's own that the records cannot reasonably avoid; docs/tvm-faults.md has its
+    smallest case.
 
-    said: what is found in TVM's message; empty where a value is wrong. operators: the graph has one of them
-    (empty: any). dtype: some value has it (empty: any)."""
+    said: a part of TVM's message; "" for a wrong value. operators: the graph contains one of these
+    (empty: any operator). dtype: some value has this dtype ("": any)."""
 
     what: str
     said: str = ""
@@ -76,12 +78,12 @@ KNOWN_TVM_FAULTS = {
 
 
 def known_fault(graph: Graph, fault: str, ir: str) -> str | None:
-    """The known fault of TVM's that explains what is wrong; None if none does."""
+    """Returns the known fault of TVM that explains a failure; None if none does."""
     return next((k.what for k in KNOWN_TVM_FAULTS[ir] if k.explains(graph, fault)), None)
 
 
 def random_graphs(count: int, ir: str, first: int = 0, **options: Any) -> list[Graph]:
-    """Graphs as Hypothesis makes them, the same every time; first: the number of the search to begin with."""
+    """Returns random graphs, the same every time. first: the first seed."""
     found: list[Graph] = []
     while len(found) < count:
         found += some(min(AT_ONCE, count - len(found)), first, ir=ir, **options)
@@ -90,7 +92,7 @@ def random_graphs(count: int, ir: str, first: int = 0, **options: Any) -> list[G
 
 
 def typed(worker: Worker, found: list[Graph]) -> Iterator[tuple[Graph, Any]]:
-    """Each graph with the output types TVM infers, or what it raised."""
+    """Yields each graph with the output types that TVM infers, or with its error message."""
     for start in range(0, len(found), 100):
         chunk = found[start : start + 100]
         entries = [{"graph": g.to_dict(), "constants": data.constants(g)} for g in chunk]
@@ -101,7 +103,7 @@ def typed(worker: Worker, found: list[Graph]) -> Iterator[tuple[Graph, Any]]:
 
 
 def wrong_types(worker: Worker, found: list[Graph]) -> list[str]:
-    """What TVM says of the graphs whose types it sees otherwise than we do."""
+    """Returns a text for each graph for which TVM infers other output types than ours."""
     return [
         f"TVM says {types} of\n{show(graph)}"
         for graph, types in typed(worker, found)
@@ -111,8 +113,11 @@ def wrong_types(worker: Worker, found: list[Graph]) -> list[str]:
 
 @dataclass
 class Judged:
-    """fault: what LLVM gets wrong by the bound (None: nothing). share: of the elements that can be judged.
-    ratios: of bound to value, of float32 outputs."""
+    """The comparison of LLVM's outputs of a graph with the oracle.
+
+    fault: the deviation from the bound, or the failure of the build; None without one. share: share
+    of the elements that can be judged. ratios: ratios of bound to value of the elements of float32
+    outputs."""
 
     graph: Graph
     fault: str | None = None
@@ -121,8 +126,8 @@ class Judged:
 
 
 def built(worker: Worker, graph: Graph) -> tuple[JobReport, list[Bounded]]:
-    """What TVM's LLVM makes of a graph and its first inputs, and what the oracle expects. Raises what a
-    kernel raises."""
+    """Builds and runs a graph with TVM's LLVM on its first inputs. Returns the report and the
+    oracle's expected values. An exception of a reference kernel passes through."""
     inputs, constants = data.inputs(graph, 0), data.constants(graph)
     expected = evaluation.evaluate(graph, {**inputs, **constants})
     worker.submit(
@@ -139,7 +144,7 @@ def built(worker: Worker, graph: Graph) -> tuple[JobReport, list[Bounded]]:
 
 
 def judge(worker: Worker, graph: Graph) -> Judged:
-    """Builds and runs the graph with TVM's LLVM, and compares with the oracle."""
+    """Builds and runs the graph with TVM's LLVM, and compares the outputs with the oracle."""
     report, expected = built(worker, graph)
     arrays = next((value["arrays"] for _, value in report.facts("outputs")), [])
     found = compared(graph, arrays, expected)
@@ -150,8 +155,8 @@ def judge(worker: Worker, graph: Graph) -> Judged:
 
 
 def judge_all(worker: Worker, found: Sequence[Graph], ir: str) -> Iterator[Judged]:
-    """As `judge` says of each graph, in half the time: several share a module as long as nothing is wrong
-    with any of them."""
+    """Yields the result of `judge` for each graph, in half the time: several graphs share a module
+    as long as none of them has a fault."""
     shared = {group.positions[0]: group for group in groups(found, ir)}
     known: dict[int, Judged] = {}
     for i, graph in enumerate(found):
@@ -162,7 +167,8 @@ def judge_all(worker: Worker, found: Sequence[Graph], ir: str) -> Iterator[Judge
 
 
 def side_by_side(worker: Worker, found: Sequence[Graph]) -> list[Judged]:
-    """What is said of each graph in one module of them all; nothing if anything is wrong there."""
+    """Judges several graphs in one module. Returns the result for each graph; none if the module
+    fails or any graph has a fault."""
     report, expected = built(worker, union(found))
     arrays = next((value["arrays"] for _, value in report.facts("outputs")), None)
     if arrays is None or report.died or any(report.raised()):
@@ -176,7 +182,7 @@ def side_by_side(worker: Worker, found: Sequence[Graph]) -> list[Judged]:
 
 
 def compared(graph: Graph, arrays: Sequence[np.ndarray], expected: Sequence[Bounded]) -> Judged:
-    """What the outputs of a run are by the oracle's bounds."""
+    """Compares the outputs of a run with the oracle's bounds."""
     found = Judged(graph)
     judged = elements = 0
     for actual, bounded in zip(arrays, expected):

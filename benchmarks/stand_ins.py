@@ -1,8 +1,8 @@
-"""Stand-ins for what pattern tables inside TVM ask of functions that no wheel holds.
+"""Stand-ins for functions that checks of pattern tables inside TVM call and that no wheel contains.
 
-Vendors' SDKs and TVM's own C++ for them are left out of wheels; without them checks refuse everything or
-raise. Each function here answers what the real one is documented to answer, as far as it depends on the
-graph and not on a device.
+Wheels contain neither the vendors' SDKs nor TVM's own C++ for them; without these, checks refuse
+everything or raise. Each stand-in returns the documented result of the real function, as far as it
+depends on the graph and not on a device.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import importlib
 from typing import Any
 
-#: What Ethos-N's support library is asked of, by the names TVM's module looks for.
+#: Names of the functions of Ethos-N's support library that TVM's module calls.
 _ETHOSN = (
     "conv2d", "fc", "avg_pool2d", "mean", "conv2d_transpose", "sigmoid", "tanh", "leaky_relu",
     "reinterpret_quantize", "requantize", "resize", "addition", "max_pool2d", "reshape", "concatenate",
@@ -20,7 +20,7 @@ _ETHOSN = (
 
 
 def provide(table: str) -> None:
-    """Puts what the table of that name needs into its module."""
+    """Adds the stand-ins that the table of this name needs to its module."""
     known = {"ethos-n": _ethosn, "ethos-u": _ethosu, "tensorrt": _tensorrt, "cmsis-nn": _cmsisnn}
     if table in known:
         known[table]()
@@ -30,9 +30,10 @@ def provide(table: str) -> None:
 
 
 def _ethosn() -> None:
-    """Yes to a batch of 1, up to four axes, 8-bit values outside, layout NHWC, no dilation: what TVM itself
-    checks before it asks the library, and the part of the library's answers that holds for every operator.
-    The conversions agree to constants of the shapes that the patterns' comments name."""
+    """Accepts a batch of 1, up to four axes, 8-bit inputs and outputs, layout NHWC and no dilation.
+    TVM itself checks these conditions before it calls the library, or the library requires them for
+    every operator. The conversions accept constants of the shapes that the patterns' comments
+    name."""
     from tvm.relay.op.contrib import _ethosn as functions
     from tvm.relay.op.contrib import ethosn
 
@@ -74,7 +75,8 @@ def _supported_by_ethosn(call: Any) -> bool:
 
 
 def _with_constant(call: Any, scalar: bool) -> Any:
-    """The call, where its constant operand is one number (scalar) or one number a channel; else None."""
+    """Returns the call if its constant operand has one element (`scalar`), or one element per
+    channel (not `scalar`); otherwise None."""
     from tvm import relay
 
     data, constant = call.args[:2]
@@ -95,8 +97,8 @@ def _with_constant(call: Any, scalar: bool) -> Any:
 
 
 def _ethosu() -> None:
-    """Nothing stands in for the package ethos-u-vela, which its checks import: where it is installed it is
-    imported once, and not again in every process."""
+    """Imports the package ethos-u-vela, which the checks need and which has no stand-in, if it is
+    installed, so that forked processes need not import it again."""
     with contextlib.suppress(ImportError):
         importlib.import_module("ethosu.vela.api")
 
@@ -105,8 +107,8 @@ def _ethosu() -> None:
 
 
 def _tensorrt() -> None:
-    """The answers of a `tensorrt` target, of which the wheel does not define the kind: its documented
-    defaults, but for the version, of which the default, 6.0.1, is too old for a part of the table."""
+    """Returns the documented defaults of the target kind `tensorrt`, which the wheel does not
+    define. Only the version differs, since the default 6.0.1 is too old for a part of the table."""
     from tvm.relay.op.contrib import tensorrt
 
     tensorrt.get_tensorrt_version = lambda: (8, 5, 3)
@@ -119,8 +121,8 @@ def _tensorrt() -> None:
 
 
 def _cmsisnn() -> None:
-    """GetEffectiveConv2DPadding: what nn.pad and the convolution behind it pad together, as top, left,
-    bottom, right."""
+    """Adds GetEffectiveConv2DPadding, which returns the sum of the padding of nn.pad and of the
+    convolution after it, as top, left, bottom, right."""
     from tvm.relay.op.contrib import cmsisnn
 
     def padding(convolution: Any, pad: Any) -> Any:

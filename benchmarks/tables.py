@@ -1,7 +1,8 @@
-"""The pattern tables inside TVM as targets that partition and are never built: `tables.py:dnnl` …
+"""The pattern tables inside TVM as targets that partition and are never built:
+`tables.py:relay_dnnl` …
 
-Most of their runtimes are in no wheel. What the tables claim can be asked of TVM's partitioner all the
-same: that is what `benchmarks/directed.py` needs.
+Most of their runtimes are in no wheel, but TVM can partition with the tables all the same, which is
+all that `benchmarks/directed.py` needs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import stand_ins
 
-#: Names of the tables and the modules that register them.
+#: The modules that register the tables, by the table's name.
 RELAY = {
     "arm_compute_lib": "arm_compute_lib",
     "bnns": "bnns",
@@ -31,9 +32,10 @@ RELAY = {
     "shl": "shl",
     "tensorrt": "tensorrt",
 }
-#: What has no patterns, but `target.NAME` attributes of operators: by table, that name. Of the other modules
-#: beside them csinn claims operators of its own dialect, vitis_ai asks its SDK, libtorch takes what is
-#: written for it, and UMA's tables are its users'.
+#: Tables without patterns, which offload operators by an attribute `target.NAME`: that NAME by
+#: table. Left out are the other modules beside them: csinn offloads operators of its own dialect,
+#: vitis_ai needs its SDK, libtorch offloads only functions written for it, and UMA's tables come
+#: from its users.
 ATTRIBUTES = {"coreml": "coremlcompiler"}
 RELAX = {
     "coreml": "metal.coreml",
@@ -46,12 +48,14 @@ RELAX = {
     "openclml": "adreno.clml",
     "tensorrt": "contrib.tensorrt",
 }
-#: Tables that are not partitioned in the registry's order: the module and the function that lists them.
+#: Tables whose patterns do not match in the registry's order: the module and function that list
+#: them.
 ORDERS = {"openclml": ("adreno.clml", "clml_pattern_table")}
 
 
 class RelayTable:
-    """Partitions by MergeComposite and the table; what is outside composites stays with TVM."""
+    """A target that partitions by MergeComposite with the table; nodes outside composites stay with
+    TVM."""
 
     ir = "relay"
 
@@ -81,7 +85,7 @@ class RelayTable:
 
 
 class RelaxTable:
-    """Partitions by FuseOpsByPattern and the registered patterns."""
+    """A target that partitions by FuseOpsByPattern with the registered patterns."""
 
     ir = "relax"
 
@@ -95,7 +99,7 @@ class RelaxTable:
         importlib.import_module("tvm.relax.backend." + RELAX[self.name])
         patterns = get_patterns_with_prefix(self.name + ".")
         if self.name in ORDERS:
-            # Its own pass takes them in the order of this list, not in that of the registry.
+            # The table's own pass uses the order of this list, not that of the registry.
             module, function = ORDERS[self.name]
             listed = getattr(importlib.import_module("tvm.relax.backend." + module), function)()
             names = {entry[0] for entry in listed}
@@ -105,7 +109,7 @@ class RelaxTable:
 
 
 def __getattr__(attribute: str) -> Any:
-    """`relay_NAME` and `relax_NAME`, with - written as _."""
+    """Returns the target `relay_NAME` or `relax_NAME`, where _ in NAME stands for -."""
     ir, _, name = attribute.partition("_")
     tables = {"relay": RELAY, "relax": RELAX}.get(ir, {})
     for known in tables:

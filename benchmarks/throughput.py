@@ -1,14 +1,14 @@
-"""Graphs fully checked per minute of CPU, and where the time goes.
+"""Measures the number of graphs examined per CPU minute, and how the time divides among stages.
 
     python benchmarks/throughput.py --ir relay --python PATH [--operators 1,5,10,20] [--seconds 60]
                                     [--nnsmith PATH]
 
-Each graph goes through the whole of what the suite does with a random graph: generated, partitioned for
-`example_c`, built, exported, loaded in another process, run again and compared with the oracle; built by
-LLVM and for the other executors only if it fails. Counted is the CPU of the host, of the workers and of the
-compilers they call; importing TVM, once a session, is told apart. Directed as the suite's random graphs are:
-operators that the target takes are preferred. --nnsmith PATH, an interpreter with NNSmith 0.1.0, runs its
-fuzzing loop beside it, for as long.
+Each graph goes through all steps of the suite for a random graph: it is generated, partitioned for
+`example_c`, built, exported, loaded in another process, run again and compared with the oracle;
+only a failing graph is built by LLVM and for the other executors. The CPU seconds of the host, of
+the workers and of the compilers they call count; importing TVM, once a session, is listed
+separately. As in the suite, operators that the target offloads are preferred. With --nnsmith PATH,
+an interpreter with NNSmith 0.1.0, NNSmith's fuzzing loop runs for the same time too.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from pytest_byoc.oracle import evaluation
 from pytest_byoc.suite.cases import Suite
 from pytest_byoc.suite.session import TargetSession
 
-#: Stages in which TVM, the vendor's code or a compiler works, and not the kit.
+#: Stages whose time is spent by TVM, the vendor's code or a compiler, and not by pytest-byoc.
 THEIRS = ("lower", "partition", "build", "export", "load", "run", "unload")
-#: Random graphs of an operator at level standard.
+#: Number of random graphs per operator at level standard.
 AT_ONCE = LEVELS["standard"].max_examples
 
 
 @dataclass
 class Split:
-    """CPU seconds, by what they went into."""
+    """CPU seconds of the host by its steps, and of the workers by their stages."""
 
     host: Counter[str] = field(default_factory=Counter)
     stages: Counter[str] = field(default_factory=Counter)
 
 
 class TimedWorker(Worker):
-    """A worker that counts what its stages take."""
+    """A worker that adds the CPU seconds of its stages to a split."""
 
     split: Split
 
@@ -83,7 +83,8 @@ def timed(split: Split, what: str, function: Callable[..., Any]) -> Callable[...
 
 @dataclass
 class Measured:
-    """What one size of graph took. cpu: seconds, the host's and the workers'. split: of these."""
+    """The result for one size of graph. cpu: CPU seconds of host and workers. split: these by
+    step."""
 
     ir: str
     operators: int
@@ -115,10 +116,11 @@ class Measured:
 
 
 def session(ir: str, python: str, split: Split) -> tuple[TargetSession, list[Worker]]:
-    """An opened session of example_c, as the suite has it, and its workers, which count into the split."""
+    """Returns an opened session of example_c, as in the suite, and its workers, which add to the
+    split."""
     settings = Settings(
         targets=(), operators=tuple(n for n, op in OPERATORS.items() if ir in op.irs()),
-        # Of what is claimed the few cases of smoke tell enough.
+        # The cases of smoke are enough to determine the offloaded operators.
         level=replace(LEVELS["standard"], all_cases=False),
         max_examples=8, max_nodes=5, timeout=60.0, memory_bytes=8 << 30, report=None, replay=(),
         failures=Path("byoc-failures"),
@@ -141,7 +143,8 @@ def session(ir: str, python: str, split: Split) -> tuple[TargetSession, list[Wor
 def measure(
     target: TargetSession, workers: list[Worker], split: Split, operators: int, seconds: float, start: str
 ) -> Measured:
-    """Generates and examines graphs of that many operators until so many seconds of CPU are spent."""
+    """Generates and examines graphs with that number of operators until the CPU seconds are
+    spent."""
     suite = Suite(target)
     ir, claimed = target.ir, list(suite.offloaded.operators())
     fragments = target.patterns.fragments()
@@ -172,17 +175,18 @@ def measure(
         found.graphs += len(graphs)
     host, theirs = time.process_time() - began, sum(map(cpu_of, workers)) - before
     found.cpu, found.wall = host + theirs, time.monotonic() - wall
-    told = sum(split.host.values())
+    accounted = sum(split.host.values())
     found.split = dict(split.stages)
     found.split["generate"] = host - inside
     found.split.update(split.host)
-    found.split["host, the rest"] = inside - told
+    found.split["host, the rest"] = inside - accounted
     found.split["fork and transport"] = theirs - sum(split.stages.values())
     return found
 
 
 def nnsmith(python: str, operators: int, seconds: float) -> dict[str, Any]:
-    """What NNSmith's loop does in the same CPU seconds: what `nnsmith_loop.py` prints."""
+    """Runs NNSmith's loop for the same CPU seconds, and returns the figures that `nnsmith_loop.py`
+    prints."""
     script = Path(__file__).with_name("nnsmith_loop.py")
     done = subprocess.run(
         [python, str(script), str(operators), str(seconds), "1"], stdout=subprocess.PIPE,

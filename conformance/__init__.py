@@ -1,1 +1,1 @@
-"""The conformance suite that `pytest --byoc-target=…` runs. Installed with the plugin."""
+"""The conformance suite that `pytest --byoc-target=…` runs. It is installed with the plugin."""

@@ -1,4 +1,5 @@
-"""Saved graphs: what failed in earlier sessions, the vendor's own, or what --byoc-replay names."""
+"""Tests saved graphs: failures of earlier sessions, the vendor's own graphs, or those of
+--byoc-replay."""
 
 from __future__ import annotations
 

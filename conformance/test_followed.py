@@ -1,4 +1,5 @@
-"""Every operator the target takes, and behind it others that it takes: each two of them, or some for each."""
+"""Tests every offloaded operator, followed by itself and a selection of other offloaded
+operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator the target takes, several times on one value: what tells them apart is an attribute."""
+"""Tests every offloaded operator several times on one value, each time with another attribute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's own node tests, imported by TVM's ONNX frontend and judged by ONNX's own tolerance."""
+"""Runs ONNX's node tests, imported by TVM's ONNX frontend and compared with ONNX's tolerance."""
 
 from __future__ import annotations
 

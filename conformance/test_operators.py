@@ -1,4 +1,4 @@
-"""Every operator alone, each class of each of its parameters."""
+"""Tests every operator alone, with each class of each of its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The target's own patterns: each in each of its ways, twice in one graph, and graphs one step off."""
+"""Tests the target's own patterns: each way of matching one, two matches in one graph, and near
+misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs, each operator in turn being the one that every graph holds."""
+"""Tests random graphs: one test for each operator, which occurs in all graphs of its test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from pytest_byoc.plugin.deselection import deselect
 from pytest_byoc.suite.cases import Suite
 from pytest_byoc.suite.session import TargetSession
 
-#: How much larger the batches are for which a graph is examined again: no multiple, and the double.
+#: The larger batches for which a graph is examined again: one that is no multiple of the old batch
+#: (unless that is 1 or 5), and its double.
 _LARGER = (lambda batch: 2 * batch + 5, lambda batch: 2 * batch)
 
 
 def other_batches(candidates: Sequence[Graph], number: int) -> list[Graph]:
-    """The first graph that has a batch, for so many larger ones."""
+    """Returns the first of the graphs that has a batch, for that number of larger batches."""
     for graph in candidates:
         chosen = _LARGER[:number] if batch_size(graph) else ()
         found = [at_batch(graph, larger(batch_size(graph))) for larger in chosen]
@@ -51,7 +52,8 @@ def test_random(
         return None
 
     def search(round_: int) -> Verdict | None:
-        """Some random graphs: always the same ones, or those of a seed. The first verdict that fails."""
+        """Examines random graphs, which depend on the operator, the round and the seed of
+        --byoc-explore only. Returns the first failing verdict, or None."""
         start = f"{'' if options.explore is None else options.explore} {byoc_operator} {round_}"
         draw = partial(
             some,
@@ -63,7 +65,7 @@ def test_random(
         )
         number = options.max_examples
         if parts:
-            # What the target takes in a pattern alone is there with all of the pattern.
+            # An operator that is only offloaded within patterns occurs in whole fragments.
             graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
         else:
             fit = byoc_suite.offloaded.fit(byoc_operator)
@@ -77,13 +79,13 @@ def test_random(
     start = time.monotonic()
     failing = search(0)
     for round_ in count(1):
-        # The time that is there for exploring is used.
+        # With --byoc-explore further rounds follow until the test's share of the time is used up.
         if failing is not None or options.explore is None or time.monotonic() - start >= byoc_share_of_time:
             break
         failing = search(round_)
     passed = [v.graph for v in seen if v.outcome == "pass"]
     if failing is None:
-        # One of them for larger batches: what is cached by less than the whole shape is found out.
+        # A larger batch of a graph exposes caches whose key lacks a part of the shape.
         failing = first_failing(other_batches(passed, options.level.batches))
     if failing is not None:
         byoc_target.fail(failing, case)

@@ -1,4 +1,4 @@
-"""Every operator the target takes, as a part of a region of several."""
+"""Tests every offloaded operator as a part of a region of several operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small graphs of named shapes, made of operators the target takes and operators it does not."""
+"""Tests structures: small named graphs of operators that the target offloads and of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A target that can't be used, where others can: it fails here, and the others are tested."""
+"""Fails for each target that cannot be used, while the other targets of the session are tested."""
 
 from __future__ import annotations
 

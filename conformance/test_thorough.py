@@ -1,4 +1,4 @@
-"""The structures once more, each alone in its module, with all checks."""
+"""Tests the structures a second time, each alone in its module and with all checks."""
 
 from __future__ import annotations
 

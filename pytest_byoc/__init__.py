@@ -1,7 +1,7 @@
 """Conformance tests for codegens brought to Apache TVM (BYOC).
 
-The public API is small and loaded on demand, because this package is also imported by worker
-processes whose interpreter may hold nothing but NumPy and TVM.
+The public API is small and loaded on demand, because worker processes, whose interpreter may have
+only NumPy and TVM, import this package too.
 """
 
 from __future__ import annotations

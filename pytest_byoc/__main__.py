@@ -1,4 +1,4 @@
-"""python -m pytest_byoc: drafts a target's table, makes report.html anew, and checks a bundle.
+"""`python -m pytest_byoc`: drafts a target's table, rebuilds report.html, or checks a bundle.
 
     python -m pytest_byoc init my_target.py:partition
     python -m pytest_byoc report out/report.json
@@ -22,8 +22,8 @@ from .report import html, schema, session_zip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0, 1 for a report or bundle with problems or a target that takes nothing, 2 for what
-    can't be read, written or started."""
+    """Runs a command and returns its exit code: 0; 1 for a report or bundle with problems, or a
+    target that offloads nothing; 2 if something cannot be read, written or started."""
     parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Tools of pytest-byoc.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("report", help="make the page of a report.json anew")
@@ -60,11 +60,11 @@ def _init_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
-    # The other commands need neither.
+    # The other commands need none of the modules that drafting imports.
     drafting = importlib.import_module("pytest_byoc.drafting.table")
-    asked = (options.target, options.python, options.ir, options.operators, options.name, options.output)
-    drafted: int = drafting.run(*asked)
-    return drafted
+    arguments = (options.target, options.python, options.ir, options.operators, options.name, options.output)
+    code: int = drafting.run(*arguments)
+    return code
 
 
 def _report(path: Path, page: Path) -> int:
@@ -86,7 +86,8 @@ def _report(path: Path, page: Path) -> int:
 def _verify(path: Path) -> int:
     problems = session_zip.verify(path)
     for problem in problems:
-        # Names of members are somebody else's: nothing of them controls the terminal.
+        # Names of members come from an untrusted file, and could contain terminal control
+        # sequences.
         print(printable(problem))
     if not problems:
         print(f"{path}: every hash, the report's schema and all graphs are as they should be")

@@ -1,13 +1,14 @@
-"""Measures what TVM's LLVM build runs, operator by operator, and writes it down.
+"""Measures which cases of each operator TVM's LLVM build runs, and writes down the others.
 
     python scripts/measure.py --ir relay --python PATH_TO_PYTHON_WITH_TVM
 
-Rewrites that IR's part of `pytest_byoc/operators/measured.json`. Each operator's default case is built
-and run in each dtype its record takes, then some random ones, then each of its boundary cases in the dtypes
-that run. What raises, dies or comes out wrong there (of the random ones, if more than one in six does) is
-left out of the generated graphs, and listed in the documentation; so is a boundary case that the kernel has
-no value for, or for fewer than half of the elements. A boundary case that is wrong needs a line in
-docs/explanation/tvm-faults.md: either TVM is wrong, or the kernel.
+Rewrites that IR's part of `pytest_byoc/operators/measured.json`. Each operator's default case is
+built and run in each dtype of its record; in half precision some random cases follow; then each
+boundary case in the dtypes that run. A dtype or case that raises, crashes or gives a wrong result
+(a dtype also if more than one in six of its random cases does) is left out of the generated graphs,
+and listed in the documentation. So is a boundary case for which the kernel has no value, or a sure
+value for fewer than half of the elements. A boundary case with a wrong result needs a line in
+docs/explanation/tvm-faults.md: either TVM or the kernel is wrong.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from pytest_byoc.operators import OPERATORS, measured, within
 from pytest_byoc.operators.record import TypeRuleError
 
 SECONDS = 60.0
-#: Dtypes that TVM computes by way of others, and gets wrong in places: random cases are tried too.
+#: Dtypes that TVM computes by way of other dtypes, with occasional errors: random cases are tried
+#: too.
 HALF = ("float16", "bfloat16")
 RANDOM = 12
 
 
 def why_not(worker: Worker, graph: Graph) -> str | None:
-    """What is wrong with LLVM's build of the graph; None if nothing is."""
+    """Returns the error of LLVM's build of the graph; None if there is none."""
     report, expected = built(worker, graph)
     if report.died:
         return report.died
@@ -66,7 +68,7 @@ def _last_line(raised: dict[str, str]) -> str:
 
 
 def why_not_dtype(worker: Worker, name: str, dtype: str, ir: str) -> str | None:
-    """What is wrong with the operator in that dtype; None if it runs."""
+    """Returns the error of the operator in that dtype; None if there is none."""
     reason = why_not(worker, default_case(name, dtype, ir).graph)
     if reason is None and dtype in HALF:
         reasons = [why_not(worker, graph) for graph in some_cases(name, dtype, ir)]
@@ -77,14 +79,14 @@ def why_not_dtype(worker: Worker, name: str, dtype: str, ir: str) -> str | None:
 
 
 def some_cases(name: str, dtype: str, ir: str) -> list[Graph]:
-    """Random graphs of that operator alone whose first operand has that dtype, each once."""
-    made = some(RANDOM, name, operators=[name], ir=ir, max_nodes=1, dtypes=[dtype])
-    return list(dict.fromkeys(g for g in made if g.type_of(g.nodes[0].inputs[0]).dtype == dtype))
+    """Returns distinct random graphs of that operator alone, with a first operand of that dtype."""
+    drawn = some(RANDOM, name, operators=[name], ir=ir, max_nodes=1, dtypes=[dtype])
+    return list(dict.fromkeys(g for g in drawn if g.type_of(g.nodes[0].inputs[0]).dtype == dtype))
 
 
 def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
-    """Why a boundary case is none; None if it is one. Raises what the record or the kernel raises, unless
-    it is of a shape they need not be made for."""
+    """Returns the reason to leave out a boundary case, or None. An exception of the record or the
+    kernel passes through, unless they need not support the shape of the case."""
     refusal = "record: it takes no such shape"
     try:
         graph = make()
@@ -99,14 +101,15 @@ def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
 
 
 def measure(worker: Worker, ir: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Reasons by dtype, and by the others' boundary cases and those of three parameters of a window."""
+    """Returns the reasons to leave out dtypes, and those to leave out boundary cases and cases of
+    three window parameters in the remaining dtypes."""
     op = within(name, ir)
     fails = {d: why_not_dtype(worker, name, d, ir) for d in OPERATORS[name].dtypes}
     running = [d for d, reason in fails.items() if reason is None]
     cases = boundary.candidates(op, running) if running else ()
     left_out = {label: why_left_out(worker, label, make) for label, make in cases}
-    for label, made in windows(op, running[0]) if running else ():
-        left_out[label] = why_not(worker, made.graph)
+    for label, window in windows(op, running[0]) if running else ():
+        left_out[label] = why_not(worker, window.graph)
     for what, reasons in (("", fails), ("case ", left_out)):
         for key, reason in reasons.items():
             if reason is not None:
@@ -126,13 +129,13 @@ def main() -> None:
     options = parser.parse_args()
     only = [n for n in options.only.split(",") if n]
     table: dict[str, Any] = dict(measured.table())
-    # What is measured again must not keep it from being generated.
+    # The old results would keep the generators from making the cases that are measured again.
     part = measured.table().pop(options.ir, {})
     kept = {
         key: {n: why for n, why in part.get(key, {}).items() if only and n not in only and n in OPERATORS}
         for key in ("fails", "left_out")
     }
-    # What a build leaves unwritten is not to come out right by chance.
+    # Memory that a build leaves unwritten must not be right by chance.
     config = {"role": "reference", "ir": options.ir, "memory": 0, "env": {"MALLOC_PERTURB_": "85"}}
     worker = Worker(options.python, config, SECONDS)
     worker.start()

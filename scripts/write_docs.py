@@ -113,7 +113,8 @@ def _parameter_name(parameter: Parameter) -> str:
 
 
 def _classes(op: Operator, position: int) -> str:
-    """Classes over all of the record's shapes, the other parameters at their defaults."""
+    """Returns the classes of a parameter with their values for all shapes of the record; the
+    parameters before it have their defaults."""
     found: dict[str, list[str]] = {}
     for shape in op.shapes:
         x = TensorType(shape, op.dtypes[0])
@@ -141,7 +142,7 @@ _ONNX = "ONNX's reference evaluator"
 
 
 def others(name: str) -> list[str]:
-    """The libraries that a kernel is compared to, besides what its plain evaluation goes by."""
+    """Returns the libraries that a kernel is compared to, besides its plain evaluation."""
     # tests/test_bundle.py runs the models of to_onnx over all systematic cases.
     found = [_ONNX] if name in MAPPING else []
     return found + [library for library, table in TABLES.items() if name in table and library not in found]

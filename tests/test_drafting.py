@@ -76,7 +76,7 @@ def test_what_a_target_needs_is_written_behind_what_stands_there(
         wanted["executors"] = ["graph"]
     assert table == wanted
     assert ("# Of 2 graphs none runs under vm: build raised of ours" in text) == (ir == "relay")
-    assert "# nn.dense of float32 counts ones to 2048 where there are more: declare it only if" in text
+    assert "# nn.dense of float32 sums at least 4096 ones to 2048: declare it only if" in text
     assert "#   in float32, float64: nn.dense\n" in text and "floor" not in text.partition("# Operators")[2]
     assert "#   libraries and runtime-libraries: " in text
     assert all(line.startswith("#") or len(line) < 110 for line in text.splitlines())
@@ -161,7 +161,7 @@ def test_a_target_that_takes_nothing_is_told(
     assert init("mine.py:partition", f"--ir={ir}", "--operators=nn.relu") == 1
     text = capsys.readouterr().out
     assert tables(text)["mine"]["ir"] == ir
-    assert "#   what it takes: of no operator the simplest case by itself" in text
+    assert "#   offloaded operators: the simplest case of none" in text
 
 
 @pytest.mark.once

@@ -194,7 +194,7 @@ def test_what_is_found_out_once_for_each_tvm_is_not_charged_to_the_time_budget(
     ("option", "message"),
     [
         ("--byoc-level=quick", "unknown level 'quick'; known are: smoke, standard, full"),
-        ("--byoc-explore=x", "takes a whole number"),
+        ("--byoc-explore=x", "must be a whole number"),
         ("--byoc-time-budget=soon", "must be a time like"),
     ],
 )

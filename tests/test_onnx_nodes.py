@@ -238,7 +238,7 @@ def test_import_that_kills_its_process_is_noted() -> None:
         report(fact("test", TESTS[2])),
     )
     found = {t.name: t.reason for t in onnx_nodes.import_part(worker, {})}
-    assert found["test_bad"] == "the import takes the process down: SIGSEGV"
+    assert found["test_bad"] == "the import ends the process: SIGSEGV"
     assert found["test_slow"] == "the import hangs"
     assert found["test_lrn"] is None
     assert worker.jobs[1]["skip"] == ["test_bad", "test_relu"]

@@ -1,4 +1,5 @@
-"""Targets as the host knows them: declared in tables, by other packages, or on the command line."""
+"""Declarations of targets: from pyproject.toml, from entry points of other packages or the command
+line."""
 
 from __future__ import annotations
 
@@ -24,12 +25,16 @@ else:
 
 
 class SettingsError(ValueError):
-    """Raised for a setting that can't be used; the message names the remedy."""
+    """Raised for a setting that cannot be used; the message names the remedy."""
 
 
 @dataclass(frozen=True)
 class TargetDeclaration:
-    """A target as the host knows it: a name, a reference only the worker resolves, its options."""
+    """A target as the host knows it: its name, its options, and a reference that only the worker
+    resolves.
+
+    given: the target as written on the command line or in the ini file. sys_path: folders that the
+    worker adds to `sys.path`. names: the known targets, for messages."""
 
     given: str
     name: str
@@ -55,7 +60,8 @@ class TargetDeclaration:
 
 
 def read_tables(root: Path) -> dict[str, dict[str, Any]]:
-    """The tables [tool.pytest-byoc.targets.NAME] of the project's pyproject.toml."""
+    """Returns the tables [tool.pytest-byoc.targets.NAME] of the project's pyproject.toml. Raises
+    SettingsError for a file that cannot be read and for unknown keys."""
     path = root / "pyproject.toml"
     if not path.is_file():
         return {}
@@ -76,7 +82,7 @@ def read_tables(root: Path) -> dict[str, dict[str, Any]]:
     return tables
 
 
-#: Keys of a target's table: what their values are, in words and as types.
+#: Keys of a target's table with the kind of their values, in words and as types.
 _TEXT = ("a string", (str,))
 _TEXTS = ("a string or a list of strings", (str, list))
 _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
@@ -96,7 +102,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "executors": _TEXTS,
     "deterministic": ("true or false", (bool,)),
     "trivial-regions": _TEXTS,
-    # What these hold is checked where the target is resolved: it may declare them itself.
+    # The worker checks the contents of these, since the target may also declare them itself.
     "accumulate-dtype": ("a string or a table", (str, dict)),
     "contraction-dtype": _TEXT,
     "flush-subnormals": ("true or false", (bool,)),
@@ -106,7 +112,7 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
 
 
 def _check_table(table: Mapping[str, Any], where: str) -> None:
-    """Raises SettingsError for a key that is not known or a value of the wrong kind."""
+    """Raises SettingsError for an unknown key or a value of the wrong kind."""
     for given, value in table.items():
         key = given.replace("_", "-")
         if key not in _KEYS:
@@ -118,12 +124,12 @@ def _check_table(table: Mapping[str, Any], where: str) -> None:
 
 
 def entry_points() -> dict[str, str]:
-    """Targets other packages offer: name to module:attribute."""
+    """Returns the targets that other packages offer, as module:attribute by name."""
     return {e.name: e.value for e in metadata.entry_points(group="pytest_byoc.targets")}
 
 
 def known_names(root: Path) -> dict[str, str]:
-    """Every target name the host knows, with where it comes from."""
+    """Returns all known names of targets with their sources."""
     names = dict.fromkeys(EXAMPLES, "installed with pytest-byoc")
     names.update({n: f"entry point {v}" for n, v in entry_points().items()})
     names.update(dict.fromkeys(read_tables(root), "pyproject.toml"))
@@ -131,8 +137,11 @@ def known_names(root: Path) -> dict[str, str]:
 
 
 def find_python(given: str | None, root: Path, name: str = "--byoc-python") -> str:
-    """The workers' interpreter: a path (relative ones from `root`) or the name of a command. name: the
-    setting. Raises SettingsError."""
+    """Returns the path of the workers' interpreter. Raises SettingsError if there is no such
+    program.
+
+    given: a path, relative to `root`, or the name of a command; None or "" for the host's own
+    interpreter. name: the name of the setting, for messages."""
     if not given:
         return sys.executable
     path = Path(given).expanduser()
@@ -150,8 +159,11 @@ def find_python(given: str | None, root: Path, name: str = "--byoc-python") -> s
 def declare(
     given: str, root: Path, ir: str | None, python: str | None, invocation: Path, start: Path | None = None
 ) -> TargetDeclaration:
-    """The declaration of a target given by name, module:attribute or path/to/file.py:attribute. start: the
-    folder at which such a path starts (None: where pytest was started); those in tables start at the root."""
+    """Returns the declaration of a target given by name, module:attribute or
+    path/to/file.py:attribute.
+
+    start: the folder that such a path is relative to (None: `invocation`, where pytest was
+    started). Paths in tables are relative to the root."""
     tables = read_tables(root)
     table: dict[str, Any] = dict(tables.get(given, {}))
     table = {k.replace("-", "_"): v for k, v in table.items()}
@@ -196,8 +208,8 @@ def declare(
 
 
 def _without_root(reference: str, root: Path) -> str:
-    """The name of a target given by module:attribute, which is that, or by a file: its path starts at the
-    project's root where the file is below it, so that the name is the same on every machine."""
+    """Returns the name of a target given by module:attribute or by a file. The path of a file below
+    the project's root becomes relative to it, so that the name is the same on every machine."""
     where, _, attribute = reference.rpartition(":")
     path, root = Path(where), root.resolve()
     if not path.is_absolute():
@@ -214,8 +226,8 @@ def _list(value: Any) -> list[str]:
 
 
 def _library(path: str, root: Path) -> str:
-    """Library paths are relative to the project's root; the bare name of a shared one is left to the dynamic
-    loader."""
+    """Returns the path of a library, which is relative to the project's root. The dynamic loader
+    resolves a name without a folder."""
     return str(root / path) if is_path(path) else path
 
 

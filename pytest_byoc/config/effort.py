@@ -1,10 +1,11 @@
-"""How much is done to examine one graph."""
+"""The effort for the examination of one graph: checks, executors and LLVM's build."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-#: The executors that a graph is built for: each of the target's, or one, which the graph's digest selects.
+#: The executors that a graph is built for: all of the target's, or one, which the graph's digest
+#: selects.
 EVERY, ONE = "every", "one"
 
 
@@ -12,9 +13,10 @@ EVERY, ONE = "every", "one"
 class Effort:
     """The effort for one graph.
 
-    checks: ids of the checks that are made. executors: EVERY or ONE. with_llvm: whether LLVM builds the graph
-    too, so that it is seen whether TVM itself is wrong. merged: the graph is a union whose graphs are
-    partitioned one by one; what the target makes of its regions may be compiled as one source."""
+    checks: ids of the checks to make. executors: EVERY or ONE. with_llvm: whether LLVM builds the
+    graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
+    graphs are partitioned one by one; the sources that the target generates for its regions may
+    then be compiled as one."""
 
     checks: tuple[str, ...]
     executors: str = EVERY
@@ -22,9 +24,10 @@ class Effort:
     merged: bool = False
 
     def in_full(self) -> Effort:
-        """The same checks with every executor and LLVM's build, of the union as a whole."""
+        """Returns the effort with the same checks, every executor and LLVM's build. A union is
+        partitioned as a whole."""
         return replace(self, executors=EVERY, with_llvm=True, merged=False)
 
     def apart(self) -> Effort:
-        """The effort for one graph of a union."""
+        """Returns the effort for one graph of a union."""
         return replace(self, merged=False)

@@ -1,27 +1,34 @@
-"""How much is examined: `--byoc-level`.
+"""The levels of `--byoc-level`.
 
-The levels differ in how many graphs there are and which checks are made on them; what fails is judged alike.
+They differ in the number of graphs and in the checks made on them. Failures are judged in the same
+way at every level.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: The graphs that are examined for one executor at first: all, numerous ones, none.
+#: Values of `Level.one_executor`: all graphs, the numerous ones, or none.
 ALL, NUMEROUS, NONE = "all", "numerous", "none"
 
 
 @dataclass(frozen=True)
 class Level:
-    """all_cases: every systematic case, or only the few that hold each dtype and each class of each
-    parameter. side_by_side: graphs are examined several in one module, where that can tell. max_examples:
-    random graphs per operator. ways: of a pattern (None: every one). near_misses: graphs one step off, per
-    pattern. batches: larger ones for which a random graph is examined again. onnx: ONNX's node tests.
-    one_executor: graphs (all; or random ones, and structures at first) that are built for one executor,
-    each in turn (what TVM computes itself in Relax without LLVM's optimisations, in Relay without
-    SimplifyExpr and passes like it), and for all of them and by LLVM only if they fail; that TVM is wrong
-    is not found out where the target is right. Which checks are made at which level is decided in
-    `config/plan.py`."""
+    """A level: the numbers and kinds of graphs. (`config/plan.py` determines the checks of each
+    level.)
+
+    all_cases: whether every systematic case is examined, or only the cases that cover each dtype
+    and each class of each parameter. side_by_side: whether several graphs are examined in one
+    module, where the module can decide about each. max_examples: random graphs per operator. ways:
+    number of ways per pattern (None: every way). near_misses: number of near misses per pattern.
+    batches: number of larger batches for which a random graph is examined again. onnx: whether
+    ONNX's node tests run.
+
+    one_executor: the graphs that are first built for one executor only, selected by the graph's
+    digest: ALL, NUMEROUS (random graphs, and structures at first) or NONE. The nodes left to TVM
+    are then compiled without LLVM's optimisations (Relax) or without SimplifyExpr and similar
+    passes (Relay). Only a failing graph is built for every executor and by LLVM; where the target
+    is right, an error of TVM's own stays unnoticed."""
 
     name: str
     all_cases: bool
@@ -34,8 +41,8 @@ class Level:
     one_executor: str
 
     def is_quick(self, numerous: bool) -> bool:
-        """Whether a graph is examined for one executor at first. numerous: whether it is a random graph, or a
-        structure that is examined again with all checks."""
+        """Returns whether a graph is first examined for one executor only. numerous: whether it is
+        a random graph, or a structure that is examined again with all checks."""
         return self.one_executor == ALL or (self.one_executor == NUMEROUS and numerous)
 
 

@@ -1,24 +1,26 @@
-"""The options of the plugin: one table that makes the parser, the settings and the reference page.
+"""The options of the plugin: one table for the parser, the settings and the reference page.
 
-It imports nothing, since pytest reads it in every session, with a target or without one.
+It imports nothing else of the package, since pytest loads it in every session, even without a
+target.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Forms of an option: it takes a value, can be given several times, takes none, or may have a value.
+#: Forms of an option: it needs a value, may be given several times, has no value, or may have one.
 VALUE, REPEATED, FLAG, OPTIONAL = "value", "repeated", "flag", "optional"
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option.
+    """An option of the plugin.
 
-    name: without --byoc-. help: the sentence that --help and the reference page show. metavar: of its
-    value. kind: of its value, a name in `config/values.py`. default: as it would be written; "" for none.
-    default_help: the default in words, where it is not one value. form: VALUE, REPEATED, FLAG or OPTIONAL.
-    ini: whether the ini file may hold it, as byoc_name."""
+    name: the name without --byoc-. help: the text that --help and the reference page show. metavar:
+    the name of its value in these. kind: the kind of its value, a key of `config/values.py`.
+    default: the default as a user would write it; "" for none. default_help: the default in words,
+    if it is not one value. form: VALUE, REPEATED, FLAG or OPTIONAL. ini: whether the ini file may
+    set it, as byoc_name."""
 
     name: str
     help: str
@@ -31,17 +33,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The option as the command line has it."""
+        """Returns the option's name on the command line."""
         return f"--byoc-{self.name}"
 
     @property
     def ini_name(self) -> str:
-        """The option as the ini file has it."""
+        """Returns the option's name in the ini file."""
         return "byoc_" + self.name.replace("-", "_")
 
     @property
     def help_with_default(self) -> str:
-        """The help text, and the default where there is one."""
+        """Returns the help text, with the default if there is one."""
         default = self.default_help or self.default
         return f"{self.help} (default: {default})" if default else self.help
 
@@ -51,59 +53,81 @@ OPTIONS: tuple[Option, ...] = (
         "target", "target to test: a known name, module:attribute or path/to/file.py:attribute (repeatable)",
         "TARGET", form=REPEATED,
     ),
-    Option("ir", "IR to test: relay or relax", "IR", "ir", default_help="what the workers' TVM has"),
+    Option("ir", "IR to test: relay or relax", "IR", "ir", default_help="the IR of the workers' TVM"),
     Option(
-        "python", "interpreter that holds TVM and the vendor's code", "PATH", "interpreter",
-        default_help="this one",
+        "python", "Python interpreter that can import TVM and the vendor's code", "PATH", "interpreter",
+        default_help="the interpreter that runs pytest",
     ),
     Option(
-        "operators", "operators to generate, separated by commas", "NAMES", "operators", default_help="all"
+        "operators", "operators to test, separated by commas", "NAMES", "operators", default_help="all"
     ),
-    Option("level", "how much is examined: smoke, standard or full", "LEVEL", "level", "standard"),
+    Option(
+        "level", "level of the suite, from fastest to most thorough: smoke, standard or full", "LEVEL",
+        "level", "standard",
+    ),
     Option(
         "stages", "stages to run: all or partition", "STAGES", "stages",
-        default_help="those that can be run here",
+        default_help="all stages that can run here",
     ),
     Option(
-        "max-examples", "random graphs per operator", "N", "count", default_help="the level's: 1, 8 or 60"
+        "max-examples", "number of random graphs per operator", "N", "count",
+        default_help="1 at smoke, 8 at standard, 60 at full",
     ),
-    Option("max-nodes", "operators per random graph", "N", "count", "5"),
-    Option("timeout", "limit for each stage of an example", "SECONDS", "number", "30"),
-    Option("memory", "address space an example may take; 0: any", "MIB", "mebibytes", "4096"),
-    Option("time-budget", "no test of the suite begins after this time (90, 10m, 2h)", "TIME", "duration"),
+    Option("max-nodes", "largest number of operators in a random graph", "N", "count", "5"),
+    Option("timeout", "time limit for each stage of the examination of a graph", "SECONDS", "number", "30"),
     Option(
-        "max-causes", "causes of failures after which no test of the suite begins", "N", "count", "20"
+        "memory", "limit of the address space for the examination of a graph; 0: no limit", "MIB",
+        "mebibytes", "4096",
+    ),
+    Option(
+        "time-budget", "time after which no further test of the suite begins (90, 10m, 2h)", "TIME",
+        "duration",
+    ),
+    Option(
+        "max-causes", "number of causes of failures after which no further test of the suite begins", "N",
+        "count", "20",
     ),
     Option(
         "report", "write report.json and report.html into this folder (or to this .json file)", "PATH", "path"
     ),
-    Option("bundle", "write report, failures and their inputs into one .zip, with hashes", "FILE", "path"),
     Option(
-        "waivers", "known failures, in TOML: they do not fail, what no longer fails does", "FILE", "path"
+        "bundle", "write the report, the failures and the session's input files into one .zip, with hashes",
+        "FILE", "path",
     ),
     Option(
-        "fail-under", "least share of claimed cells (operator x dtype) that pass", "PERCENT", "percent"
+        "waivers", "TOML file of known failures: they do not fail the session; entries without a failure do",
+        "FILE", "path",
     ),
     Option(
-        "baseline", "report.json of an earlier session: fail for what got worse alone", "FILE", "path"
+        "fail-under",
+        "fail the session if a smaller share of the offloaded cells (operator and dtype) passes", "PERCENT",
+        "percent",
     ),
     Option(
-        "summary", "write a summary in Markdown (appended where it is $GITHUB_STEP_SUMMARY)", "FILE", "path"
+        "baseline", "report.json of an earlier session: fail only if something got worse since", "FILE",
+        "path",
     ),
     Option(
-        "replay", "check a saved graph, or those in a folder, and nothing else (repeatable)", "PATH",
+        "summary", "write a summary in Markdown (appended if the file is $GITHUB_STEP_SUMMARY)", "FILE",
+        "path",
+    ),
+    Option(
+        "replay", "check only this saved graph, or the saved graphs in this folder (repeatable)", "PATH",
         "paths", form=REPEATED, ini=False,
     ),
     Option(
-        "corpus", "graphs that are checked in every session: a saved one, or a folder of them (repeatable)",
-        "PATH", "paths", form=REPEATED,
+        "corpus", "saved graph, or folder of saved graphs, to check in every session (repeatable)", "PATH",
+        "paths", form=REPEATED,
     ),
-    Option("strict-corpus", "fail the session for files of the corpus that can't be used", form=FLAG),
+    Option("strict-corpus", "fail the session if a file of the corpus cannot be used", form=FLAG),
     Option(
-        "explore", "other random graphs than always, made from a seed", "SEED", "seed",
-        default_help="a new one, which is shown", form=OPTIONAL, ini=False,
+        "explore", "generate other random graphs than usual, from this seed", "SEED", "seed",
+        default_help="a new seed, which is printed", form=OPTIONAL, ini=False,
     ),
-    Option("update-waivers", "write the file of waivers this session needs", form=FLAG, ini=False),
+    Option(
+        "update-waivers", "rewrite the file of waivers with the entries that this session needs", form=FLAG,
+        ini=False,
+    ),
     Option("list-targets", "list the known targets and exit", form=FLAG, ini=False),
     Option("list-operators", "list the operators and exit", form=FLAG, ini=False),
 )

@@ -1,4 +1,5 @@
-"""The effort for each graph by the level of the session and the kinds of the graph, and nothing else."""
+"""Determines the effort for each graph, from the level of the session and the kinds of the graph
+only."""
 
 from __future__ import annotations
 
@@ -11,23 +12,25 @@ from .effort import EVERY as EVERY_EXECUTOR
 from .effort import ONE, Effort
 from .levels import LEVELS, STANDARD, Level
 
-#: Ids of the checks that not every machine can make.
+#: Ids of the checks that only some machines can make.
 BY_MACHINE = frozenset(c.id for c in CHECKS if c.by_machine)
-#: Not a check: how long a run takes, of the target and of LLVM.
+#: Listed among the checks of an effort, but not a check: measures the duration of a run, for target
+#: and LLVM.
 SPEED = "speed"
 
-#: Kinds of graphs. ALL_CHECKS: one of the few graphs on which every check is made: the simplest case of
-#: each operator, the structures of `thorough`, the first match of each pattern, saved graphs. SAVED: a
-#: graph of the corpus, which may have failed any check. NUMEROUS: a random graph, or a structure that is
-#: examined again with all checks. Further kinds are the names of structures, and those of `Case.kinds`.
+#: Kinds of graphs. ALL_CHECKS: one of the few graphs on which every check is made: the first
+#: offloaded case of each operator, the structures of `thorough`, the first match of each pattern,
+#: saved graphs. SAVED: a graph of the corpus, which may have failed any check. NUMEROUS: a random
+#: graph, or a structure that is examined again with all checks. Further kinds are the names of
+#: structures, and those of `Case.kinds`.
 ALL_CHECKS, SAVED, NUMEROUS = "all checks", "saved", "numerous"
-#: Of a graph of no particular kind.
+#: The kinds of a graph of no particular kind.
 PLAIN: frozenset[str] = frozenset()
 
-#: Structures on which all checks are made at smoke too. Between them they show what each of the expensive
-#: checks is there for: two regions of one chain, operands out of order, many buffers, each operator, kernels
-#: that take a while, by elements and otherwise, constants that fill the artifact. Where ids are given, only
-#: those of the expensive checks are made.
+#: Structures on which all checks are made at smoke too. Together they have a feature that each
+#: expensive check needs: two regions of one chain, operands out of order, numerous buffers, each
+#: operator, kernels that run long (by their number of elements and otherwise), constants that
+#: dominate the artifact. Where ids are given, only these of the expensive checks are made.
 AT_SMOKE: dict[str, tuple[str, ...]] = {
     "diamond": (),
     "inputs_reversed": (),
@@ -37,43 +40,45 @@ AT_SMOKE: dict[str, tuple[str, ...]] = {
     "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
     "forms_that_take_a_while": ("threads", "overread"),
 }
-#: Checks that are made at standard on cases of a kind (`Case.kinds`): threads seldom meet in short runs.
+#: Additional checks at standard on cases of a kind (`Case.kinds`). Large tensors are among them
+#: since threads seldom overlap in short runs.
 ON_KINDS = {
     "large tensors": ("threads", "opt-levels"),
     "one element": ("overrun",),
     "aligned": ("overread",),
     "padded": ("overread",),
 }
-#: What ids of the cases that `thorough` is about start with.
+#: The beginning of the ids of cases in which all checks are made on a structure.
 THOROUGH = "thorough"
 
 
 def thorough_case(structure: str) -> str:
-    """The id of the case in which all checks are made on a structure."""
+    """Returns the id of the case in which all checks are made on a structure."""
     return f"{THOROUGH}[{structure}]"
 
 
 def structures(level: str) -> tuple[str, ...]:
-    """The structures of a level."""
+    """Returns the structures of a level."""
     return tuple(s for s in STRUCTURES if level != "smoke" or s not in EXHAUSTIVE)
 
 
 def thorough(level: str) -> tuple[str, ...]:
-    """The structures that are examined once more, with all checks.
+    """Returns the structures that are examined a second time, with all checks.
 
-    They were examined before in modules of several, so that what shows without the expensive checks shows
-    soon. At full the expensive checks are made the first time."""
+    The first time they share modules with others, so that failures that need no expensive check
+    show early. At full the expensive checks are made the first time, and no structure is examined
+    twice."""
     if level == "full":
         return ()
     return tuple(AT_SMOKE) if level == "smoke" else tuple(s for s in STRUCTURES if s not in NUMERIC)
 
 
 def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort:
-    """The effort for a graph.
+    """Returns the effort for a graph. At smoke the expensive checks are made only on the structures
+    of AT_SMOKE; at full on every graph, except the checks that compile a graph several times. At
+    full the speed of graphs with all checks is measured too.
 
-    kinds: of the graph. alone: whether it is an operator alone. At smoke the expensive checks are made on the
-    structures of AT_SMOKE alone; at full on every graph, but for the checks that compile a graph several
-    times, and the speed of graphs with all checks is measured."""
+    kinds: the kinds of the graph. alone: whether the graph has one operator."""
     if SAVED in kinds:
         level, alone = LEVELS[STANDARD], False
     one = level.is_quick(NUMEROUS in kinds) and SAVED not in kinds
@@ -102,10 +107,10 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
 
 
 def every_graph() -> Effort:
-    """The effort in full with the checks that are made on every graph."""
+    """Returns the effort in full with the checks that are made on every graph."""
     return Effort(tuple(c.id for c in CHECKS if c.made == EVERY))
 
 
 def again(check: str) -> Effort:
-    """The effort with which a failure of a check is shrunk."""
+    """Returns the effort for shrinking a failure of a check: in full, with that check."""
     return Effort(tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check))

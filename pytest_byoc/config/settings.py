@@ -1,5 +1,5 @@
-"""The settings of a session, from the command line, the ini file, pyproject.toml and the defaults, in that
-order."""
+"""The settings of a session. They come from the command line, the ini file, pyproject.toml or the
+defaults, in this order of precedence."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .options import BY_NAME
 from .values import paths, seed, select_operators, value_of
 from .writable import check_apart, check_folder, check_writable
 
-#: Defaults: operators of a random graph; seconds that a stage of an example may take; address space in MiB
-#: that an example may take beyond what its worker has after importing TVM; causes of failures after which no
-#: test of the suite begins.
+#: Defaults: the largest number of operators in a random graph; seconds for each stage of the
+#: examination of a graph; address space in MiB for it beyond what its worker uses after importing
+#: TVM; the number of causes of failures after which no further test of the suite begins.
 NODES, TIMEOUT, MEMORY, MAX_CAUSES = (
     int(BY_NAME[name].default) for name in ("max-nodes", "timeout", "memory", "max-causes")
 )
@@ -26,7 +26,7 @@ NODES, TIMEOUT, MEMORY, MAX_CAUSES = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the options decide."""
+    """The settings of a session: the values of all options, checked and resolved."""
 
     targets: tuple[TargetDeclaration, ...]
     operators: tuple[str, ...]
@@ -35,25 +35,26 @@ class Settings:
     max_examples: int
     max_nodes: int
     timeout: float
-    #: Address space an example may take beyond its worker's, in bytes; 0: no limit.
+    #: Address space in bytes that the examination of a graph may use beyond its worker's; 0: no
+    #: limit.
     memory_bytes: int
     report: Path | None
     replay: tuple[Path, ...]
     failures: Path
     waivers: Path | None = None
     update_waivers: bool = False
-    #: Per cent of the claimed cells that must be offloaded and pass.
+    #: Least percentage of the cells (operator and dtype) offloaded at least once that have to pass.
     fail_under: float | None = None
     baseline: Path | None = None
     summary: Path | None = None
     bundle: Path | None = None
-    #: Operators that are only not tested because the command line names others.
+    #: Operators of the ini file that the command line leaves out.
     left_out: tuple[str, ...] = ()
-    #: Options of the command line that change which random graphs and structures there are.
+    #: Options of the command line that change the set of generated graphs.
     narrowed: tuple[str, ...] = ()
     #: The seed of new random graphs; None: the same graphs every time.
     explore: int | None = None
-    #: Seconds after which no further test of the suite begins.
+    #: Seconds after which no further test of the suite begins; None: no limit.
     time_budget: float | None = None
     #: Causes of failures after which no further test of the suite begins.
     max_causes: int = MAX_CAUSES
@@ -61,14 +62,14 @@ class Settings:
     corpus: tuple[Path, ...] = ()
     #: Whether a file of the corpus that can't be used fails the session.
     strict_corpus: bool = False
-    #: Whether what failed in earlier sessions is checked first.
+    #: Whether graphs that failed in earlier sessions are checked first.
     remembers: bool = False
-    #: One of `values.STAGES`; None: what can be run here.
+    #: One of `values.STAGES`; None: all stages that can run here.
     stages: str | None = None
 
 
 def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
-    """The settings of a session. Raises SettingsError."""
+    """Returns the settings of a session. Raises SettingsError for values that cannot be used."""
     invocation = config.invocation_params.dir
     options = {name: value_of(config, name) for name in _VALUES}
     update = bool(config.option.byoc_update_waivers)
@@ -108,7 +109,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         corpus=paths(config, BY_NAME["corpus"]),
         strict_corpus=bool(config.option.byoc_strict_corpus or config.getini("byoc_strict_corpus")),
         stages=options["stages"],
-        # A list of waivers is for what every machine finds.
+        # Waivers must not depend on the failures that this machine has saved.
         remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
 
@@ -120,7 +121,8 @@ _VALUES = (
 
 
 def _check_files(options: Mapping[str, Any], report: Path | None, failures: Path, update: bool) -> None:
-    """Raises SettingsError where a file that is to be written can't be, or is another one too."""
+    """Raises SettingsError if a file to be written cannot be written, or is also another file of
+    the session."""
     waivers, baseline = options["waivers"], options["baseline"]
     if report is not None:
         check_writable(report, "--byoc-report")
@@ -149,7 +151,8 @@ def _check_files(options: Mapping[str, Any], report: Path | None, failures: Path
 
 
 def _distinct(targets: Iterable[TargetDeclaration]) -> tuple[TargetDeclaration, ...]:
-    """Each target once, be its file written in two ways. Raises SettingsError for two of one name."""
+    """Returns each target once, even if its file is given in two notations. Raises SettingsError
+    for two targets with one name."""
     found: dict[str, TargetDeclaration] = {}
     for target in targets:
         same = found.setdefault(target.name, target)
@@ -162,7 +165,8 @@ def _distinct(targets: Iterable[TargetDeclaration]) -> tuple[TargetDeclaration, 
 
 
 def _narrowed(config: pytest.Config) -> Iterator[str]:
-    """The options of the command line that decide what is generated, where the ini file says otherwise."""
+    """Yields the options of the command line that change the set of generated graphs from that of
+    the ini file."""
     for name in ("operators", "level", "max-examples", "max-nodes"):
         option = BY_NAME[name]
         given = config.getoption(option.flag)
@@ -173,7 +177,7 @@ def _narrowed(config: pytest.Config) -> Iterator[str]:
 
 
 def as_mapping(settings: Settings) -> Mapping[str, Any]:
-    """The settings that decided the run, for the report."""
+    """Returns the settings that influence the results, for the report."""
     return {
         "operators": list(settings.operators),
         "level": settings.level.name,

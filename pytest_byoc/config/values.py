@@ -1,4 +1,5 @@
-"""The values of options: where they come from, and what each kind of them is."""
+"""Reads the values of options from the command line or the ini file, and checks them by their
+kind."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ STAGES = ("all", "partition")
 
 
 def given(config: pytest.Config, option: Option) -> str | None:
-    """The text of an option from the command line, or else from the ini file, or else its default; None where
-    there is none."""
+    """Returns the text of an option from the command line, or else from the ini file, or else its
+    default; None if there is none."""
     value = config.getoption(option.flag)
     if value is None and option.ini:
         value = config.getini(option.ini_name)
@@ -32,7 +33,8 @@ def given(config: pytest.Config, option: Option) -> str | None:
 
 
 def value_of(config: pytest.Config, name: str) -> Any:
-    """The value of an option of the form VALUE; None where it has none. Raises SettingsError."""
+    """Returns the value of an option of the form VALUE; None if it has none. Raises
+    SettingsError."""
     option = BY_NAME[name]
     if option.kind == "path":
         return path(config, option)
@@ -43,7 +45,8 @@ def value_of(config: pytest.Config, name: str) -> Any:
 
 
 def path(config: pytest.Config, option: Option) -> Path | None:
-    """A path from the command line, or else from the ini file, whose paths start at the project's root."""
+    """Returns a path from the command line, relative to the folder where pytest was started, or
+    else from the ini file, relative to the project's root; None if there is none."""
     text, root = config.getoption(option.flag), config.invocation_params.dir
     if text is None:
         text, root = config.getini(option.ini_name), config.rootpath
@@ -51,14 +54,16 @@ def path(config: pytest.Config, option: Option) -> Path | None:
 
 
 def interpreter(config: pytest.Config) -> str | None:
-    """--byoc-python, or what the ini file says: a command's name, or an absolute path."""
+    """Returns the interpreter of --byoc-python or the ini file: the name of a command, or an
+    absolute path."""
     option = BY_NAME["python"]
     text, found = given(config, option), path(config, option)
     return str(found) if text and found and os.sep in text else text
 
 
 def paths(config: pytest.Config, option: Option) -> tuple[Path, ...]:
-    """Paths from the command line, or else from the ini file. Raises SettingsError for an empty one."""
+    """Returns the paths of a repeatable option from the command line, or else from the ini file.
+    Raises SettingsError for an empty one."""
     texts, root = config.getoption(option.flag), config.invocation_params.dir
     if texts is None and option.ini:
         texts, root = config.getini(option.ini_name), config.rootpath
@@ -68,8 +73,8 @@ def paths(config: pytest.Config, option: Option) -> tuple[Path, ...]:
 
 
 def seed(text: str | None) -> int | None:
-    """The seed of new random graphs: the number given, or one that is drawn where none is; None without the
-    option. Raises SettingsError."""
+    """Returns the seed of --byoc-explore: the given number, or a drawn one if the option has no
+    value; None without the option. Raises SettingsError for any other text."""
     if text is None:
         return None
     if text == "":
@@ -77,21 +82,22 @@ def seed(text: str | None) -> int | None:
     try:
         return int(text)
     except ValueError:
-        message = f"--byoc-explore takes a whole number as seed, or nothing: not {text!r}"
+        message = f"--byoc-explore: the seed must be a whole number, or left out; found {text!r}"
         raise SettingsError(message) from None
 
 
 def select_operators(texts: Iterable[str]) -> tuple[str, ...]:
-    """Operator names of a comma-separated list or of several. Raises SettingsError for unknown ones."""
+    """Returns the operator names of one or several comma-separated lists; all operators if there
+    are none. Raises SettingsError for unknown names."""
     names = [n.strip() for item in texts for n in item.split(",") if n.strip()]
     unknown = [n for n in names if n not in OPERATORS]
     if unknown:
-        said = ", ".join(n + perhaps(n) for n in unknown)
-        raise SettingsError(f"unknown operator {said}; known are: {', '.join(sorted(OPERATORS))}")
+        listed = ", ".join(n + perhaps(n) for n in unknown)
+        raise SettingsError(f"unknown operator {listed}; known are: {', '.join(sorted(OPERATORS))}")
     return tuple(dict.fromkeys(names)) or tuple(OPERATORS)
 
 
-# --- kinds of values, each from (flag, text); they raise SettingsError ------------------------------
+# --- one function per kind of value, called with (flag, text); may raise SettingsError -----------
 
 
 def _positive(flag: str, text: str, kind: type) -> Any:
@@ -129,7 +135,7 @@ def _percent(flag: str, text: str) -> float:
 
 
 def _duration(flag: str, text: str) -> float:
-    """Seconds of a time in seconds, or with a unit: 90, 90s, 10m, 1.5h."""
+    """Returns a duration in seconds. The text may have a unit: 90, 90s, 10m, 1.5h."""
     unit = {"s": 1, "m": 60, "h": 3600}.get(text[-1:], 0)
     try:
         seconds = float(text[:-1]) * unit if unit else float(text)

@@ -1,4 +1,4 @@
-"""Whether the files that a session is to write can be written: better known before it than when it ends."""
+"""Checks before the tests run that the files of a session can be written at its end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 from .declarations import SettingsError
 
-#: Folders of devices and of the files that processes have open: a new file there would take their place.
+#: Folders of devices and of open files of processes: files there are replaced when a new one is
+#: written.
 _DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc"))
 
 
 def check_apart(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
-    """Raises SettingsError where one file is to be written twice, or over one that is read. The keys are the
-    options that name the files."""
+    """Raises SettingsError if one file would be written twice, or would overwrite one that is read.
+
+    written, read: the files by the options that name them."""
     known = {os.path.realpath(path): name for name, path in read.items() if path is not None}
     for name, path in written.items():
         if path is not None:
@@ -25,7 +27,8 @@ def check_apart(written: Mapping[str, Path | None], read: Mapping[str, Path | No
 
 
 def check_folder(path: Path) -> None:
-    """Raises SettingsError where the folder of failures can't be written. It is made when it is needed."""
+    """Raises SettingsError if the folder of failures cannot be written. The folder itself is
+    created with the first failure."""
     there = next(p for p in (path, *path.parents) if os.path.lexists(p))
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -38,7 +41,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Raises SettingsError where a file that an option names can't be written."""
+    """Raises SettingsError if a file that an option names cannot be written."""
     device = Path(os.path.abspath(path)).parent in _DEVICES
     if device or (path.exists() and not (path.is_file() or path.is_dir())):
         raise SettingsError(f"{option}: {path} is no regular file; name one, and print it afterwards")

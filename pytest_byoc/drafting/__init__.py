@@ -1,1 +1,2 @@
-"""The table of a new target, drafted from what its partition function takes (`pytest_byoc init`)."""
+"""Drafts the table of a new target by partitioning and running graphs (`python -m pytest_byoc
+init`)."""

@@ -1,6 +1,7 @@
-"""Products that tell in which precision a target computes: results that only a lower one can give.
+"""Determines the precision in which a target computes products, by graphs whose results differ with
+it.
 
-Run by `drafting`, for a target of which nothing is declared yet."""
+`drafting` runs these for a target that has not declared its precision yet."""
 
 from __future__ import annotations
 
@@ -23,27 +24,33 @@ from ..oracle import evaluation
 from ..reference_kernels import Bounded, Precision
 from ..worker.declared_precision import SUMMED
 
-#: Products, the first that a target takes being run.
+#: Products in the order of preference: the first that the target offloads is run.
 PRODUCTS = ("nn.dense", "matmul", "nn.batch_matmul", "nn.conv2d")
-#: Numbers of terms: float16 does not count on from 2048, bfloat16 from 256.
+#: Numbers of terms of a sum. A sum of ones stays at 2048 in float16, and at 256 in bfloat16.
 _MANY, _FEW = 4096, 8
-#: Operands that tfloat32 and float16 round to 1, and that bfloat16 does, but they do not.
+#: Operands just above 1: tfloat32, float16 and bfloat16 round the first to 1, only bfloat16 the
+#: second.
 _FINE, _COARSE = 1 + 2.0**-12, 1 + 2.0**-9
 
 
 @dataclass(frozen=True)
 class Found:
-    """keys: of the table, by name, as TOML values. why: what was seen, or why there is nothing to say."""
+    """The result of `find`.
+
+    keys: the keys for the target's table with their TOML values. why: the observations behind them,
+    or the reason why there are none."""
 
     keys: Mapping[str, Any]
     why: str
 
 
 def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
-    """What a target would have to declare for its products to be within their bounds. taken: dtypes of the
-    operators that it takes."""
+    """Returns the precision that a target has to declare for its products to be within their
+    bounds.
+
+    taken: dtypes of the operators that it offloads, by operator."""
     sums: dict[str, str] = {}
-    said: list[str] = []
+    reasons: list[str] = []
     contraction: str | None = None
     looked_at = False
     for dtype in SUMMED:
@@ -55,33 +62,36 @@ def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
         if _outside(counted):
             most = max(float(np.max(a.astype(np.float64))) for a in _outputs(counted))
             sums[dtype] = "bfloat16" if most < _MANY / 8 else "float16"
-            said.append(f"{operator} of {dtype} counts ones to {most:g} where there are more")
+            reasons.append(f"{operator} of {dtype} sums at least {_MANY} ones to {most:g}")
         elif dtype == "float32":
             graphs = [_graph(operator, dtype, examiner.workers.ir, _FEW, x) for x in (_FINE, _COARSE)]
             fine, coarse = (_run(examiner, graph) for graph in graphs)
             if fine and _outside(fine):
                 contraction = "bfloat16" if coarse and _outside(coarse) else "tfloat32"
-                said.append(f"{operator} of float32 loses what {contraction} has no digits for")
+                reasons.append(f"{operator} of float32 rounds its operands as {contraction} does")
     if not looked_at:
-        return Found({}, "it takes none of " + ", ".join(PRODUCTS) + " as they are asked for")
-    if not said:
+        return Found({}, "it offloads none of " + ", ".join(PRODUCTS) + " in the form of the probes")
+    if not reasons:
         return Found({}, "")
     precision = Precision(accumulate_dtype=sums, contraction_dtype=contraction)
     for dtype in sums or ["float32"]:
         operator = next(o for o in PRODUCTS if dtype in taken.get(o, ()))
         usual = _run(examiner, _graph(operator, dtype, examiner.workers.ir, _FEW, None))
         if usual and _outside(usual, precision):
-            return Found({}, "; ".join(said) + ", but declared as lower precision that is not all: "
-                         f"{operator} of {dtype} is outside the wider bound too")
+            return Found({}, "; ".join(reasons) + "; but even with that precision declared "
+                         f"{operator} of {dtype} is outside its bound")
     keys: dict[str, Any] = {"accumulate-dtype": sums} if sums else {}
     if contraction:
         keys["contraction-dtype"] = contraction
-    return Found(keys, "; ".join(said))
+    return Found(keys, "; ".join(reasons))
 
 
 def _graph(operator: str, dtype: str, ir: str, terms: int, value: float | None) -> Graph | None:
-    """A product of so many terms, or of the windows of a convolution that has as many. value: of one element
-    of each sum of the first operand, the others being 0, or of all if it is 1; None: any values."""
+    """Returns the graph of a product, or of a convolution, whose sums have at least that number of
+    terms; None if the operator has no such graph.
+
+    value: if 1, all elements are 1; otherwise one element of the first operand in each sum has this
+    value and the others are 0, and the second operand is 1. None: drawn values."""
     graph = default_case(operator, dtype, ir).graph
     first, second = (graph.type_of(name) for name in graph.nodes[0].inputs[:2])
     depth = 1
@@ -109,7 +119,8 @@ def _graph(operator: str, dtype: str, ir: str, terms: int, value: float | None) 
 
 
 def _elements(shape: list[int], axis: int, value: float | None) -> Any:
-    """All of them ones, or the first along an axis a value and the others zero; None: drawn."""
+    """Returns the elements of an operand: ones for the value 1; for another value that value in the
+    first place along the axis, and zeros elsewhere; None (drawn values) for None."""
     if value is None or value == 1.0:
         return None if value is None else np.ones(shape).ravel().tolist()
     found = np.zeros(shape)
@@ -117,12 +128,13 @@ def _elements(shape: list[int], axis: int, value: float | None) -> Any:
     return found.ravel().tolist()
 
 
-#: What is needed to see a graph's outputs.
+#: The least effort that yields a graph's outputs.
 _EFFORT = Effort(("offload", "numerics"), ONE, with_llvm=False)
 
 
 def _run(examiner: Examiner, graph: Graph | None) -> Evidence | None:
-    """The evidence on a graph for one executor; None where the target does not offload it, or fails."""
+    """Returns the evidence on a graph for one executor; None if the target does not offload all of
+    it, or yields no outputs."""
     if graph is None:
         return None
     evidence, _ = examiner.gather(Subject.of(graph, _EFFORT), _EFFORT)
@@ -140,7 +152,8 @@ def _outputs(evidence: Evidence) -> list[np.ndarray]:
 
 
 def _outside(evidence: Evidence, precision: Precision | None = None) -> bool:
-    """Whether an output is outside its bound, that of a precision if one is given."""
+    """Returns whether an output is outside its bound, which allows for a declared precision if one
+    is given."""
     expected = evidence.expected if precision is None else _expected(evidence, precision)
     pairs = zip(_outputs(evidence), expected[0])
     return any(a.shape != b.shape or bool(compare(a, b).outside.any()) for a, b in pairs)

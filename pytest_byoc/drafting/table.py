@@ -1,4 +1,4 @@
-"""`python -m pytest_byoc init`: drafts a target's table by looking at what the target does."""
+"""`python -m pytest_byoc init`: drafts a target's table by partitioning and running graphs."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Exit codes: a table was drafted; the target takes nothing that would be tested; it can't be had.
+#: Exit codes: a table was drafted; the target offloads no operator's simplest case; the target
+#: cannot be used.
 DRAFTED, NOTHING, UNUSABLE = 0, 1, 2
-#: Operators that are run first, and how many are.
+#: Operators that are run first, and the number of operators that are run.
 _COMMON = (
     *PRODUCTS, "nn.relu", "add", "multiply", "tanh", "exp", "nn.softmax", "nn.max_pool2d", "concatenate",
 )
 _RUN = 6
-#: Graphs partitioned in one process.
+#: Number of graphs that one process partitions.
 _AT_ONCE = 50
-#: Keys that nothing but the vendor knows.
+#: Keys whose values only the vendor knows.
 _UNKNOWN = (
-    "libraries and runtime-libraries: what is loaded before the target, and beside its artifacts",
-    "export-options: what the compiler of the exported library is called with",
-    "pass-config, build and prepare: what a deployment does beside calling the partition function",
+    "libraries and runtime-libraries: the libraries to load before the target, and with its artifacts",
+    "export-options: the options for the compiler of the exported library",
+    "pass-config, build and prepare: further steps of a deployment, besides the partition function",
     "function-ulps, function-errors, flush-subnormals: a session shows which results need them",
 )
 
@@ -57,10 +58,11 @@ def run(
     target: str | None, python: str | None = None, ir: str | None = None, operators: str = "",
     name: str | None = None, output: Path | None = None,
 ) -> int:
-    """Prints the table of a target, or appends it to a file; without a target, prints what could be one.
+    """Prints the table of a target, or appends it to a file; without a target, lists the known
+    targets. Returns the exit code, and prints errors to stderr.
 
-    operators: those to look at, separated by commas; all, if empty. name: of the table, where it is not the
-    target's own. Returns the exit code; what can't be used is told on stderr."""
+    operators: the operators to try, separated by commas; "" for all. name: the name of the table,
+    if it is not the target's own."""
     root = Path.cwd()
     try:
         if target is None:
@@ -70,7 +72,7 @@ def run(
         declaration = declare(target, root, ir, python, root)
         name = name or (None if ":" in target else target)
         if output is not None and name is not None:
-            # Before anything that takes time.
+            # The file is checked before anything that takes long.
             _check_new(output, name)
         with Draft(declaration, select_operators([operators])) as draft:
             name = name or _plain_name(draft.name)
@@ -89,12 +91,13 @@ def run(
 
 
 def _plain_name(resolved: str) -> str:
-    """A table's name for a target that is given by module:attribute: its own, or that of its file."""
+    """Returns a name for the table: the target's own name, or for a target given by
+    module:attribute or by a file the last part of the module's or file's name."""
     return Path(resolved.partition(":")[0]).stem.rpartition(".")[2] if ":" in resolved else resolved
 
 
 def _check_new(path: Path, name: str) -> None:
-    """Raises SettingsError where the file can't be appended to, or has such a table."""
+    """Raises SettingsError if the file cannot be appended to, or has such a table already."""
     if not path.exists():
         return
     try:
@@ -128,7 +131,8 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value of the table as TOML; its strings are JSON's, which TOML reads alike."""
+    """Returns a value of the table as TOML. Strings are written as in JSON, which TOML reads in the
+    same way."""
     if isinstance(value, Mapping):
         return "{ %s }" % ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
@@ -137,8 +141,8 @@ def _value(value: Any) -> str:
 
 
 class Draft:
-    """What is found out about a target. Use it in a `with` block, in which its workers live. Raises
-    WorkerError where they can't be had."""
+    """The draft of a target's table. It is used in a `with` block, for which its workers run;
+    entering the block raises WorkerError if they cannot be started."""
 
     def __init__(self, declaration: TargetDeclaration, operators: Sequence[str]) -> None:
         settings = Settings(
@@ -149,7 +153,7 @@ class Draft:
         self.declaration = declaration
         self._operators = operators
         self._examiner = Examiner(settings, declaration)
-        #: Dtypes in which the target takes the simplest case of an operator, by operator.
+        #: Dtypes in which the target offloads an operator's simplest case, by operator.
         self.taken: dict[str, list[str]] = {}
         self._unpartitioned: Counter[str] = Counter()
         self._unsettled: list[str] = []
@@ -174,7 +178,7 @@ class Draft:
         return self._examiner.workers.ir
 
     def table(self, name: str) -> str:
-        """The table, with comments."""
+        """Returns the table with comments, as TOML."""
         self._survey()
         versions = ", ".join(f"{k} {v}" for k, v in self._examiner.workers.versions.items())
         given = _one_line(self.declaration.given)
@@ -184,7 +188,7 @@ class Draft:
         ]
         if self.declaration.reference is not None:
             lines.append(f"partition = {_value(self._reference())}")
-        lines += ["# What this interpreter's TVM has.", f"ir = {_value(self.ir)}"]
+        lines += ["# The IR of this interpreter's TVM.", f"ir = {_value(self.ir)}"]
         if self.declaration.python_given:
             lines.append(f"python = {_value(self.declaration.python_given)}")
         lines += [line for about in (self._patterns, self._odd, self._runs) for line in about()]
@@ -192,7 +196,8 @@ class Draft:
         return "\n".join(map(_wrapped, lines)) + "\n"
 
     def _reference(self) -> str:
-        """The partition function, its file as seen from here."""
+        """Returns the reference of the partition function; its file is relative to the current
+        folder."""
         where, _, attribute = str(self.declaration.reference).rpartition(":")
         path = Path(where)
         if path.is_absolute() and path.is_relative_to(Path.cwd()):
@@ -203,13 +208,13 @@ class Draft:
 
     def _survey(self) -> None:
         """Partitions the simplest case of each operator in each of its dtypes."""
-        asked = [
+        cases = [
             (name, dtype, default_case(name, dtype, self.ir).graph)
             for name in self._operators if self.ir in OPERATORS[name].irs()
             for dtype in runnable(OPERATORS[name], self.ir)
         ]
-        claims = self._examiner.claims.survey(graph for _, _, graph in asked)
-        for (name, dtype, _), claim in zip(asked, claims):
+        claims = self._examiner.claims.survey(graph for _, _, graph in cases)
+        for (name, dtype, _), claim in zip(cases, claims):
             if claim is None:
                 self._unpartitioned[name] += 1
             elif any(claim.offloaded):
@@ -219,7 +224,8 @@ class Draft:
         return [default_case(n, self.taken[n][0], self.ir).graph for n in names or self.taken]
 
     def _regions(self, graphs: Sequence[Graph]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The position of each graph with each region that the target makes of it."""
+        """Yields each region that the target makes of the graphs, with the position of its
+        graph."""
         for begin in range(0, len(graphs), _AT_ONCE):
             report = self._examiner.claims.report(list(graphs[begin : begin + _AT_ONCE]))
             for _, value in report.facts("regions"):
@@ -227,7 +233,8 @@ class Draft:
                     yield begin + value["number"], region
 
     def _patterns(self) -> Iterator[str]:
-        """The key `patterns`, where the suite would not find the table by a few common operators."""
+        """Yields the key `patterns`, if the suite would not find the table by itself from the
+        regions of a few common operators."""
         claims, simple = self._examiner.claims, self._simple()
         if claims.patterns():
             return
@@ -242,31 +249,32 @@ class Draft:
             yield f"patterns = {_value(table)}"
             return
         self._unsettled.append(
-            "patterns: TVM has none registered under " + ", ".join(prefixes or [self.name]) + "; if it has "
-            "under another name, write patterns = \"…\", and graphs are made from them"
+            "patterns: TVM has none registered under " + ", ".join(prefixes or [self.name]) + "; if they are "
+            "registered under another name, set patterns = \"…\", so that graphs are made from them"
         )
 
     def _odd(self) -> Iterator[str]:
-        """The key `trivial-regions`, where the target makes regions that compute nothing."""
+        """Yields the key `trivial-regions`, if the target makes regions that compute nothing."""
         floats = frozenset(name for name, dtypes in self.taken.items() if "float32" in dtypes)
-        made: dict[str, Graph] = {}
+        graphs: dict[str, Graph] = {}
         for name, structure in STRUCTURES.items():
             with suppress(Unavailable):
-                made[name] = structure(Builder(seed=1), Vocabulary(floats))
-        names = list(made)
+                graphs[name] = structure(Builder(seed=1), Vocabulary(floats))
+        names = list(graphs)
         seen: dict[str, str] = {}
-        for position, region in self._regions(list(made.values())):
+        for position, region in self._regions(list(graphs.values())):
             for odd in region["odd"]:
                 seen.setdefault(odd, names[position])
         if seen:
             examples = ", ".join(f"{odd} in the structure {where}" for odd, where in sorted(seen.items()))
-            yield f"# Regions that compute nothing ({examples}): keep what the codegen is made for."
+            yield f"# Regions that compute nothing ({examples}): keep the kinds that the codegen intends."
             yield f"trivial-regions = {_value(sorted(seen))}"
 
     # --- by running ------------------------------------------------------------------------------
 
     def _runs(self) -> Iterator[str]:
-        """The keys that show when a few graphs are run: executors, precision, deterministic."""
+        """Yields the keys that running a few graphs determines: executors, precision,
+        deterministic."""
         names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
         graphs = self._simple(*names)[:_RUN]
         verdicts = {n: self._examiner.examine(g, plan.every_graph()) for n, g in zip(names, graphs)}
@@ -285,14 +293,15 @@ class Draft:
             self._unsettled.append("precision: " + _one_line(found.why))
         yield from (f"{key} = {_value(value)}" for key, value in found.keys.items())
         if any(f.kind == "not-repeatable" for v in verdicts.values() for f in v.findings):
-            yield "# The same inputs did not give the same bits again: only if that is meant so."
+            yield "# The same inputs did not give the same bits again: keep this only if that is intended."
             yield "deterministic = false"
         for name, verdict in verdicts.items():
             if verdict.failed and not (found.keys and verdict.findings[0].check == "numerics"):
                 self._unsettled.append(f"{name} fails: {_one_line(verdict.findings[0].message)}")
 
     def _executors(self, verdicts: Mapping[str, Verdict]) -> Iterator[str]:
-        """The key `executors`, where nothing runs under one and something under another."""
+        """Yields the key `executors`, if no graph runs under some executor while some run under
+        another."""
         executors = self._examiner.workers.executors
         ran: Counter[str] = Counter()
         errors: dict[str, str] = {}
@@ -306,14 +315,14 @@ class Draft:
         without = [e for e in executors if not ran[e]]
         if without and len(without) < len(executors):
             for executor in without:
-                why = errors.get(executor, "no graph came to its first run")
+                why = errors.get(executor, "no graph reached its first run")
                 yield f"# Of {len(verdicts)} graphs none runs under {executor}: {_one_line(why)}"
             yield f"executors = {_value([e for e in executors if e not in without])}"
 
     # --- in words --------------------------------------------------------------------------------
 
     def _summary(self) -> Iterator[str]:
-        yield f"# Operators whose simplest case it takes: {len(self.taken)}"
+        yield f"# Operators whose simplest case it offloads: {len(self.taken)}"
         by_dtypes: dict[tuple[str, ...], list[str]] = {}
         for name, dtypes in self.taken.items():
             by_dtypes.setdefault(tuple(dtypes), []).append(name)
@@ -321,17 +330,17 @@ class Draft:
             yield f"#   in {', '.join(kinds)}: {', '.join(names)}"
         if not self.taken:
             self._unsettled.append(
-                "what it takes: of no operator the simplest case by itself; it may take patterns, other "
-                "layouts or batches of one alone, or need one of the keys below"
+                "offloaded operators: the simplest case of none; the target may offload only patterns, other "
+                "layouts or batches of one, or need one of the keys below"
             )
         if self._unpartitioned:
             self._unsettled.append("the partition function fails for " + ", ".join(self._unpartitioned))
-        yield "# Not found out:"
+        yield "# Not determined:"
         yield from (f"#   {text}" for text in (*self._unsettled, *_UNKNOWN))
 
 
 def _wrapped(line: str) -> str:
-    """A line of the table; a comment in as many as it needs."""
+    """Returns a line of the table; wraps a comment to 100 characters."""
     if not line.startswith("#"):
         return line
     indent = "#   " if line.startswith("#   ") else "# "
@@ -339,6 +348,6 @@ def _wrapped(line: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Text for a comment: one printable line."""
+    """Returns text for a comment: one printable line of at most 300 characters."""
     line = " ".join(text.split())
     return "".join(c if c.isprintable() else "?" for c in line)[:300]

@@ -1,4 +1,4 @@
-"""The pytest plugin: `pytest_byoc.plugin` is what the entry point `byoc` names."""
+"""The pytest plugin. The entry point `byoc` names this package."""
 
 from .entry import (
     byoc_check,

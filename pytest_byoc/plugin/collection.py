@@ -1,4 +1,4 @@
-"""What is collected: the installed suite, its tests for each target, in the order of their phases."""
+"""Collects the installed suite: its tests for each target, in the order of their phases."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from ..suite.session import TargetSession
 
 #: The folder of the suite's tests.
 SUITE = Path(__file__).parents[1] / "conformance"
-#: Cases on which all checks are made: a turn of their own.
+#: The phase of the simplest cases on which all checks are made.
 _SIMPLEST = "simplest"
-#: The phases of the suite in their order: what is the same every time decides before what is random, and
-#: what shows most with few graphs before the many. Of each, as measured with example_c at level standard, the
-#: seconds of one test for which the target offloads something, and the share of those tests: a session's
-#: first guess of how long it will take.
+#: The phases of the suite in their order: fixed graphs come before random ones, and phases that
+#: find most with few graphs come before phases with numerous graphs. The values give, for each
+#: phase, the seconds of one test for which the target offloads something and the share of such
+#: tests. They were measured with example_c at level standard, and serve as a session's first
+#: estimate of its duration.
 _COSTS = {
     "test_target.py": (0.0, 1.0),
     "test_corpus.py": (1.0, 1.0),
@@ -50,14 +51,16 @@ _PHASES = tuple(_COSTS)
 
 
 def costs(level: Level) -> dict[str, tuple[float, float]]:
-    """The guess for a level: by phase, seconds and share as in `Work`."""
+    """Returns the first estimate for a level: seconds and share by phase (see `Work`)."""
     if level.all_cases:
         return _COSTS
     return {**_COSTS, "test_patterns.py": (0.35, 1.0), "test_random.py": (0.25, 0.25)}
 
 
 class Collection:
-    """Registered beside the active plugin. `selections`: of each session, what was collected of the suite."""
+    """The plugin that collects the suite, registered together with `ActivePlugin`.
+
+    selections: the cases of the suite that were collected for each session."""
 
     def __init__(
         self, settings: Settings, sessions: Sequence[TargetSession], entries: Sequence[Entry]
@@ -66,12 +69,13 @@ class Collection:
         self.entries = entries
         self.sessions = sessions
         self.selections = [Selection() for _ in sessions]
-        #: In the controller of pytest-xdist: where its processes leave what they find out.
+        #: In the controller of pytest-xdist: the folder in which its processes share their answers.
         self._folder: Scratch | None = None
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """With --byoc-replay only the graphs it names are run, without it everything that the level asks for.
-        None leaves the choice to others: to --ignore, say."""
+        """Ignores files of the suite that the session does not run: with --byoc-replay all but the
+        corpus, otherwise the files that the level leaves out. None leaves the decision to other
+        plugins, for example to --ignore."""
         if collection_path.parent == SUITE and collection_path.suffix == ".py":
             if collection_path.name == "test_target.py":
                 return None if any(t.unusable for t in self.sessions) else True
@@ -93,15 +97,16 @@ class Collection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """The corpus is planned also where it is empty, and its file not collected."""
+        """Plans the corpus here, since its file is not collected if the corpus is empty."""
         for selection, target in zip(self.selections, self.sessions):
             if not target.unusable:
                 selection.plan("byoc_entry", self._entries_for(target))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Under pytest-xdist each process collects what the controller found, whenever it starts, and finds
-        what the others have found out about a target."""
+        """Passes the corpus entries that the controller found to a process of pytest-xdist, so that
+        all processes collect the same tests, and the folder in which they share their answers about
+        a target."""
         entries = [(e.id, str(e.path), e.automatic) for e in self.entries]
         if self._folder is None:
             self._folder = Scratch("peers")
@@ -112,7 +117,8 @@ class Collection:
             self._folder.remove()
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        """The suite's files, also where the project's own `python_files` would leave them out."""
+        """Collects the suite's files even if the project's own `python_files` would leave them
+        out."""
         if file_path.parent == SUITE and file_path.name.startswith("test_"):
             patterns = parent.config.getini("python_files")
             if not any(fnmatch(file_path.name, p) for p in patterns):
@@ -162,7 +168,7 @@ class Collection:
                 metafunc.parametrize(f"byoc_target,{name}", rows, indirect=["byoc_target"])
                 return
         if several:
-            # A test of the vendor's own fails for a target that can't be used.
+            # A vendor's own test is collected, and fails, for a target that cannot be used.
             tested = [i for i, t in enumerate(self.sessions) if not (ours and t.unusable)]
             metafunc.parametrize(
                 "byoc_target", tested, indirect=True, scope="session",
@@ -171,8 +177,9 @@ class Collection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """A test of the vendor's own is a case, whose id is the test's. The suite's phases have an order.
-        Tests that pytest makes of an empty list of parameters, and would skip, are deselected."""
+        """Sorts the suite's tests by phase, and plans each of the vendor's own tests as a case with
+        the test's id. Deselects the tests that pytest makes of an empty list of parameters and
+        would skip."""
         empty = [item for item in items if is_ours(item) and _is_empty(item)]
         if 0 < len(empty) < len(items):
             config.hook.pytest_deselected(items=empty)
@@ -183,15 +190,16 @@ class Collection:
         items.sort(key=self._turn)
 
     def position_of(self, item: pytest.Item) -> int:
-        """Of the session that a test is about, among all of them."""
+        """Returns the position, among all sessions, of the one that a test belongs to."""
         position = _params(item).get("byoc_target")
         return position if isinstance(position, int) else 0
 
     def _turn(self, item: pytest.Item) -> int:
-        """A test's place among the phases. Of the systematic cases the first of each operator come first,
-        the simplest behind them where all checks are made on it (they take longer than the others together),
-        then those that hold each class of each attribute once, and the rest when all else has had its turn.
-        Of ONNX's node tests those that have failed are among what failed before."""
+        """Returns the position of a test's phase; -1 for tests outside the suite. The systematic
+        cases are in four phases: early cases first; then the simplest cases on which all checks are
+        made, which take longer than all the early ones; then cases with each class of each
+        attribute once; the rest after most other phases. ONNX's node tests that failed in earlier
+        sessions come with the corpus, at the start."""
         if not is_ours(item):
             return -1
         case, onnx = (_params(item).get(name) for name in ("byoc_case", "byoc_onnx"))
@@ -199,13 +207,14 @@ class Collection:
         if onnx is not None and onnx in session.onnx.failed():
             return 0
         if not isinstance(case, Case):
-            # Of an empty list of cases pytest makes a test that is skipped.
+            # pytest makes a skipped test, without a case, of an empty list of cases.
             return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
         expensive = case.simplest and not session.is_plain(case.graph, {*case.kinds, ALL_CHECKS})
         return _PHASES.index(_SIMPLEST if expensive else case.turn)
 
     def kind_of(self, item: pytest.Item) -> str:
-        """The phase of a test of the suite, by which its cost is known; OWN for any other."""
+        """Returns the phase of a test of the suite, which determines its cost; OWN for any other
+        test."""
         return _PHASES[self._turn(item)] if is_ours(item) else OWN
 
     def selection_of(self, item: pytest.Item) -> Selection:
@@ -213,14 +222,15 @@ class Collection:
 
 
 def cases_of(item: pytest.Item) -> set[str]:
-    """Ids of the cases that one of the suite's tests stands for, or what they start with."""
+    """Returns the ids of the cases that one of the suite's tests examines, or the ids'
+    beginnings."""
     if _is_empty(item):
         return set()
     return {case_of(n, v, item.path.stem) for n, v in _params(item).items() if n in PARAMETERS}
 
 
 def _is_empty(item: pytest.Item) -> bool:
-    """True for the test that pytest makes of an empty list of parameters: its values are no values."""
+    """True for the test that pytest makes of an empty list of parameters, which has no values."""
     return not isinstance(_params(item).get("byoc_target", 0), int)
 
 
@@ -229,7 +239,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def is_ours(node: Any) -> bool:
-    """Whether a test is one of the installed suite."""
+    """Returns whether a test belongs to the installed suite."""
     return bool(node.path.parent == SUITE)
 
 

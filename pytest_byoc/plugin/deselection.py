@@ -1,8 +1,9 @@
-"""Tests for which the target offloads nothing are deselected while the session runs.
+"""Deselects tests for which the target offloads nothing, while the session runs.
 
-Partitioning tells which they are, a part of the suite at a time: a session that partitioned all graphs
-before its first test would show its first failure later. No plugin is given the reports of such a test:
-it has no letter, and is in no JUnit XML and no IDE. What it found out is in the record all the same.
+Partitioning determines these tests, for one part of the suite at a time: a session that partitioned
+all graphs before its first test would report its first failure later. No plugin gets the reports of
+such a test: it has no letter, and appears in no JUnit XML and no IDE. Its verdicts are in the
+record all the same.
 """
 
 from __future__ import annotations
@@ -17,25 +18,27 @@ from _pytest.runner import runtestprotocol
 from ..examination.outcome import NOT_OFFLOADED, PASS, Verdict
 from .collection import is_ours
 
-#: Attribute of the report of a test that is to be deselected.
+#: Attribute that marks the report of a test to be deselected.
 _DESELECTED = "byoc_deselected"
-#: Attribute of a report that says how many tests were deselected before it in a process of pytest-xdist.
+#: Attribute of a report with the number of tests that a process of pytest-xdist has deselected
+#: before it.
 _COUNT = "byoc_deselected_before"
 
 
 class NotOffloaded(Skipped):
-    """Raised by a test of the suite for which the target offloads nothing. Where another plugin runs the
-    tests it is a skip."""
+    """Raised by a test of the suite for which the target offloads nothing. If another plugin runs
+    the tests, it counts as a skip."""
 
 
 def deselect(reason: str) -> NoReturn:
-    """Ends the running test of the suite: the target offloads nothing that it could examine."""
+    """Ends and deselects the running test of the suite, since the target offloads nothing of its
+    graphs."""
     raise NotOffloaded(reason)
 
 
 def expect_pass(verdict: Verdict) -> None:
-    """Ends the running test of the suite unless its graph has passed: the test is deselected where nothing
-    was offloaded, and skipped where the graph could not be judged."""
+    """Ends the running test of the suite unless its graph has passed: deselects the test if nothing
+    was offloaded, and skips it if the graph could not be judged."""
     if verdict.outcome == NOT_OFFLOADED:
         deselect(verdict.reason)
     if verdict.outcome != PASS:
@@ -51,10 +54,10 @@ def mark(call: pytest.CallInfo[None], report: pytest.TestReport) -> bool:
 
 
 class Deselection:
-    """A plugin that runs the suite's tests and reports those that were not deselected.
+    """The plugin that runs the suite's tests and reports those that were not deselected.
 
-    count: the number of tests that were deselected: in all processes of pytest-xdist for its controller, in
-    one of the processes since its last report."""
+    count: the number of deselected tests. In the controller of pytest-xdist it is that of all
+    processes, in a process of pytest-xdist the number since its last report."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -66,7 +69,8 @@ class Deselection:
         self._session = session
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Does the same as pytest's own, but reports a test after it has run, if at all."""
+        """Runs a test as pytest's own hook does, but reports it only after it has run, or not at
+        all."""
         if not is_ours(item):
             return None
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
@@ -83,7 +87,7 @@ class Deselection:
         return True
 
     def take(self) -> int:
-        """The number of tests that were deselected since the last call."""
+        """Returns the number of tests that were deselected since the last call."""
         taken, self.count = self.count, 0
         return taken
 
@@ -98,12 +102,13 @@ class Deselection:
         if number:
             self._deselected(number)
             if reporter is not None:
-                # Its own hook does this with tests, which are in the other process. Hypothesis reads the
-                # `__dict__` of each.
+                # The reporter's own hook appends the tests, which exist in the other process only.
+                # Hypothesis reads the `__dict__` of each element.
                 reporter.stats.setdefault("deselected", []).extend(SimpleNamespace() for _ in range(number))
 
     def _deselected(self, number: int) -> None:
         self.count += number
         if self._session is not None and not self._in_xdist:
-            # pytest's percentages are shares of it. pytest makes an error of 0 (exit code 5).
+            # pytest computes its percentages from this number, and ends with exit code 5 if it is
+            # 0.
             self._session.testscollected = max(1, self._session.testscollected - number)

@@ -1,6 +1,6 @@
-"""pytest's hooks and options, and the fixtures; everything else is elsewhere.
+"""The entry point of the plugin: options, fixtures and the hooks that load the rest.
 
-Without --byoc-target this module, the table of options and the specifications of hooks are all that is
+Without --byoc-target only this module, the table of options and the hook specifications are
 imported.
 """
 
@@ -68,10 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
     active = ActivePlugin(config, targets)
     config.pluginmanager.register(active, "pytest-byoc-active")
     config.pluginmanager.register(Terminated(), "pytest-byoc-terminated")
-    # The installed suite runs where the command line names a target and no path, or graphs to be replayed.
+    # The installed suite runs if the command line names a target but no path, or graphs to replay.
     if config.option.byoc_replay or (given and config.args_source is not pytest.Config.ArgsSource.ARGS):
         config.args = [str(SUITE)]
-        # What the project's own tests are is not what runs: pytest's header would name them.
+        # Otherwise pytest's header would name the project's own `testpaths`, which do not run.
         config.args_source = pytest.Config.ArgsSource.ARGS
 
 
@@ -81,9 +81,9 @@ def _active(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def byoc_target(request: pytest.FixtureRequest) -> TargetSession:
-    """The target of the session (`TargetSession`); tests are repeated for each target given.
+    """Returns the session of a target (`TargetSession`). Tests are repeated for each target given.
 
-    Skips without --byoc-target.
+    Skips the test without --byoc-target.
     """
     active = _active(request)
     if active is None:
@@ -96,7 +96,7 @@ def byoc_target(request: pytest.FixtureRequest) -> TargetSession:
 
 @pytest.fixture(scope="session")
 def byoc_suite(request: pytest.FixtureRequest, byoc_target: TargetSession) -> Suite:
-    """The suite of the target of the session (`Suite`): the graphs that pytest-byoc's own tests examine."""
+    """Returns the suite of the session's target (`Suite`), which pytest-byoc's own tests use."""
     active = _active(request)
     suite: Suite = active.suites[active.sessions.index(byoc_target)]
     return suite
@@ -104,16 +104,18 @@ def byoc_suite(request: pytest.FixtureRequest, byoc_target: TargetSession) -> Su
 
 @pytest.fixture
 def byoc_share_of_time(request: pytest.FixtureRequest) -> float:
-    """Seconds that a test of random graphs may take beyond the number of graphs that it has at least."""
+    """Returns the seconds for which a test of random graphs may go on with more graphs than its
+    minimum."""
     active = _active(request)
     return float(active.share_of_time()) if active is not None else 0.0
 
 
 @pytest.fixture(scope="session")
 def byoc_check(byoc_target: TargetSession) -> Any:
-    """A function that takes a graph and checks it on the target. It raises ConformanceFailure where the
-    target fails, and GraphError where the graph can't be examined, and otherwise returns the verdict. A test
-    all of whose graphs were not offloaded (or inconclusive) is reported as skipped, not as passed."""
+    """Returns a function that checks a graph on the target. The function raises ConformanceFailure
+    if the target fails, GraphError if the graph cannot be examined, and otherwise returns the
+    verdict. A test whose graphs were all not offloaded or inconclusive is reported as skipped, not
+    as passed."""
     from ..core.graph import GraphError
     from ..generation.validation import validated
 
@@ -122,7 +124,7 @@ def byoc_check(byoc_target: TargetSession) -> Any:
         try:
             graph = validated(graph)
         except GraphError as e:
-            # Where that was found out is no business of the test's.
+            # The traceback within the validation is of no use to the author of the test.
             raise e.with_traceback(None) from None
         return byoc_target.check_example(graph)
 

@@ -1,4 +1,5 @@
-"""Hooks for other plugins, and for a conftest.py: what pytest-byoc calls, in the process that examines."""
+"""Hooks that pytest-byoc calls, for other plugins and a conftest.py, in the process that examines
+graphs."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def pytest_byoc_session(session: TargetSession) -> None:
-    """A target's session is there; its workers are about to be started."""
+    """Is called when a target's session exists, before its workers start."""
 
 
 def pytest_byoc_verdict(session: TargetSession, verdict: Verdict) -> None:
-    """A graph has been examined, or a module of several graphs that fails, in the test `session.test`."""
+    """Is called after each examination of a graph in the test `session.test`, and for a failing
+    module of several graphs."""

@@ -1,4 +1,4 @@
-"""The limits of a session: a time budget, and the number of causes of failures that are looked for."""
+"""The limits of a session: a time budget and a number of causes of failures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..suite.session import TargetSession
 
 
 class Limits:
-    """Decides whether a test of the suite begins, and counts the tests that do not.
+    """The limits of one session, which decide whether a test of the suite begins.
 
-    out_of_time: tests that did not begin since the time budget was used up. left_out: tests that did not
-    begin since enough failures were known, by the reason."""
+    out_of_time: number of tests that did not begin because the time budget was used up. left_out:
+    number of tests that did not begin because enough causes were known, by the reason."""
 
     def __init__(
         self, settings: Settings, activity: Activity, is_suites: Callable[[pytest.Item], bool]
@@ -30,25 +30,27 @@ class Limits:
         self._start = time.monotonic()
         self.out_of_time = 0
         self.left_out = Counter[str]()
-        #: Tests of random graphs: those of all processes of pytest-xdist, and those that this one has run.
+        #: Number of tests of random graphs in all processes of pytest-xdist, and of those run by
+        #: this one.
         self.random, self.random_done = 0, 0
 
     def why_left_out(self) -> str:
-        """Why tests did not begin though there was time."""
+        """Returns the reason why tests did not begin though there was time, with a remedy."""
         number, why = counted(self.left_out.total(), "test"), "; ".join(self.left_out)
         more = "or look for more with --byoc-max-causes=N"
         return f"{number} did not begin ({why}); mend some of these, {more}"
 
     def stop_out_of_time(self) -> None:
-        """Skips the test that is about to begin, where the time budget is used up."""
+        """Skips the test that is about to begin if the time budget is used up."""
         budget = self._settings.time_budget
         if budget is not None and self._spent() > budget:
             self.out_of_time += 1
             pytest.skip(f"not checked: the time budget of {budget:g} s is used up")
 
     def stop_at_enough(self, item: pytest.Item, target: TargetSession, targets: list[TargetSession]) -> None:
-        """Skips a test of a target of which so many causes of failures are known as are looked for. Where
-        that is so of all targets, and there are no tests of the user's own, it ends the session."""
+        """Skips a test if as many causes of failures of its target are known as --byoc-max-causes
+        allows. Ends the session if that is so for all targets and there are no tests of the user's
+        own."""
         said = target.known.why_enough()
         if not said:
             return
@@ -61,8 +63,8 @@ class Limits:
         pytest.skip(f"not checked: {said}")
 
     def share_of_time(self) -> float:
-        """Seconds that a test of random graphs may take: of what is left of the time budget, as much as
-        every other one that this process is still to run."""
+        """Returns the seconds that a test of random graphs may take: an equal share of the rest of
+        the time budget for each such test that this process is still to run; 0 without a budget."""
         budget = self._settings.time_budget
         if budget is None:
             return 0.0
@@ -71,7 +73,8 @@ class Limits:
         return (budget - self._spent()) / left
 
     def within_budget(self, seconds: float) -> float:
-        """The estimate of the seconds left, as the time budget bounds it; exploring uses all of it."""
+        """Returns the estimate of the seconds left, limited by the time budget. With --byoc-explore
+        it is the rest of the budget, all of which is used."""
         budget = self._settings.time_budget
         if budget is None:
             return seconds
@@ -79,6 +82,6 @@ class Limits:
         return left if self._settings.explore is not None else min(seconds, left)
 
     def _spent(self) -> float:
-        """Seconds of the time budget that are spent. The survey of ONNX's node tests, made once for each
-        TVM, is not charged to it."""
+        """Returns the seconds of the time budget that are spent. The import of ONNX's node tests,
+        made once for each TVM, does not count."""
         return time.monotonic() - self._start - self._activity.uncharged

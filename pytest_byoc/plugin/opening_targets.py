@@ -1,4 +1,4 @@
-"""Opens the targets of a session: one of several that can't be used fails by itself."""
+"""Opens the targets of a session. If one of several cannot be used, the others are still tested."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def open_all(
     baseline: Baseline | None,
     announce: Callable[[TargetSession], None],
 ) -> str:
-    """Opens each session, or sets its `unusable`. Returns "", or why the session of pytest can't go on, where
-    no target can be used.
+    """Opens each target's session, or sets its `unusable`. Returns "", or the reasons if no target
+    can be used, in which case the pytest session cannot go on.
 
-    announce: called with each before its workers are started."""
+    announce: is called with each session before its workers start."""
     names: set[str] = set()
     for target in sessions:
         announce(target)
@@ -40,7 +40,8 @@ def open_all(
 
 
 def _check_name(target: TargetSession, sessions: Sequence[TargetSession], names: set[str]) -> None:
-    """Raises SettingsError where the name that a target has for itself is another one's already."""
+    """Raises SettingsError if the name by which a target calls itself belongs to another target
+    already."""
     name = target.record.target
     if name in names:
         other = next(s for s in sessions if s.record.target == name)
@@ -53,9 +54,10 @@ def _check_name(target: TargetSession, sessions: Sequence[TargetSession], names:
 
 def _give_up(target: TargetSession, message: str, names: set[str]) -> None:
     target.close()
-    # References, and what vendor code raises, hold any characters.
+    # References and exceptions of vendor code may contain any characters.
     target.unusable = message = printable(message, keep="\n\t")
-    # Its own name is known only once it is ready, and may be another one's.
+    # The name by which the target calls itself is unknown until its worker is ready; the declared
+    # name may belong to another target.
     name, number = target.declaration.name, 2
     while name in names:
         name, number = f"{target.declaration.name} ({number})", number + 1
@@ -64,7 +66,8 @@ def _give_up(target: TargetSession, message: str, names: set[str]) -> None:
 
 
 def _in_words(name: str, error: WorkerError) -> str:
-    """One message for a worker that can't be had: what was raised, and where in the vendor's code."""
+    """Returns the message for a worker that cannot be started: the exception and its place in the
+    vendor's code."""
     if error.kind is None:
         return str(error)
     frame = vendor_frame(error.frames)

@@ -1,5 +1,5 @@
-"""The results of a session: the gate's judgement, the files that are written, the end of the terminal's
-output."""
+"""The results of a session: the gate's judgement, the report files and the summary on the
+terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from .limits import Limits
 
 
 class Results:
-    """Made of the records of all targets once the tests have ended."""
+    """The results of a session, computed from the records of all targets when the tests have
+    ended."""
 
     def __init__(
         self, settings: Settings, records: Sequence[TargetRecord], selections: Sequence[Selection],
@@ -54,11 +55,12 @@ class Results:
             self._write("summary", session, lambda path: summary.write(path, text), self._settings.summary)
 
     def _seed(self) -> str:
-        """Where random graphs come from: of a test itself, the same every time, or of one seed."""
+        """Returns the seed of the random graphs as text; "derandomized" if they are the same every
+        time."""
         return "derandomized" if self._settings.explore is None else str(self._settings.explore)
 
     def _report(self, session: pytest.Session) -> None:
-        """report.json, the page beside it, the bundle: all of one set of data."""
+        """Writes report.json, the page beside it and the bundle, all from the same data."""
         made = provenance.session(self._settings, self._started, datetime.now(timezone.utc))
         report = json_report.build(self._records, self._seed(), as_mapping(self._settings), made)
         report["gate"] = {"exit": int(session.exitstatus), **self.gate.as_dict()}
@@ -88,21 +90,22 @@ class Results:
             session.exitstatus = stages.EXIT_PARTITION_ONLY
             self.gate.note(
                 f"exit code {stages.EXIT_PARTITION_ONLY}: the target conforms as far as it could be checked "
-                "here; with --byoc-stages=partition, which asks for no more, it is 0"
+                "here; with --byoc-stages=partition it is 0"
             )
         updated = self._waivers if self._settings.update_waivers else None
         if updated is not None and needed != list(updated.entries):
             write = updated.write
             if self._write("file of waivers", session, lambda path: write(needed), updated.path):
-                self.gate.note(f"{updated.path} was written anew, with {len(needed)} waivers")
+                self.gate.note(f"{updated.path} was rewritten, with {len(needed)} waivers")
 
     def _write(
         self, what: str, session: pytest.Session, write: Callable[[Path], None], path: Path
     ) -> bool:
-        """Whether it could be written; where not, that fails the session, and is said at its end."""
+        """Calls `write` and returns whether it succeeded. An error fails the session, and is
+        printed at its end."""
         try:
             write(path)
-        except Exception as e:  # A fault of ours costs the user nothing else of the session.
+        except Exception as e:  # Even a bug of ours must not cost the other results of the session.
             kind = "" if isinstance(e, OSError) else f"{type(e).__name__}: "
             self._unwritten.append(f"the {what} could not be written: {kind}{e}")
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -110,7 +113,7 @@ class Results:
         return True
 
     def print(self, terminalreporter: Any, deselected: int) -> None:
-        """Prints what the session has found. deselected: the number of tests that were."""
+        """Prints the end of the session's output. deselected: the number of deselected tests."""
         for record in self._records:
             if not record.graphs:
                 continue

@@ -1,4 +1,4 @@
-"""The plugin's part that is only there with a target: sessions, the gate, reports."""
+"""The part of the plugin that is loaded only with a target: sessions, the gate and reports."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from .limits import Limits
 from .opening_targets import open_all
 from .results import Results
 
-#: Attribute of a test's report that holds what was recorded in it.
+#: Attribute of a test's report with the records made during the test.
 _RECORDED = "byoc_recorded"
 
 
 class _Observer(Observer):
-    """Tells the plugin what happens in the session of the target of that number."""
+    """The observer that passes the events of the target with this number on to the plugin."""
 
     def __init__(self, plugin: ActivePlugin, number: int) -> None:
         self._plugin = plugin
@@ -55,7 +55,7 @@ class _Observer(Observer):
 
 
 class ActivePlugin:
-    """Registered in `pytest_configure` when there is a target."""
+    """The plugin that runs the sessions. `pytest_configure` registers it if there is a target."""
 
     def __init__(self, config: pytest.Config, targets: Sequence[str]) -> None:
         self._config = config
@@ -85,7 +85,8 @@ class ActivePlugin:
         self._unusable = ""
         self._limits = Limits(self.settings, self._activity, is_ours)
         if self.settings.explore is not None:
-            # The processes of pytest-xdist are to make the same graphs.
+            # The processes of pytest-xdist have to generate the same graphs, so they get the drawn
+            # seed.
             config.option.byoc_explore = str(self.settings.explore)
         self._results = Results(
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
@@ -105,7 +106,7 @@ class ActivePlugin:
         config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
     def _corpus(self) -> list[corpus.Entry]:
-        """The saved graphs that are collected. Raises SettingsError."""
+        """Returns the saved graphs to collect. Raises SettingsError."""
         given = getattr(self._config, "workerinput", {}).get("byoc_entries")
         if given is not None:
             return [corpus.Entry(name, Path(path), automatic) for name, path, automatic in given]
@@ -126,7 +127,8 @@ class ActivePlugin:
         return "byoc: " + "; ".join(parts)
 
     def pytest_report_collectionfinish(self) -> list[str]:
-        """What the header can't say, since the workers were not started yet."""
+        """Returns the lines on targets that can only be partitioned; at the time of the header
+        their workers have not started."""
         if self._config.option.collectonly:
             return []
         found = [r for r in self._records() if r.partition_only]
@@ -151,7 +153,7 @@ class ActivePlugin:
         scratch.sweep()
 
     def _open(self) -> None:
-        """Starts the workers of all targets."""
+        """Starts the workers of all targets; ends the session if no target can be used."""
         refused = open_all(
             self.sessions, self.baseline, lambda t: self._config.hook.pytest_byoc_session(session=t)
         )
@@ -161,25 +163,26 @@ class ActivePlugin:
             return
 
     def examined(self, number: int, verdict: Verdict) -> None:
-        """Takes note of a verdict on the target of that number."""
+        """Notes a verdict on the target with this number."""
         self._verdicts.append(verdict)
         self._config.hook.pytest_byoc_verdict(session=self.sessions[number], verdict=verdict)
 
     def excused(self, excuse: Excused) -> None:
-        """Takes note of a failure of the running test that is excused."""
+        """Notes an excused failure of the running test."""
         self._excused.append(excuse)
 
     def _refuse(self, message: str) -> None:
-        """Ends a session whose options or targets can't be used, with exit code 4."""
+        """Ends a session whose options or targets cannot be used, with exit code 4."""
         self._unusable = message
         if not hasattr(self._config, "workeroutput"):
             raise pytest.UsageError(message)
-        # A worker of pytest-xdist that raises now is taken for a crashed one, and started again.
+        # pytest-xdist would treat a process that raises now as crashed, and start another.
         self._config.workeroutput["byoc_unusable"] = message
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
-        """pytest has written its header by now: starting the workers may take a while."""
+        """Starts the workers. pytest has written its header by now, so the user sees it while they
+        start."""
         if not (self._controller or self._unusable):
             self._open()
         if self._unusable:
@@ -187,11 +190,11 @@ class ActivePlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Leaves out what has no line, which CPython 3.11 gives where a signal comes in: pytest asks for
-        it, and would end with an error of its own, not as an interrupted session.
+        """Removes the traceback entries without a line, which CPython 3.11 makes where a signal
+        arrives: pytest would fail on them, and the session would not end as interrupted.
 
-        The report of a session that could not go on says why; from a process of pytest-xdist the controller
-        has it, and ends the session for the others."""
+        If the session could not go on, records the reason. A process of pytest-xdist also sends it
+        to the controller, which ends the session of the others."""
         excinfo.traceback = excinfo.traceback.filter(_has_line)
         if isinstance(excinfo.value, SessionEnded):
             for record in self._records():
@@ -217,7 +220,7 @@ class ActivePlugin:
             self._config.workeroutput["byoc_left_out"] = dict(self._limits.left_out)
             return
         if self._config.option.collectonly or self._unusable:
-            # Nothing was examined: the reports of an earlier session stay.
+            # Nothing was examined, so the reports of an earlier session stay.
             return
         if self._limits.out_of_time:
             for record in self._records():
@@ -226,7 +229,7 @@ class ActivePlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Under pytest-xdist: what a worker process recorded joins the one report."""
+        """Merges the records of an ended process of pytest-xdist into the controller's."""
         output = getattr(node, "workeroutput", {})
         if "byoc_unusable" in output:
             self._unusable = output["byoc_unusable"]
@@ -242,8 +245,8 @@ class ActivePlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Under pytest-xdist the controller has what a test recorded from its report: a worker process that
-        dies, or a session that is interrupted, loses none of it."""
+        """Merges the records of one test into the controller's of pytest-xdist. Since they come
+        with each report, neither a process that dies nor an interruption loses any."""
         if self._controller:
             self._merge(vars(report).pop(_RECORDED, []))
 
@@ -284,19 +287,19 @@ class ActivePlugin:
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
     ) -> None:
-        """A conformance failure is told in its own words; a test with failures that are all excused is
-        an expected failure; one that judged nothing did not pass, and is deselected where the target
-        offloads nothing."""
+        """Completes the report of a test: a conformance failure is reported by its own text; a test
+        whose failures are all excused becomes an expected failure; a test without a passed graph
+        becomes skipped, or is deselected if the target offloads nothing."""
         if not report.failed:
             self._finished(item)
         if not self._excused and deselection.mark(call, report):
-            # What was recorded goes to the controller of pytest-xdist with the next report.
+            # The records go to the controller of pytest-xdist with the next report.
             return
         verdicts = list(self._verdicts)
         raised = call.excinfo.value if call.excinfo is not None else None
-        told = [text for target in self.sessions for text in target.settle(raised)]
+        texts = [text for target in self.sessions for text in target.settle(raised)]
         if isinstance(raised, ConformanceFailure):
-            report.longrepr = in_own_words("\n\n".join(told) or str(raised), item)
+            report.longrepr = in_own_words("\n\n".join(texts) or str(raised), item)
             verdicts = [raised.verdict]
         elif self._excused and not report.failed:
             report.outcome = "skipped"
@@ -307,10 +310,10 @@ class ActivePlugin:
             report.outcome = "skipped"
             path, line, _ = item.location
             report.longrepr = (path, line or 0, f"none of {len(self._verdicts)} graphs passed: {outcomes}")
-        if told and not isinstance(raised, ConformanceFailure):
-            report.sections.append(("byoc", "\n\n".join(told)))
+        if texts and not isinstance(raised, ConformanceFailure):
+            report.sections.append(("byoc", "\n\n".join(texts)))
         if verdicts:
-            # JUnit XML takes a test's properties from its last report, which is yet to come.
+            # pytest's JUnit XML reads a test's properties from its last report, which comes later.
             properties = junit.properties(verdicts, self._excused)
             item.user_properties += properties
             report.user_properties += properties
@@ -326,13 +329,14 @@ class ActivePlugin:
             self._results.print(terminalreporter, self._deselection.count)
 
     def share_of_time(self) -> float:
-        """See `Limits.share_of_time`."""
+        """Returns `Limits.share_of_time`."""
         return self._limits.share_of_time()
 
 
 def _set_profile(config: pytest.Config) -> None:
-    """Hypothesis's settings for a user's own tests of a target, unless they name a profile themselves:
-    building a graph takes longer than Hypothesis lets an example take, and is to be the same each time."""
+    """Sets Hypothesis's profile for a user's own tests of a target, unless the command line names
+    one. Building a graph takes longer than Hypothesis's deadline, and the examples have to be the
+    same each time."""
     if getattr(config.option, "hypothesis_profile", None):
         return
     hypothesis.settings.register_profile(

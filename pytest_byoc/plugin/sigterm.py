@@ -1,5 +1,5 @@
-"""SIGTERM, with which CI systems and `timeout` end a job, is an interruption like Ctrl-C: what was found till
-then is reported. Python by itself would end without a word."""
+"""Treats SIGTERM, with which CI systems and `timeout` end a job, as an interruption like Ctrl-C:
+the session still writes its reports. Python's default would end it without any."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    # Sent again, it ends the process at once.
+    # A second SIGTERM ends the process at once.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise KeyboardInterrupt("SIGTERM")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """A process of pytest-xdist is ended by the one it works for. (A signal that is ignored would be so in
-    the programs that it starts, too.)"""
+    """Does nothing: the controller of pytest-xdist ends its processes. (Programs that the process
+    starts would inherit SIG_IGN, but do not inherit a handler.)"""
 
 
 class Terminated:
-    """A plugin: what SIGTERM does while a session runs."""
+    """The plugin that handles SIGTERM while a session runs."""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         worker = hasattr(session.config, "workerinput")

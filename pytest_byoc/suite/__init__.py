@@ -1,1 +1,1 @@
-"""One target's suite: which graphs are examined for it, and what becomes of those that fail."""
+"""The suite of one target: it selects the graphs to examine and handles the failing ones."""

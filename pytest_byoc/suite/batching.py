@@ -1,9 +1,10 @@
-"""Graphs examined side by side in one module.
+"""Examines several graphs together in one module.
 
-Most of what a small graph costs is not its own: forks, the fixed part of TVM's builds, compilers and linkers
-that are started. A module of several graphs pays that once. Where it passes, each graph in it has passed: its
-outputs are inside its own bounds, and what the target takes of it is what it takes of it alone. In any other
-case each graph is examined by itself, and the module decides nothing about it.
+Most of the cost of a small graph is fixed: forks, the fixed part of TVM's builds, the start of
+compilers and linkers. A module of several graphs pays it once. Where the module passes, each graph
+in it has passed: its outputs are inside its own bounds, and the target offloads the same nodes as
+of the graph alone. Otherwise each graph is examined by itself, and the module decides nothing about
+it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ from ..examination.examiner import Examiner, suspicious
 from ..examination.outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, Verdict
 from .known_failures import KnownFailures
 
-#: Graphs in one module, their nodes by IR, and the elements of all their values: larger ones gain nothing.
-#: (Relay infers the types of a whole module again for each of its regions.)
+#: Largest numbers of graphs in one module, of their nodes (by IR), and of the elements of all their
+#: values: larger modules save nothing. (Relay infers the types of a whole module again for each
+#: region.)
 GRAPHS, NODES, ELEMENTS = 8, {"relay": 40, "relax": 160}, 1 << 18
-#: Modules that may fail with a graph in them before it is examined alone: where several of a module fail,
-#: those that are left would else be built together again for each.
+#: Number of failed modules with a graph in them after which the graph is examined alone. Without
+#: this limit, where several graphs of a module fail, the remaining ones would be built together
+#: again for each of them.
 ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
 class Group:
-    """Graphs that are examined together, as long as none of them fails: positions in what was grouped.
-    first: of cases the one that answers for the module."""
+    """Graphs that are examined together as long as none of them fails.
+
+    positions: of the graphs in the sequence that was grouped. first: the case whose test reports a
+    failure of the module as a whole."""
 
     positions: tuple[int, ...]
     graphs: tuple[Graph, ...]
@@ -44,7 +49,8 @@ class Group:
 
 
 def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
-    """Neighbours, as many as fit into one module; what fits with none is in no group."""
+    """Yields groups of neighbouring graphs, each as large as one module may be. A graph that does
+    not fit with a neighbour is in no group."""
     found: list[int] = []
     nodes = size = 0
     for i, graph in enumerate([*graphs, None]):
@@ -63,8 +69,9 @@ def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
 
 
 def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, Group]:
-    """By the id of a case the group it is in: neighbours of which something is offloaded or changed. Cases of
-    one graph are in one group, in which it is once."""
+    """Returns the group of each case, by the case's id. Groups consist of neighbouring graphs of
+    which partitioning offloads or changes something. Several cases may share one graph, which is in
+    its group once."""
     cases: dict[Graph, list[str]] = {}
     known = claims.survey(graphs.values())
     for (case, graph), claim in zip(graphs.items(), known):
@@ -78,22 +85,22 @@ def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, 
 
 
 class Examinations:
-    """The examinations of one target, each graph once, alone or with others in one module.
+    """The examinations of one target's graphs: each graph once, alone or with others in one module.
 
-    examiner: of the target. known: the failures that the session knows. What tells nothing new is not
-    examined again in full."""
+    examiner: the target's. known: the failures that the session knows. A verdict that shows nothing
+    but known failures is not examined again in full."""
 
     def __init__(self, examiner: Examiner, known: KnownFailures) -> None:
         self._examiner = examiner
         self._known = known
-        #: See `parts`.
+        #: Operators by which `parts` has left a changed graph to be examined alone.
         self.changed_alone: set[str] = set()
-        #: The number of failed modules that held a graph, by the graph's digest; modules in which a graph was
-        #: known to fail do not count.
+        #: The number of failed modules that contained a graph, by the graph's digest. Modules in
+        #: which a graph was known to fail do not count.
         self._failed_beside = Counter[bytes]()
 
     def examine(self, graph: Graph, effort: Effort) -> Verdict:
-        """The verdict on a graph."""
+        """Returns the verdict on a graph."""
         verdict = self._examiner.recall(graph, effort)
         if verdict is None:
             verdict = self._examiner.first_look(graph, effort)
@@ -106,13 +113,14 @@ class Examinations:
         return all(map(self._known.tells_nothing_new, causes(verdict)))
 
     def together(self, graphs: Sequence[Graph], effort: Effort) -> Verdict | None:
-        """Examines graphs in one module. The examiner then knows the verdicts on those that have passed
-        there, and on those whose own outputs show a failure that is known. Returns the module's verdict
-        where it fails though no graph in it does: it is a counterexample of its own."""
+        """Examines graphs in one module. The examiner then knows the verdicts on the graphs that
+        have passed there, and on the graphs whose own outputs show a known failure. Returns the
+        module's verdict if the module fails though no graph in it does, since the module is then a
+        counterexample itself."""
         examiner = self._examiner
         unknown = [g for g in graphs if not examiner.knows(g, effort)]
         effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
-        # Merging tells what is offloaded of each graph: it need not be surveyed before.
+        # Merging partitions each graph by itself, so a survey of the graphs is not needed before.
         surveyed = map(examiner.claims.known, unknown) if effort.merged else examiner.claims.survey(unknown)
         judged = [g for g, c in zip(unknown, surveyed) if (effort.merged if c is None else c.to_be_judged)]
         tried = [g for g in judged if self._failed_beside[g.digest] < ATTEMPTS]
@@ -122,12 +130,12 @@ class Examinations:
         if isinstance(verdict.evidence, Evidence):
             examiner.claims.learn(tried, verdict.evidence.target)
         if verdict.failed and self._learn_known_parts(verdict, tried, effort):
-            # They explain it; the others are examined when their tests run.
+            # They explain the failure; the other graphs are examined when their tests run.
             return None
         if suspicious(verdict):
             self._failed_beside.update(g.digest for g in tried)
-            # Up to the first that explains it: that failure is reported at once, and the others' tests
-            # follow.
+            # The search ends with the first graph that explains the failure, so that it is reported
+            # at once; the other graphs are examined by their own tests.
             verdicts = (self.examine(g, effort.apart()) for g in tried)
             if any(suspicious(v) or v.outcome == REFERENCE_WRONG for v in verdicts):
                 return None
@@ -138,8 +146,8 @@ class Examinations:
         return verdict if verdict.failed else None
 
     def _learn_known_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> bool:
-        """Keeps the verdicts on graphs of a failed module whose own outputs show a failure that is known.
-        Returns whether there are any."""
+        """Stores the verdicts on the graphs of a failed module whose own outputs show a known
+        failure. Returns whether there are any."""
         graphs = [tried[i] for i in positions(verdict.graph)]
         failing = failing_parts(verdict, graphs, self._examiner.claims.survey(graphs))
         known = [part for part in failing if self._is_known(part)]
@@ -148,7 +156,7 @@ class Examinations:
         return bool(known)
 
     def _learn_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> None:
-        """Keeps the verdicts on the graphs of a module that has passed."""
+        """Stores the verdicts on the graphs of a module that has passed."""
         graphs = [tried[i] for i in positions(verdict.graph)]
         alone = self._examiner.claims.survey(graphs)
         for graph, part in zip(graphs, parts(verdict, graphs, alone, self.changed_alone)):
@@ -159,8 +167,8 @@ class Examinations:
 def failing_parts(
     verdict: Verdict, graphs: Sequence[Graph], claims: Sequence[Claim | None]
 ) -> Iterator[Verdict]:
-    """Yields the verdicts on the graphs of a module whose own outputs are wrong, where the module fails by
-    nothing but its outputs."""
+    """Yields the verdicts on the graphs of a module whose own outputs are wrong. Yields nothing if
+    the module has any finding but wrong outputs."""
     found = [f for f in verdict.findings if f.outcome == WRONG_RESULT]
     if len(found) < len(verdict.findings) or not all("output" in f.details for f in found):
         return
@@ -182,7 +190,9 @@ def failing_parts(
 
 
 def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:
-    """What was found of a module's output, said of the graph whose outputs begin there."""
+    """Returns a finding on a module's output as a finding on the graph that the output belongs to.
+
+    first: the position of the graph's first output among the module's outputs."""
     there = finding.details["output"]
     here = there - first
     name = graph.outputs[here]
@@ -195,14 +205,17 @@ def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:
 def parts(
     verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None], changed_alone: set[str],
 ) -> Iterator[Verdict | None]:
-    """Of a module that has passed, the verdict on each graph in it; None where it says nothing: another part
-    of the graph is offloaded than if it is alone, or too little of it can be judged. Where the module was
-    merged of each alone, nothing else can be; nor where its regions are those of each alone: whose a call
-    is cannot be told where several graphs have the like.
+    """Yields the verdict on each graph of a module that has passed, or None where the module does
+    not decide about the graph: other nodes are offloaded than of the graph alone, or too few
+    elements can be judged.
 
-    changed_alone: operators of which a graph that partitioning changes, though nothing of it is offloaded,
-    has been left to be examined alone. In a module of several, partitioning may leave it as it is; where
-    they were merged of each alone, that can't be."""
+    The offloaded nodes agree for certain if the graphs were partitioned one by one and then merged.
+    If the module's regions are together those of the graphs alone, they count as the same too:
+    where several graphs have equal calls, the graph that a call belongs to cannot be determined.
+
+    changed_alone: operators of graphs that were left to be examined alone because partitioning
+    changes them though it offloads nothing. In a module of several graphs partitioning may leave
+    such a graph as it is, unless the graphs were partitioned one by one."""
     evidence = verdict.evidence
     assert isinstance(evidence, Evidence)
     merged = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
@@ -215,7 +228,7 @@ def parts(
         node, output = node + len(graph.nodes), output + len(graph.outputs)
         same = claim is not None and (alike or offloaded == claim.offloaded)
         if claim is not None and not claim.regions:
-            # It was changed, and is right, if it was changed here too.
+            # Partitioning changed the graph, and the result is right, if it was changed here too.
             operators = {n.op for n in graph.nodes}
             here = merged or (bool(expected) and operators <= changed_alone)
             changed_alone |= operators

@@ -1,4 +1,5 @@
-"""What the suite's tests ask of a target: verdicts on cases, structures, regions and patterns."""
+"""The suite of one target: returns verdicts on cases, structures, regions and patterns to the
+tests."""
 
 from __future__ import annotations
 
@@ -24,33 +25,33 @@ from .offloaded import Offloaded
 if TYPE_CHECKING:
     from .session import TargetSession
 
-#: Patterns whose graphs are examined side by side where there are few of each.
+#: Number of patterns whose graphs are examined together at levels with few graphs per pattern.
 _PATTERNS = 8
-#: Operators whose early cases are partitioned and examined side by side before those of the next operators:
-#: to partition all of them at first would delay the first verdict.
+#: Number of operators whose early cases are partitioned and examined together, before those of the
+#: next operators: partitioning the cases of all operators first would delay the first verdict.
 _OPERATORS = 32
-#: The graph of an operator among others; None where there is none.
+#: Builds the graph of an operator among others, or returns None if there is none.
 _Make = Callable[[str], Graph | None]
-#: The same of its name, a dtype, the operators the target takes, and the IR.
+#: Builds it from the operator's name, a dtype, the operators that the target offloads, and the IR.
 _MakeOfClaimed = Callable[[str, str, Sequence[str], str], Graph | None]
 
 
 class Suite:
-    """The graphs of one target's suite, each examined by the target's session (`TargetSession.check`).
+    """The suite of one target, whose graphs the target's session examines (`TargetSession.check`).
 
-    offloaded: what the target offloads."""
+    offloaded: determines what the target offloads."""
 
     def __init__(self, session: TargetSession) -> None:
         self._session = session
         self.offloaded = Offloaded(session)
-        #: Ids of the cases that are to be run; None: not known.
+        #: Ids of the cases that are to be run; None if unknown.
         self.selected: frozenset[str] | None = None
         self._vocabulary: Vocabulary | None = None
         self._groups: dict[str, dict[str, Group]] = {}
 
     def check_case(self, case: Case) -> Verdict:
-        """`TargetSession.check` of a systematic case. No more is found out before than it needs: what fails
-        at once is told at once."""
+        """Checks a systematic case (see `TargetSession.check`). Partitions no more graphs before
+        than are needed, so that an early failure is reported early."""
         case = self.offloaded.of_target(case)
         kinds = self._kinds(case)
         if not self._session.is_plain(case.graph, kinds):
@@ -61,14 +62,15 @@ class Suite:
         return self._check(f"cases: {kind}", case.id, case.graph, kinds, partial(self._alike_cases, case))
 
     def check_structure(self, name: str) -> Verdict:
-        """`TargetSession.check` of a structure. Raises structures.Unavailable."""
+        """Checks a structure (see `TargetSession.check`). Raises structures.Unavailable if the
+        target offloads too little to build it."""
         graph = self._structure(name)
         kinds = {NUMEROUS, ALL_CHECKS} if self._at_once(name) else {NUMEROUS}
         return self._check("structures", name, graph, kinds, self._alike_structures)
 
     def check_thoroughly(self, name: str) -> Verdict | None:
-        """`TargetSession.check` of a structure with all checks; None where it fails without them already.
-        Raises structures.Unavailable."""
+        """Checks a structure with all checks (see `TargetSession.check`). Returns None if the
+        structure fails without the expensive checks already. Raises structures.Unavailable."""
         session, graph = self._session, self._structure(name)
         plain = plan.effort(session.settings.level, {NUMEROUS})
         if self._runs(name) and session.examiner.examine(graph, plain).failed:
@@ -81,19 +83,21 @@ class Suite:
         return self.offloaded.adapted(STRUCTURES[name](Builder(seed=1), self._vocabulary))[0]
 
     def _at_once(self, structure: str) -> bool:
-        """Whether all checks are made on a structure when it is met first."""
+        """Returns whether all checks are made when the structure is examined first."""
         return not plan.thorough(self._session.settings.level.name) and structure not in NUMERIC
 
     def check_region(self, operator: str) -> Verdict | None:
-        """`TargetSession.check` of what `in_region` finds; None where it finds nothing."""
+        """Checks the graph of `Offloaded.in_region`; returns None if there is none."""
         return self._check_among_others("region", operator, self.offloaded.in_region)
 
     def check_followed(self, operator: str) -> Verdict | None:
-        """`TargetSession.check` of the operator with others behind it; None where none fits."""
+        """Checks a graph in which other operators follow the operator; returns None if none
+        fits."""
         return self._check_among_others("followed", operator, partial(self._of_claimed, followed), {NUMEROUS})
 
     def check_forms(self, operator: str) -> Verdict | None:
-        """`TargetSession.check` of the operator in several forms on one value; None where it has one."""
+        """Checks a graph with the operator in several forms on one value; returns None if it has
+        one form."""
         return self._check_among_others("forms", operator, partial(self._of_claimed, forms), {NUMEROUS})
 
     def _check_among_others(
@@ -111,11 +115,12 @@ class Suite:
         return graph and self.offloaded.adapted(graph)[0]
 
     def check_pattern(self, name: str) -> str:
-        """`TargetSession.check` of the graphs of one of the target's patterns; why there are none, or ""."""
+        """Checks the graphs of one of the target's patterns. Returns the reason why there are none,
+        or ""."""
         found = self._session.patterns.found(name)
         if found.failed is not None:
             raise found.failed
-        # Graphs that another pattern takes in its place are the target's all the same.
+        # The target offloads these graphs too, though by another pattern.
         for fragment in found.shadowed[:1] if not found.fragments else ():
             self._session.check(fragment.graph, f"{name}[shadowed]")
         if found.raising is not None:
@@ -132,20 +137,22 @@ class Suite:
         return f"{'shadowed' if found.shadowed else 'never matched'}: {found.reason}"
 
     def _of_pattern(self, name: str) -> list[tuple[str, Graph, Set[str]]]:
-        """Case, graph and kinds of each graph of a pattern that the level has: its ways, the smallest of them
-        twice, and its near misses."""
+        """Returns case, graph and kinds of each graph that the level has for a pattern: a fragment
+        for each way of matching it, the smallest fragment twice in one graph, and near misses."""
         level, fragments = self._session.settings.level, self._session.patterns.found(name).fragments
         limit = level.near_misses
         operators = {o for f in fragments for o in f.graph.operators}
         if level.all_cases and not all(map(self.offloaded.first_case, sorted(operators))):
-            # Of an operator that is taken in patterns alone there are no systematic cases.
+            # An operator that is only offloaded within patterns has no systematic cases: more near
+            # misses make up for them.
             limit = max(limit, LEVELS["full"].near_misses)
         near: list[tuple[str, tuple[str, Graph, Set[str]]]] = [
             (kind(label), (f"{name}[{fragment.way}-{label}]", graph, PLAIN))
             for fragment in fragments
             for label, graph in near_misses(fragment.graph, self._session.ir)
         ]
-        # Of each pattern all checks are made on its first way. Of few ways one has all that is optional.
+        # All checks are made on the first way. The longest fragment, with all optional parts, is
+        # included at every level.
         few = fragments[: level.ways]
         longest = max(fragments, key=lambda f: len(f.graph.nodes), default=None)
         if longest is not None and longest not in few:
@@ -163,11 +170,12 @@ class Suite:
     def _check(
         self, kind: str, case: str, graph: Graph, kinds: Set[str], alike: Callable[[], Mapping[str, Group]]
     ) -> Verdict:
-        """Checks the graph of a case, after the group that it is in.
+        """Checks the graph of a case, after the group that the case is in.
 
-        alike: the groups of all cases of the kind that are selected: they are always the same, so that
-        verdicts depend neither on the order of tests nor on the process that runs them. kinds: of the
-        graph."""
+        kind: names the cases that are grouped with this one. alike: returns the groups of all
+        selected cases of that kind. They depend on the selection only, so that verdicts depend
+        neither on the order of tests nor on the process that runs them. kinds: the kinds of the
+        graph (`config/plan.py`)."""
         session = self._session
         if kind not in self._groups:
             together = self.selected is not None and session.settings.level.side_by_side
@@ -184,7 +192,8 @@ class Suite:
         return {*case.kinds, ALL_CHECKS} if self.offloaded.is_first(case) else case.kinds
 
     def _alike_operators(self, case: Case) -> Sequence[str]:
-        """The operators whose cases are examined with this one: a few if it is early, or its own alone."""
+        """Returns the operators whose cases are grouped with this one: _OPERATORS of them for an
+        early case, otherwise only its own."""
         names = self._session.operators
         at = names.index(case.operator)
         at, number = (at // _OPERATORS * _OPERATORS, _OPERATORS) if case.early else (at, 1)
@@ -194,21 +203,24 @@ class Suite:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
-        """Early ones of several operators together, the others by operator: first the few, then the rest."""
+        """Returns the groups of the cases with the same `turn`: early cases of several operators
+        together, the other cases by operator."""
         found = self.offloaded.cases(*self._alike_operators(like))
-        # What LLVM cannot judge would keep it from judging the others.
+        # A case that LLVM cannot judge would hide the others in the same module.
         alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
-        # All of them are asked about at once, and then each by itself; an operator's others, too.
-        asked = some if like.early else (c for c in found if self._runs(c.id))
-        self._session.examiner.claims.survey(c.graph for c in asked)
+        # One survey of all cases, the later ones of an operator included, takes less time than
+        # several.
+        surveyed = some if like.early else (c for c in found if self._runs(c.id))
+        self._session.examiner.claims.survey(c.graph for c in surveyed)
         plain = (c for c in some if self._session.is_plain(c.graph, self._kinds(c)))
         return self._grouped({c.id: c.graph for c in plain})
 
     def _alike_structures(self) -> dict[str, Group]:
         found = {}
         for name in filter(self._runs, STRUCTURES):
-            # One that can't be made costs the others nothing: its own test tells why.
+            # A structure that cannot be built must not affect the others: its own test reports the
+            # reason.
             with suppress(Exception):
                 found[name] = self._structure(name)
         return self._grouped(found)
@@ -217,7 +229,7 @@ class Suite:
         found = {}
         for operator in self.offloaded.operators():
             case = f"{kind}[{operator}]"
-            # As for structures.
+            # As for structures, the operator's own test reports an error.
             with suppress(Exception):
                 graph = make(operator) if self._runs(case) else None
                 if graph is not None:
@@ -225,7 +237,8 @@ class Suite:
         return self._grouped(found)
 
     def _alike_patterns(self, names: Sequence[str]) -> dict[str, Group]:
-        """What is one step off stands behind: TVM itself may not build it."""
+        """Returns the groups of the graphs of several patterns. Near misses come after the matches
+        of all patterns, since TVM itself may fail to build them."""
         level, plain = self._session.settings.level, self._session.is_plain
         each = [self._of_pattern(name) for name in names if self._runs(f"{name}[")]
         found = [g for graphs in each for g in graphs[: level.ways]]

@@ -1,4 +1,4 @@
-"""Failing verdicts: which are excused, and how the others are shrunk, saved and listed."""
+"""Handles failing verdicts: decides which are excused, and shrinks, saves and lists the others."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from .known_failures import KnownFailures
 from .observer import Observer
 from .shrinking import Shrinking
 
-#: What stands between the failures of one graph.
+#: The line between the texts of several failures of one graph.
 AND_ANOTHER = "The graph has another failure, of a cause of its own:"
 
 
 class Failures:
     """The failures of one target's session.
 
-    known: the failures that the session knows. excuses: what waivers and the baseline say of a failure."""
+    known: the failures that the session knows. excuses: finds the waiver or the entry of the
+    baseline that excuses a failure."""
 
     def __init__(
         self, settings: Settings, declaration: TargetDeclaration, examiner: Examiner, record: TargetRecord,
@@ -45,7 +46,7 @@ class Failures:
         self._known = known
         self._observer = observer
         self.excuses = Excuses(None, None, update=False)
-        #: Failing graphs of that many operators or fewer are not shrunk.
+        #: Failing graphs with this number of operators or fewer are not shrunk.
         self.shrink_above = 0
         self._excused: set[tuple[str, str, bytes]] = set()
 
@@ -54,10 +55,10 @@ class Failures:
         return self._examiner.workers.ir
 
     def excused(self, verdict: Verdict, case: str, origin: str = "") -> bool:
-        """Whether all that a failing verdict holds against the target is waived or known from the baseline;
-        what is, is recorded.
+        """Returns whether every cause of a failing verdict is waived or known from the baseline.
+        Records each cause that is.
 
-        origin: another case by which it may be."""
+        origin: another case whose waivers and baseline entries count too."""
         found = [(cause, self._excuse_of(cause, case, origin)) for cause in causes(verdict)]
         for cause, excuse in found:
             if excuse is None:
@@ -70,7 +71,8 @@ class Failures:
         return all(excuse is not None for _, excuse in found)
 
     def _excuse_of(self, verdict: Verdict, case: str, origin: str = "") -> Excused | None:
-        """What excuses the first finding of a verdict."""
+        """Returns the waiver or baseline entry that excuses the first finding of a verdict, or
+        None."""
         excuse = self.excuses.find(self._record, verdict, case)
         if excuse is None and origin:
             excuse = self.excuses.find(self._record, verdict, origin)
@@ -78,7 +80,7 @@ class Failures:
         return excuse
 
     def not_excused(self, verdict: Verdict, case: str, origin: str = "") -> Verdict:
-        """The verdict by the first of its causes that is not excused."""
+        """Returns the first cause of the verdict that is not excused."""
         found = (c for c in causes(verdict) if self._excuse_of(c, case, origin) is None)
         return next(found, verdict)
 
@@ -91,42 +93,43 @@ class Failures:
         found_in: str = "",
         beside: bool = False,
     ) -> None:
-        """Shrinks, saves and lists a failing verdict, by each of its causes, and raises ConformanceFailure.
+        """Shrinks, saves and lists each cause of a failing verdict, and raises ConformanceFailure.
 
-        entry: the graph of the corpus it is about. found_in: the case that it was found in at first.
-        beside: whether it is on a module of graphs that each pass."""
+        entry: the corpus entry of the graph, if it is one. found_in: the case in which the failure
+        was first found. beside: whether the graph is a module of graphs that each pass alone."""
         origin = found_in if entry is not None and entry.automatic else ""
         open_ = [c for c in causes(verdict) if self._excuse_of(c, case, origin) is None] or [verdict]
-        told = []
+        listed = []
         for number, cause in enumerate(open_):
             if len(open_) > 1:
-                # What other checks found is told as a failure of its own.
+                # Findings of other checks are listed as failures of their own.
                 own = tuple(f for f in cause.findings if f.check == cause.findings[0].check)
                 cause = replace(cause, findings=own)
-            # The file of the graph is the first one's.
+            # The bundle of the first cause replaces the saved graph.
             saved = [entry.path] if entry is not None and entry.automatic and not number else []
-            told.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
-        text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in told)
-        raise ConformanceFailure(text, told[0][0])
+            listed.append(self._list(cause, case, shrink, entry is not None, saved, found_in, beside))
+        text = f"\n\n{AND_ANOTHER}\n".join(text for _, text in listed)
+        raise ConformanceFailure(text, listed[0][0])
 
     def _list(
         self, verdict: Verdict, case: str, shrink: bool, from_corpus: bool, saved: list[Path], found_in: str,
         beside: bool,
     ) -> tuple[Verdict, str]:
-        """Shrinks, saves and lists a failing verdict by its first cause; the verdict of the shrunk graph, and
-        what is told of it. saved: files that its bundle takes the place of. beside: whether it is a module of
-        graphs that each pass."""
+        """Shrinks, saves and lists the first cause of a failing verdict. Returns the verdict on the
+        shrunk graph and the text of the failure.
+
+        saved: files that the new bundle replaces. beside: see `fail`."""
         original = verdict
         enough = bool(self._known.why_enough())
         shrinking = Shrinking(self._examiner, self._ir, original, self._known.recognise)
-        # A graph of an earlier session keeps its own bundle.
+        # A graph of the corpus keeps its own bundle, even if its failure is known.
         known = None if from_corpus else shrinking.known()
         verdict = shrinking.original
         finished: bool | None = None
         if known is None and shrink and len(verdict.graph.nodes) > self.shrink_above and not enough:
-            # Shrinking takes time, and may be what a session dies of.
+            # Shrinking takes long, and the session may end during it: the graph is saved first.
             first = failure_id(verdict.signature, verdict.graph.operators) + corpus.UNSHRUNK
-            # Where that can't be written the bundle can't either, which is told.
+            # If the file cannot be written, neither can the bundle, which is reported below.
             with suppress(OSError):
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self.folder(first), verdict.graph, found_in or case, check))
@@ -164,17 +167,18 @@ class Failures:
         self, failure: Failure, folder: Path, verdict: Verdict, text: str, found_in: str,
         described: Description,
     ) -> str:
-        """Saves a failure; what is to be added to its text. Where it can't be saved the text has to be made
-        again: it says then nothing of where it is saved."""
+        """Writes the bundle of a failure and returns the lines to add to its text. If the bundle
+        cannot be written, `failure.graph` is empty afterwards, and the caller has to build the text
+        again without the path."""
         finding = verdict.findings[0]
 
         def attempt(script: Path) -> str:
             if finding.check not in failure_bundle.REPRODUCED:
-                return ""  # The script says so itself.
+                return ""  # The script itself says that it does not show this failure.
             tried = Trial(self._declaration.python, self._settings.timeout, self._settings.memory_bytes)
             try:
                 failure.tried = trial.note(tried.run(script), finding, failure.command)
-            except OSError as e:  # no fault of the bundle's
+            except OSError as e:  # The bundle itself is complete.
                 failure.tried = f"reproduce.py could not be tried: {e}"
             return failure.tried
 
@@ -204,26 +208,27 @@ class Failures:
         return FailureText(self._record.target, self._ir, self._declaration.python)
 
     def unsaved(self, failure: Failure, error: OSError) -> str:
-        """What is told of a failure whose bundle can't be written: it is listed all the same."""
+        """Returns the lines for a failure whose bundle cannot be written. The failure is still
+        listed."""
         failure.graph = failure.bundle = ""
         failure.command = self.command("-k", shlex.quote(failure.case))
         return f"\nIt could NOT be saved ({error}). To repeat it: {failure.command}"
 
     def folder(self, name: str) -> Path:
-        """Where the bundle of a failure goes, by its id."""
+        """Returns the folder for the bundle of a failure with this id."""
         return self._settings.failures / f"{folder_name(self._record.target, self._ir)}-{name}"
 
     def bundle(self, folder: Path) -> str:
-        """The folder as seen from report.json."""
+        """Returns the folder's path relative to that of report.json."""
         return folder.relative_to(self._settings.failures.parent).as_posix()
 
     def command(self, *extra: str) -> str:
-        """The pytest command for this target, with further options."""
+        """Returns the pytest command for this target, with further options."""
         d = self._declaration
         parts = ["pytest", f"--byoc-target={shlex.quote(d.given)}", f"--byoc-ir={self._ir}"]
         if d.python_given:
             parts.append(f"--byoc-python={shlex.quote(d.python_given)}")
-        # Whether it fails may depend on them.
+        # A failure may depend on these limits.
         if self._settings.timeout != TIMEOUT:
             parts.append(f"--byoc-timeout={self._settings.timeout:g}")
         if self._settings.memory_bytes != MEMORY << 20:
@@ -232,7 +237,7 @@ class Failures:
 
 
 def _besides(original: Verdict, verdict: Verdict) -> list[str]:
-    """Checks that the graph fails as well, and the shrunk one does not show."""
+    """Returns the checks that the original graph fails too and the shrunk graph does not."""
     shown = {finding.check for finding in verdict.findings}
     return list(dict.fromkeys(f.check for f in original.findings if f.check not in shown))
 

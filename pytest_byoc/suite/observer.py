@@ -1,4 +1,4 @@
-"""What a session tells the plugin while a test runs."""
+"""The interface by which a session notifies the plugin of verdicts while a test runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..record.target_record import Excused
 
 
 class Observer:
-    """Is told what happens in one target's session. This one takes no notice."""
+    """An observer of one target's session. This base class ignores every event."""
 
     def examined(self, verdict: Verdict) -> None:
-        """Called with each verdict."""
+        """Is called with each verdict."""
 
     def excused(self, excuse: Excused) -> None:
-        """Called with each failure that is excused."""
+        """Is called with each failure that a waiver or the baseline excuses."""

@@ -1,9 +1,10 @@
-"""ONNX's own node tests: which of them a target can be judged by, and the verdict on each.
+"""ONNX's own node tests: selects the tests that a target can be judged by, and judges each.
 
-The tests come with the `onnx` package of the workers' interpreter. The reference worker imports them
-with TVM's ONNX frontend (`survey`), which takes half a minute for Relay and is therefore kept in a
-folder. Those made of operators that have records are put through target, reference and loader like
-any graph, held to ONNX's tolerance in place of our error bound.
+The tests come with the `onnx` package of the workers' interpreter. Reference workers import them
+with TVM's ONNX frontend (`survey`); the result is kept in a folder, since the import takes long.
+Tests that consist of operators with records then run in the target worker, the reference worker and
+the loader like any graph. Their results are compared with ONNX's tolerance in place of our error
+bound.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ from ..worker.onnx_models import STAGE
 
 #: ONNX's tolerance for its node tests (onnx.backend.test.loader).
 RTOL, ATOL = 1e-3, 1e-7
-#: Processes that import tests at once.
+#: Number of worker processes that import tests at the same time.
 IMPORTERS = min(4, os.cpu_count() or 1)
-#: What `survey` does, as an activity of the session.
+#: The name of the import as an activity of the session.
 IMPORTING = "importing ONNX's node tests, which is done once for each TVM"
-#: Seconds between two looks at another process.
+#: Seconds between two polls of other processes.
 _WAIT = 0.5
-#: Of the files in the folder; to be raised when their meaning changes.
+#: Version of the files in the folder; it has to be raised when their meaning changes.
 _FORMAT = 1
 
 
@@ -64,9 +65,9 @@ _FORMAT = 1
 class NodeTest:
     """One of ONNX's node tests.
 
-    onnx: ONNX operators of the model. operators: what the IR makes of it. bound: how many of its
-    inputs were made constants, because TVM does not import them otherwise. reason: why it is not run
-    (None: it is).
+    onnx: ONNX operators of the model. operators: operators of the imported module in the IR. bound:
+    number of inputs that were made constants because TVM does not import the model otherwise.
+    reason: why the test is not run; None if it is.
     """
 
     name: str
@@ -78,8 +79,11 @@ class NodeTest:
 
 @dataclass(frozen=True)
 class Survey:
-    """tests: all of them by name, those with a `reason` are not run. version: of `onnx`.
-    not_checked: why there are none at all."""
+    """The ONNX node tests as imported by one TVM.
+
+    tests: all tests by name; those with a `reason` are not run. version: the version of `onnx`.
+    folder: the folder of the imported models. not_checked: the reason why there are no tests at
+    all."""
 
     tests: dict[str, NodeTest]
     version: str | None
@@ -88,18 +92,19 @@ class Survey:
 
     @property
     def candidates(self) -> list[str]:
-        """Names of those that are run, sorted."""
+        """Returns the names of the tests that are run, sorted."""
         return [name for name, test in self.tests.items() if test.reason is None]
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Why the others are not."""
+        """Returns the reason why each of the other tests is not run, by name."""
         return {name: test.reason for name, test in self.tests.items() if test.reason is not None}
 
 
 def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> Survey:
-    """What ONNX's node tests are to the TVM of a target's workers. The first time it takes minutes, which are
-    not charged to the time budget; what was found is kept in `folder` and read from there afterwards."""
+    """Imports ONNX's node tests with the TVM of a target's workers. The first import takes minutes,
+    which do not count towards the time budget; its results are kept in `folder` and read from there
+    afterwards."""
     activity = activity or Activity()
     version, stamp, records = _describe(workers)
     if version is None:
@@ -107,8 +112,8 @@ def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> 
         reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx"
         return Survey({}, None, folder, reason)
     known = sorted({operator for operators in records.values() for operator in operators})
-    told_apart_by = [_FORMAT, workers.declaration.python, workers.ir, workers.versions, stamp]
-    key = json.dumps([*told_apart_by, version, known])
+    key_parts = [_FORMAT, workers.declaration.python, workers.ir, workers.versions, stamp]
+    key = json.dumps([*key_parts, version, known])
     folder = folder / hashlib.sha256(key.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "survey.json"
@@ -126,7 +131,7 @@ def _read_test(entry: dict[str, Any]) -> NodeTest:
 
 
 def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
-    """The test, with the reason for which it is not run."""
+    """Returns the test, with a reason if an operator has no record or is not selected."""
     if test.reason is not None:
         return test
     for wanted, reason in ((known, "operator {} has no record"), (selected, "operator {} is not selected")):
@@ -138,8 +143,8 @@ def _select(test: NodeTest, known: set[str], selected: set[str]) -> NodeTest:
 
 @contextmanager
 def _alone(folder: Path, activity: Activity) -> Iterator[None]:
-    """Other processes, of the same session (pytest-xdist) or of another one, wait instead of doing the same
-    work."""
+    """Locks the folder, so that other processes, of the same session (pytest-xdist) or of another
+    one, wait instead of importing the same tests."""
     with open(folder / "lock", "w") as lock:
         while True:
             try:
@@ -155,7 +160,8 @@ def _alone(folder: Path, activity: Activity) -> Iterator[None]:
 
 
 def _describe(workers: Workers) -> tuple[str | None, float, dict[str, list[str]]]:
-    """Version of the workers' onnx, their TVM's stamp, the IR operators of each record."""
+    """Returns the version of the workers' onnx (None without onnx), their TVM's stamp, and the IR
+    operators of each record."""
     graphs = {}
     for name, op in OPERATORS.items():
         if workers.ir in op.irs():
@@ -188,8 +194,9 @@ def _import_all(workers: Workers, known: list[str], folder: Path, activity: Acti
 
 
 def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
-    """Has tests imported by one worker; one that takes its process down is noted and left out of the
-    next attempt. Raises RuntimeError when the worker gets nowhere."""
+    """Imports one worker's share of the tests. A test that ends or hangs its process is recorded
+    with that reason and left out of the next attempt. Raises RuntimeError if an attempt imports no
+    further test."""
     found: dict[str, NodeTest] = {}
     while True:
         worker.submit({**job, "skip": sorted(found)})
@@ -206,7 +213,7 @@ def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
         assert report.end is not None
         name = report.end["stage"][len(STAGE) :] if report.end["stage"].startswith(STAGE) else None
         if report.died and name and name not in found:
-            how = "hangs" if report.died == "hung" else f"takes the process down: {report.died}"
+            how = "hangs" if report.died == "hung" else f"ends the process: {report.died}"
             found[name] = NodeTest(name, reason=f"the import {how}")
         if len(found) == before:
             raise RuntimeError(f"ONNX's node tests cannot be read: {_why(report)}")
@@ -222,7 +229,7 @@ def _why(report: JobReport) -> str:
 
 
 class OnnxEvidence(Evidence):
-    """The graph of an ONNX test has one node, which stands for the whole model."""
+    """The evidence on an ONNX test, whose graph has one node that stands for the whole model."""
 
     def placement(self) -> tuple[int | None, ...]:
         return (next((i for i, region in enumerate(self.regions) if region["calls"]), None),)
@@ -233,16 +240,19 @@ def _content(found: Survey, name: str) -> dict[str, Any]:
 
 
 def described(examiner: Examiner, found: Survey, name: str, verdict: Verdict) -> Description:
-    """What the target makes of the model of a failing candidate, as text."""
+    """Returns the modules and sources that the target makes of the model of a failing test, as
+    text."""
     return examiner.describe(verdict, _content(found, name)["module"])
 
 
 def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
-    """The verdict on one of the candidates of a survey. Its graph has the inputs and outputs of the
-    model, and one node `onnx.<operator>`: it is there to be shown, and cannot be lowered."""
+    """Returns the verdict on one of the candidates of a survey. The verdict's graph has the inputs
+    and outputs of the model and one node `onnx.<operator>`: it is for display only and cannot be
+    lowered."""
     content = _content(found, name)
     graph = interface(found.tests[name], content["inputs"], content["outputs"])
-    # The same inputs twice: ONNX has one set. Under `rerun` the second run must be right as well.
+    # ONNX has one set of inputs, so both runs get the same: the second must be right too (check
+    # `rerun`).
     expected = [tolerated(array) for array in content["outputs"].values()]
     subject = Subject(graph, [content["inputs"]] * 2, {}, content["module"], [expected, expected])
     evidence, _ = examiner.gather(subject, plan.every_graph())
@@ -251,8 +261,9 @@ def examine(examiner: Examiner, found: Survey, name: str) -> Verdict:
 
 
 def excused(verdict: Verdict) -> Verdict:
-    """Of a target that declares lower precision: what it may be off by cannot be calculated from ONNX's
-    outputs, and their tolerance knows nothing of it. A wrong value is no pass, but is not held against it."""
+    """Returns the verdict on a target that declares lower precision: wrong values become
+    inconclusive. The error that the declared precision allows cannot be calculated from ONNX's
+    outputs, and ONNX's tolerance does not include it."""
     kinds = {f.kind for f in verdict.findings}
     if not kinds & NUMBERS or not kinds <= {*NUMBERS, "second-run"}:
         return verdict
@@ -261,9 +272,9 @@ def excused(verdict: Verdict) -> Verdict:
 
 
 def interface(test: NodeTest, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Graph:
-    """The model as a graph of one node."""
+    """Returns the model as a graph of one node."""
     sources = tuple(Source(n, _type(a)) for n, a in inputs.items())
-    # Parameters as TVM names them may be called like an output of the model.
+    # An input, as TVM names it, may have the same name as an output of the model.
     names = tuple(f"{n}_out" if n in inputs else n for n in outputs)
     node = Node(
         "onnx." + "+".join(test.onnx), tuple(inputs), {"test": test.name}, names,
@@ -277,19 +288,21 @@ def _type(array: np.ndarray) -> TensorType:
 
 
 def tolerated(array: np.ndarray) -> Bounded:
-    """ONNX's expected output with ONNX's tolerance. Integers and booleans are exact."""
+    """Returns ONNX's expected output with ONNX's tolerance as its error bound. Integers and
+    booleans have none."""
     bounded = exact(array)
     if not bounded.is_float:
         return bounded
     magnitude = np.where(np.isfinite(bounded.value), np.abs(bounded.value), 0.0)
     error = ATOL + RTOL * magnitude
-    # Evidence doubles the bound of float64.
+    # `Evidence` doubles the bound of float64.
     return replace(bounded, error=error / 2 if bounded.dtype == "float64" else error)
 
 
 def judge(evidence: OnnxEvidence) -> Verdict:
-    """The truth table of `outcome`, except that a result is not held against the target where LLVM's
-    is wrong as well: TVM's importer, or its build, does not do what ONNX says."""
+    """Returns the verdict by the truth table of `outcome`, with one exception: if LLVM's result is
+    wrong too, the outcome is reference-wrong, since TVM's importer or its build deviates from
+    ONNX."""
     fault = _retyped(evidence)
     verdict = decide(evidence, judging.judge(evidence))
     if fault:
@@ -309,8 +322,9 @@ def _llvm_outside(evidence: OnnxEvidence) -> bool:
 
 
 def _retyped(evidence: OnnxEvidence) -> str | None:
-    """Where LLVM's outputs have other types than ONNX's, the import changed the model: then LLVM's
-    outputs become what is expected, and what is wrong is returned in words."""
+    """Returns a description of the difference if LLVM's outputs have other types than ONNX's, and
+    None otherwise. Such a difference means that the import changed the model: LLVM's outputs then
+    replace ONNX's as the expected values."""
     outputs = evidence.reference_outputs(0)
     graph = evidence.graph
     if outputs is None:
@@ -335,7 +349,10 @@ def _list(types: Sequence[TensorType]) -> str:
 
 
 def describe(verdict: Verdict, target: str, command: str, made: Description | None = None) -> str:
-    """A failing verdict as text; `command` repeats it. made: what the target makes of the model."""
+    """Returns the text of a failing verdict.
+
+    command: the pytest command that repeats the test. made: the modules and sources that the target
+    makes of the model."""
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
     first, *rest = told(verdict.findings)

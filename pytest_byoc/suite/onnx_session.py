@@ -1,4 +1,4 @@
-"""ONNX's node tests in one target's session: which can be run, and what becomes of those that fail."""
+"""ONNX's node tests in one target's session: selects those that can run, and reports failures."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ class OnnxTests:
         self._failed: dict[str, Path] | None = None
 
     def candidates(self) -> list[str]:
-        """Names of the ONNX node tests that can be run; the others are recorded with their reason."""
+        """Returns the names of the ONNX node tests that can run; records the others with a
+        reason."""
         if self._survey is None:
             folder = cache_folder("onnx")
             try:
                 self._survey = onnx_nodes.survey(self._examiner.workers, folder, self._examiner.activity)
             except (RuntimeError, OSError) as e:
-                # What a TVM or an onnx of another version does there is no reason to test nothing else.
+                # An error with another version of TVM or onnx must not keep the other tests from
+                # running.
                 self._survey = onnx_nodes.Survey({}, None, folder, f"ONNX's node tests: {e}")
             if self._survey.not_checked:
                 self._record.not_checked.append(self._survey.not_checked)
@@ -50,7 +52,8 @@ class OnnxTests:
         return self._survey.candidates
 
     def failed(self) -> dict[str, Path]:
-        """ONNX's node tests that failed in earlier sessions and have not passed since."""
+        """Returns the node tests that failed in earlier sessions and have not passed since, each
+        with the `graph.json` of its bundle."""
         if self._failed is None:
             settings, ir = self._settings, self._examiner.workers.ir
             if settings.remembers:
@@ -60,7 +63,8 @@ class OnnxTests:
         return self._failed
 
     def check(self, name: str) -> Verdict:
-        """The verdict on one ONNX node test. Raises ConformanceFailure if the target fails it."""
+        """Returns the verdict on one ONNX node test. Raises ConformanceFailure if the target fails
+        it and neither a waiver nor the baseline excuses it."""
         assert self._survey is not None
         verdict = onnx_nodes.examine(self._examiner, self._survey, name)
         self._record.add(verdict, name)

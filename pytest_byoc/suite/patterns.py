@@ -10,15 +10,15 @@ from ..examination.examiner import Examiner
 from ..generation.patterns import Found, Pattern, made_of, not_among, search
 from ..record.target_record import TargetRecord
 
-#: What becomes of patterns that no graph is offloaded for, in words.
+#: Words of the report for patterns without a graph that is offloaded, by `Found.fate`.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 
 
 class Patterns:
-    """The patterns of one target.
+    """The patterns that TVM holds for one target.
 
-    operators: those that are tested. left_out: names of the patterns that have other operators, once `names`
-    was called."""
+    operators: the operators that are tested. left_out: names of the patterns that contain other
+    operators; `names` fills it."""
 
     def __init__(self, examiner: Examiner, record: TargetRecord, operators: Sequence[str]) -> None:
         self._examiner = examiner
@@ -30,14 +30,14 @@ class Patterns:
         self.left_out: list[str] = []
 
     def names(self) -> list[str]:
-        """Names of the patterns TVM has registered for the target, made of the operators asked for."""
+        """Returns the names of the target's patterns that consist of tested operators only."""
         if self._patterns is None:
             found = self._examiner.claims.patterns()
             unknown = self._examiner.claims.without_table
             if unknown:
                 self._record.not_checked.append(
-                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name, "
-                    "or under what these names begin with; name their table by the target's key or attribute "
+                    f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name "
+                    "or the first part of these names; name their table by the target's key or attribute "
                     "patterns"
                 )
             chosen = set(self._operators)
@@ -52,7 +52,8 @@ class Patterns:
         return list(self._patterns)
 
     def found(self, name: str) -> Found:
-        """Graphs that the target takes for one of its patterns, or why there are none."""
+        """Returns graphs that the target offloads by this pattern, or the reason why there are
+        none."""
         self.names()
         assert self._patterns is not None
         if name not in self._found:
@@ -60,13 +61,13 @@ class Patterns:
             try:
                 found = search(self._patterns[name], self._ir, claims.composites, claims.alone)
             except Exception as e:
-                # Its own test raises it; others that ask for its graphs go on without.
+                # The pattern's own test raises it; other tests go on without its graphs.
                 reason = f"the search for its graphs raised {type(e).__name__}: {e}"
                 found = Found(name, reason=reason, failed=e)
             if found.fragments:
-                # Of alternatives those that are asked for.
-                asked = [f for f in found.fragments if self._asked_for(f.graph)]
-                found = replace(found, fragments=asked or found.fragments)
+                # Alternatives of the pattern may contain operators that are not tested.
+                tested = [f for f in found.fragments if self._asked_for(f.graph)]
+                found = replace(found, fragments=tested or found.fragments)
             self._found[name] = found
             self._record.patterns[name] = "" if found.fragments else str(found.reason)
             if not found.fragments:
@@ -74,7 +75,7 @@ class Patterns:
         return self._found[name]
 
     def fragments(self) -> list[Graph]:
-        """A graph for each pattern, of as few operators as were found."""
+        """Returns the smallest fragment found for each pattern."""
         names = self.names()
         for name in self._examiner.peers.beginning_elsewhere(names):
             self.found(name)

@@ -1,4 +1,4 @@
-"""The session of one target: its graphs examined, its verdicts recorded, its failures reported."""
+"""The session of one target: examines graphs, records verdicts and reports failures."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ from .onnx_session import OnnxTests
 from .patterns import Patterns
 from .unusable_operators import unusable_operators
 
-#: The number of graphs of cases that are kept, so as not to be counted twice.
+#: Number of recent pairs of case and graph that are remembered, so that none is counted twice.
 COUNTED = 20_000
 
 
 class TargetSession:
-    """The session of one target. The suite's tests and a vendor's own tests call `check`.
+    """The session of one target. The suite's tests call `check`, a vendor's own tests
+    `check_example`.
 
-    observer: is told of each verdict. peers: other processes that examine the same target."""
+    observer: is notified of each verdict. peers: the other processes that examine the same
+    target."""
 
     def __init__(
         self,
@@ -61,14 +63,14 @@ class TargetSession:
             settings, declaration, self.examiner, self.record, self.known, self._observer
         )
         self.onnx = OnnxTests(settings, self.examiner, self.record, self.failures, self._observer)
-        #: Why it can't be tested, where it is one of several targets; empty if it can.
+        #: The reason why the target, one of several, cannot be tested; "" if it can.
         self.unusable = ""
-        #: Id of the running test, which is the case of a vendor's own tests.
+        #: Id of the running test, which serves as the case in a vendor's own tests.
         self.test = ""
-        #: Failing verdicts of the running test that `settle` has yet to choose from.
+        #: Failing verdicts of the running test, of which `settle` reports one.
         self._examples: list[Verdict] = []
         self._counted = Recent[tuple[str, bytes], None](COUNTED)
-        #: Verdicts on modules that fail though no graph in them does, by the first graph.
+        #: Verdicts on modules that fail though no graph in them does, by the module's first graph.
         self._modules: dict[Graph, Verdict] = {}
 
     @property
@@ -77,8 +79,8 @@ class TargetSession:
 
     @cached_property
     def operators(self) -> tuple[str, ...]:
-        """The operators to be tested that the IR has. Those that can't be tested here are recorded with their
-        reason."""
+        """Returns the operators to be tested that the IR has. Operators that cannot be tested here
+        are left out and recorded with a reason."""
         found = unusable_operators(self.examiner.workers, self.settings.operators)
         self.record.not_checked += [f"operator {name}: {reason}" for name, reason in found.items()]
         here = (o for o in self.settings.operators if self.ir in OPERATORS[o].irs())
@@ -86,19 +88,19 @@ class TargetSession:
 
     @cached_property
     def patterns(self) -> Patterns:
-        """The target's patterns that are made of the operators to be tested."""
+        """Returns the target's patterns that consist of the operators to be tested."""
         return Patterns(self.examiner, self.record, self.operators)
 
     @property
     def left_out_patterns(self) -> list[str]:
-        """Names of the patterns that --byoc-operators leaves out."""
+        """Returns the names of the patterns that --byoc-operators leaves out."""
         return self.patterns.left_out if self.settings.left_out and "patterns" in vars(self) else []
 
     def open(self) -> None:
-        """Starts the workers. Raises WorkerError when one can't be had.
+        """Starts the workers. Raises WorkerError if one cannot be started.
 
-        Until `close` the garbage collector passes over the objects there are: to go through all of them,
-        again and again, took a tenth of the host's time."""
+        Until `close` the garbage collector ignores the objects that exist now, since traversing
+        them again and again took a tenth of the host's time."""
         self.examiner.open()
         gc.freeze()
         self.record.target = self.examiner.workers.name
@@ -115,18 +117,19 @@ class TargetSession:
     # --- examining ---------------------------------------------------------------------------
 
     def effort(self, graph: Graph, kinds: Set[str] = PLAIN) -> Effort:
-        """The effort for a graph of these kinds (`config/plan.py`) at the session's level."""
+        """Returns the effort for a graph of these kinds (`config/plan.py`) at the session's
+        level."""
         return plan.effort(self.settings.level, kinds, alone=len(graph.nodes) == 1)
 
     def is_plain(self, graph: Graph, kinds: Set[str]) -> bool:
-        """Whether no checks are made on a graph but those of every graph: on a module of several no others
-        are."""
+        """Returns whether a graph of these kinds needs only the checks of every graph. Only such
+        graphs may share a module with others."""
         return self.effort(graph, kinds).checks == self.effort(graph).checks
 
     def examine(self, graph: Graph, case: str, kinds: Set[str] = PLAIN) -> Verdict:
-        """The verdict on a graph, counted. Raises nothing for a failing target."""
+        """Returns the verdict on a graph, and records it. A failing verdict raises nothing."""
         verdict = self.examinations.examine(graph, self.effort(graph, kinds))
-        # Where the simplest graphs did not tell, the first that is offloaded does.
+        # That the target can only be partitioned may become known with the first offloaded graph.
         self.record.partition_only = self.examiner.workers.partition_only
         if (case, graph.digest) not in self._counted:
             self._counted[case, graph.digest] = None
@@ -135,8 +138,8 @@ class TargetSession:
         return verdict
 
     def check(self, graph: Graph, case: str = "", kinds: Set[str] = PLAIN, shrink: bool = True) -> Verdict:
-        """The verdict on a graph. Raises ConformanceFailure if the target fails it, after shrinking
-        the graph, saving a bundle and listing the failure; not for a failure that is excused."""
+        """Returns the verdict on a graph. If the target fails it and the failure is not excused,
+        shrinks the graph, saves a bundle, lists the failure and raises ConformanceFailure."""
         case = case or self.test
         verdict = self.examine(graph, case, kinds)
         if verdict.failed and not self.failures.excused(verdict, case):
@@ -148,8 +151,9 @@ class TargetSession:
     # --- several graphs in one module ----------------------------------------------------------
 
     def ahead(self, graphs: Sequence[Graph], kinds: Set[str] = PLAIN) -> Verdict | None:
-        """Examines graphs, each of which is going to be examined, together in modules where the level allows.
-        Returns the verdict on a module that fails though no graph in it does: a failure too."""
+        """Examines graphs together in modules, where the level allows it, before each is examined
+        by itself. Returns the verdict on the first module that fails though no graph in it does,
+        which is a failure too; otherwise None."""
         found: Verdict | None = None
         if self.settings.level.side_by_side:
             effort = plan.effort(self.settings.level, kinds & {plan.NUMEROUS})
@@ -161,14 +165,14 @@ class TargetSession:
         return found
 
     def answer_for(self, graphs: Sequence[Graph], case: str) -> None:
-        """Raises ConformanceFailure in that case where a module of these graphs, examined `ahead`, fails
-        though none of them does."""
+        """Raises ConformanceFailure for the case if a module of these graphs, examined by `ahead`,
+        fails though none of them does."""
         module = self._modules.get(graphs[0])
         if module is not None and self.holds_against(module, case):
             self.fail(module, case)
 
     def holds_against(self, module: Verdict, case: str) -> bool:
-        """Counts the verdict on a module that `ahead` returned; False where it is excused."""
+        """Records the verdict on a module that `ahead` returned. Returns False if it is excused."""
         self.record.add(module, case)
         self._observer.examined(module)
         return not self.failures.excused(module, case)
@@ -181,10 +185,10 @@ class TargetSession:
     # --- a vendor's own tests, and saved graphs -------------------------------------------------
 
     def check_example(self, graph: Graph) -> Verdict:
-        """The verdict on a graph of a test of the user's own. Raises ConformanceFailure if the
-        target fails it; not for a failure that is excused. Hypothesis makes it smaller by running
-        the test again and again: what is listed and saved, once the test has ended (`settle`), is
-        the graph that it ends with."""
+        """Returns the verdict on a graph of a user's own test. Raises ConformanceFailure if the
+        target fails it and the failure is not excused. Hypothesis shrinks the example by running
+        the test repeatedly; `settle` lists and saves the last failing graph when the test has
+        ended."""
         verdict = self.examine(graph, self.test)
         if verdict.failed and not self.failures.excused(verdict, self.test):
             self._examples.append(verdict)
@@ -192,28 +196,30 @@ class TargetSession:
         return verdict
 
     def settle(self, raised: BaseException | None) -> list[str]:
-        """Lists and saves what a test of the user's own has ended with, of the failing examples of
-        `check_example`: what it raised, or else, where that is something else, the smallest of them. Texts on
-        what failed; none where there are no such examples."""
+        """Lists and saves one failing example of `check_example` when the user's own test has
+        ended: the one whose failure the test raised, or else the smallest. Returns the texts of the
+        failures, none without failing examples.
+
+        raised: the exception with which the test ended."""
         if not self._examples:
             return []
         smallest = min(self._examples, key=lambda v: (len(v.graph.nodes), v.graph.elements))
-        told: list[str] = []
+        texts: list[str] = []
         if isinstance(raised, ConformanceFailure):
             if any(raised.verdict is example for example in self._examples):
                 smallest = raised.verdict
             else:
-                # Listed already, by `check`.
-                told.append(str(raised))
+                # `check` raised this failure and has listed it already.
+                texts.append(str(raised))
         self._examples.clear()
         try:
             self.failures.fail(smallest, self.test, shrink=False)
         except ConformanceFailure as e:
-            told.append(str(e))
-        return told
+            texts.append(str(e))
+        return texts
 
     def absent(self, graph: Graph) -> list[str]:
-        """Operators of a graph that the IR does not have."""
+        """Returns the operators of a graph that the IR does not have."""
         return [op for op in graph.operators if self.ir not in OPERATORS[op].irs()]
 
     def leave_out(self, entry: corpus.Entry, kind: str, reason: str) -> None:
@@ -222,12 +228,14 @@ class TargetSession:
         self.record.not_checked.append(f"{entry.case}: {reason}")
 
     def check_entry(self, entry: corpus.Entry, graph: Graph, found_in: str) -> Verdict:
-        """`check` of a graph of the corpus. One that a session saved is removed once it passes.
+        """Checks a graph of the corpus. A graph that a session saved is removed when it passes,
+        unless the check that had failed could not be made.
 
-        found_in: the case it was found in."""
+        found_in: the case in which the failure was found."""
         verdict = self.examine(graph, entry.case, {plan.ALL_CHECKS, plan.SAVED})
         self.record.corpus[entry.id] = verdict.outcome
-        # What is known of the case it was found in is known of the graph; a vendor's own is judged alone.
+        # A waiver or baseline entry of the original case holds for a saved graph; a vendor's own
+        # graph has no original case.
         origin = found_in if entry.automatic else ""
         if verdict.failed and not self.failures.excused(verdict, entry.case, origin):
             self.failures.fail(verdict, entry.case, shrink=entry.unshrunk, entry=entry, found_in=found_in)

@@ -1,4 +1,4 @@
-"""From a failing graph to the smallest one that fails so."""
+"""Shrinks a failing graph to the smallest one found that fails in the same way."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from ..generation.plain import without
 from ..generation.reduce import reduce
 from ..record.target_record import Failure
 
-#: Stages in which what the target has compiled is at work.
+#: Stages in which code that the target has compiled runs.
 RUNNING = ("run", "unload", "exit")
-#: Known failures that one graph may show, each hiding the next.
+#: Largest number of known failures that are removed from one graph, since each may hide the next.
 _HIDING = 3
 
 
 @dataclass
 class Shrinking:
-    """original: the verdict of the graph that is to become small. recognised: the failure that a
-    failing verdict is known by, if it is."""
+    """The shrinking of one failing graph.
+
+    original: the verdict on the graph to be shrunk. recognised: returns the known failure that
+    explains a failing verdict, or None."""
 
     examiner: Examiner
     ir: str
@@ -34,9 +36,10 @@ class Shrinking:
     recognised: Callable[[Verdict], Failure | None]
 
     def known(self) -> Failure | None:
-        """The failure that the graph is known by. Where more in it than that needs differs from the simplest
-        case, it is examined without what is known: if it fails all the same, it is from then on the original,
-        for it shows something else."""
+        """Returns the known failure that explains the original verdict, or None. If the graph has
+        further traits (differences from the simplest cases of its operators), a graph without the
+        known failure's traits is examined: if that fails alike, it shows another failure and
+        becomes the original."""
         for _ in range(_HIDING):
             known = self.recognised(self.original)
             graph = self.original.graph
@@ -52,29 +55,31 @@ class Shrinking:
         return self.recognised(self.original)
 
     def run(self) -> tuple[Verdict, bool | None]:
-        """The verdict of the smallest graph found, and whether there was time to try all smaller ones; the
-        original and None where what was found fails by chance."""
+        """Returns the verdict on the smallest graph found, and whether there was time to try all
+        smaller ones. Returns the original verdict and None if the smallest graph fails only by
+        chance."""
         reduced = reduce(self.original.graph, self._fails, self.ir, known=self._is_known)
         shrunk = self._explained(self._examined(reduced.graph))
         return (shrunk, reduced.finished) if shrunk.fails_like(self.original) else (self.original, None)
 
     def _examined(self, graph: Graph) -> Verdict:
-        """The verdict, by the failure that is being shrunk if there are several."""
+        """Returns the verdict on a graph; of several failures, the one that is being shrunk comes
+        first."""
         check = self.original.findings[0].check
         return _by_check(self.examiner.examine(graph, plan.again(check)), check)
 
     def _explained(self, verdict: Verdict) -> Verdict:
-        """A crash whose reason is that something was written past an end says so first: where malloc looks at
-        the ends of what it hands out, it finds that."""
+        """Returns a crash verdict whose message names a write outside a buffer, if malloc's checks
+        of the ends of its blocks show one; any other verdict as it is."""
         finding = verdict.findings[0] if verdict.findings else None
         if finding is None or verdict.outcome != CRASH or not verdict.signature.is_generic:
             return verdict
-        # What a run has broken may be found in whichever stage comes next.
-        told = _told_by_malloc(finding)
-        if not told and finding.stage in RUNNING:
-            watched = self.examiner.examine(verdict.graph, plan.again(overrun.CHECK.id))
-            told = any(_told_by_malloc(f) for f in watched.findings if f.check == overrun.CHECK.id)
-        if not told:
+        # Memory that a run has corrupted may be noticed only in a later stage.
+        reported = _told_by_malloc(finding)
+        if not reported and finding.stage in RUNNING:
+            guarded = self.examiner.examine(verdict.graph, plan.again(overrun.CHECK.id))
+            reported = any(_told_by_malloc(f) for f in guarded.findings if f.check == overrun.CHECK.id)
+        if not reported:
             return verdict
         text = f"something is written behind (or before) an output or a piece of its own: {finding.message}"
         return replace(verdict, findings=(replace(finding, message=text), *verdict.findings[1:]))
@@ -92,5 +97,6 @@ def _told_by_malloc(finding: Finding) -> bool:
 
 
 def _by_check(verdict: Verdict, check: str) -> Verdict:
-    """The verdict with what it has of a check first, where that is a cause of its own."""
+    """Returns the cause of the verdict whose first finding is the check's; the verdict itself if
+    none is."""
     return next((c for c in causes(verdict) if c.findings and c.findings[0].check == check), verdict)

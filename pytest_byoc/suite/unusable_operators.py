@@ -1,4 +1,4 @@
-"""Operators that can't be tested with the workers' TVM: one of them costs the others nothing."""
+"""Finds the operators that cannot be tested with the workers' TVM, so that the others still are."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from ..operators import OPERATORS, measured
 
 
 def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]:
-    """Those of the operators that the IR has in general and that can't be tested here, with the reason."""
+    """Returns the reason for each operator that the IR has in general but that cannot be tested
+    here."""
     found = {}
     for name in names:
         if workers.ir in OPERATORS[name].irs():
             try:
                 cases([name], workers.ir)
                 beyond.cases([name], workers.ir)
-            except Exception as e:  # of one record, whatever it is: the others are tested
+            except Exception as e:  # Whatever one record raises, the other operators are tested.
                 found[name] = f"its cases could not be made: {_in_words(e)}"
-    # The TVM that the records were measured with has them all: it need not be asked.
+    # The TVM version that the records were measured with has all operators.
     if workers.versions.get("tvm") != measured.table().get(workers.ir, {}).get("tvm"):
         left = [n for n in names if n not in found and workers.ir in OPERATORS[n].irs()]
         found.update(_not_lowered(workers, left))
@@ -29,10 +30,10 @@ def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]
 
 
 def _not_lowered(workers: Workers, names: Iterable[str]) -> dict[str, str]:
-    """The operators whose simplest case this TVM can't express."""
+    """Returns the reason for each operator whose simplest case this TVM cannot express."""
     graphs = {n: default_case(n, OPERATORS[n].dtypes[0], workers.ir).graph for n in names}
     found = {}
-    # An operator that ends the process is the last that is asked about: the next job begins behind it.
+    # A job ends at an operator that ends the process; the next job begins after that operator.
     while graphs:
         report = workers.ask_reference({"kind": "types", "graphs": [_entry(g) for g in graphs.values()]})
         said = [value for _, value in report.facts("types")]
