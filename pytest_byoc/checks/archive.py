@@ -46,7 +46,7 @@ CHECK = Check(
     id="archive",
     rule="The artifact exported as `.tar`, and compiled and loaded by `load_module` in another process, "
     "gives the same outputs bit by bit.",
-    why="Generated source that compiles only in the process or folder of the codegen.",
+    why="Generated source that compiles only in the environment of the codegen.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -1,8 +1,9 @@
 """Defines the class of checks. Each check is one file with a worker half and a host half.
 
 The worker half is `observe`, which runs in the target worker, and `reload`, which runs in the
-loader; they record facts. The host half is `judge`, which turns facts into findings. The worker half
-uses only the standard library and NumPy and runs on Python 3.8; the host half never imports TVM.
+loader; they record facts. The host half is `judge`, which turns facts into findings. The worker
+half uses only the standard library and NumPy and runs on Python 3.8; the host half never imports
+TVM.
 """
 
 from __future__ import annotations
@@ -48,9 +49,8 @@ def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
         )
 
 
-#: The graphs on which a check is made (`config/plan.py` selects them): every graph; only a selection
-#: of the graphs, for checks that cost more; only those graphs of this selection that have several
-#: operators.
+#: The graphs on which a check is made (`config/plan.py` selects them): every graph; a selection of
+#: the graphs, for checks that cost more; those graphs of this selection that have several operators.
 EVERY = "every graph"
 CHOSEN = "chosen graphs"
 FEW = "few graphs"
@@ -75,7 +75,7 @@ class Variant:
 
 
 def of_other(other: Evidence | None) -> Variant | None:
-    """Returns the variant for another graph, given its evidence; None where there is no evidence."""
+    """Returns the variant for another graph, given its evidence; None if there is no evidence."""
     if other is None:
         return None
     changes = {"graph": other.graph.to_dict(), "inputs": other.inputs, "constants": other.constants}
@@ -88,15 +88,15 @@ class Check:
 
     id: a short name for reports and options.
     rule, why: the rule, and the bugs it finds (texts of the report and of docs/checks.md).
-    made: EVERY, CHOSEN or FEW. where: a text on the graphs it is made on, if `made` does not say all.
-    owns: an exception or a death while the check runs is a finding of the check and not of the stage,
+    made: EVERY, CHOSEN or FEW. where: a text on its graphs, if `made` alone does not describe them.
+    owns: an exception or a death while the check runs is a finding of the check, not of the stage,
         because building and running the graph have succeeded before.
     target_alone: its `reload` runs only where TVM's own kernels run no node of the graph.
-    tvm_too: TVM itself may cause its findings, so LLVM's artifact is examined in the same way before
-        they are held against the target (`Evidence.deployed`).
+    tvm_too: TVM itself may cause its findings, so LLVM's artifact is examined in the same way
+        before they are held against the target (`Evidence.deployed`).
     partition_stage: it needs no code of the target except the partition function: it examines
         partitioned modules, or LLVM's build of them with the regions inlined.
-    repartitions: it partitions the graph once more, or another graph, so its failure causes no other.
+    repartitions: it partitions the graph once more, or another graph; its failure causes no other.
     records: its worker half records facts. A check without facts only detects processes that die.
     needs: any of LARGER, TWIN, AGAIN, BARE, WATCHED. With BARE or WATCHED its `reload` runs only in
         that loader.

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def observe(run: TargetRun) -> None:
-    """Compiles the graph for the large batch, then for its own batch once more.
-
-    The first compilation for its own batch has been made by the checks before.
-    """
+    """Compiles the graph for the large batch, then for its own batch a second time."""
     if run.larger is None:
         return
     larger, constants = run.larger.graph, run.larger.constants
@@ -56,8 +53,8 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     """Judges the runs with the large batch first.
 
-    If a target mixes up the batches, it runs the code of one artifact for another; the wrong outputs
-    for the large batch then name the failure.
+    If a target mixes up the batches, it runs the code of one artifact for another; the wrong
+    outputs for the large batch then name the failure.
     """
     if evidence.larger is not None:
         batch = evidence.larger.graph.inputs[0].type.shape[0]

@@ -1,6 +1,7 @@
 """Checks that partitioning changes nothing that does not belong to the target.
 
-That is: other functions, other targets' regions, attributes, and TVM's current target and PassContext.
+That is: other functions, other targets' regions, attributes, and TVM's current target and
+PassContext.
 """
 
 from __future__ import annotations

@@ -66,11 +66,11 @@ class Evidence(Protocol):
 
     @property
     def watched(self) -> JobReport:
-        """Returns the report of a loader in which malloc checks both ends of each piece of memory."""
+        """Returns the report of a loader in which malloc checks the ends of each piece of memory."""
 
     @property
     def larger(self) -> Evidence | None:
-        """Returns the evidence on the same graph for a larger batch; None if there is no such graph."""
+        """Returns the evidence on the graph for a larger batch; None if there is no such graph."""
 
     @property
     def twin(self) -> Evidence | None:
@@ -81,7 +81,7 @@ class Evidence(Protocol):
 
     @property
     def expected(self) -> Sequence[Sequence[Any]]:
-        """Returns, for each set of inputs, the expected outputs as values with bounds (`Bounded`)."""
+        """Returns, for each set of inputs, the expected outputs with error bounds (`Bounded`)."""
 
     @property
     def regions(self) -> list[dict[str, Any]]:
@@ -105,8 +105,8 @@ class Evidence(Protocol):
     def compare(self, check: str, kind: str, which: int, arrays: Arrays, how: str) -> Iterator[Finding]:
         """Yields findings where a run's outputs have a wrong number, type or value.
 
-        which: the position of the set of inputs. how: the circumstances of the run, for the message, as
-        in "with the vm executor".
+        which: the position of the set of inputs. how: the circumstances of the run, for the message,
+        as in "with the vm executor".
         """
 
     def repeats(
@@ -114,8 +114,8 @@ class Evidence(Protocol):
     ) -> Iterator[Finding]:
         """Yields findings where runs do not repeat the target's first run bit by bit.
 
-        runs: an executor and the outputs for the first set of inputs, for each run. what: the run in
-        words, with %s for the executor.
+        runs: an executor and the outputs for the first set of inputs, for each run. what: the run
+        in words, with %s for the executor.
         """
 
     def same_bits(

@@ -17,7 +17,7 @@ def reload(run: LoaderRun) -> None:
 
 
 def judge(evidence: Evidence) -> Iterable[Finding]:
-    """Returns no findings: a death or hang at the end is reported like any other, as stage `exit`."""
+    """Returns no findings: a death or hang at the end is reported like any other."""
     return ()
 
 

@@ -21,8 +21,8 @@ def observe(run: TargetRun) -> None:
 def shape(facts: dict[str, Any]) -> tuple[list[Any], int]:
     """Returns the regions with their calls, and the number of calls outside of all regions.
 
-    Names are left out, because TVM's own passes may change them. So are regions that call no operator:
-    TVM's AnnotateTarget adds some each time, and the check `regions` reports them.
+    Names are left out, because TVM's own passes may change them. So are regions that call no
+    operator: TVM's AnnotateTarget adds some each time, and the check `regions` reports them.
     """
     regions = [
         (r["compiler"], r["inputs"], r["outputs"], sorted(r["calls"])) for r in facts["regions"] if r["calls"]
