@@ -50,7 +50,7 @@ def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
 
 
 #: The graphs on which a check is made (`config/plan.py` selects them): every graph; a selection of
-#: the graphs, for checks that cost more; those graphs of this selection that have several operators.
+#: the graphs, for checks that cost more; those graphs of the selection with several operators.
 EVERY = "every graph"
 CHOSEN = "chosen graphs"
 FEW = "few graphs"

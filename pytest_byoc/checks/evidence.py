@@ -66,7 +66,7 @@ class Evidence(Protocol):
 
     @property
     def watched(self) -> JobReport:
-        """Returns the report of a loader in which malloc checks the ends of each piece of memory."""
+        """Returns the report of a loader in which malloc checks the ends of pieces of memory."""
 
     @property
     def larger(self) -> Evidence | None:
@@ -105,8 +105,8 @@ class Evidence(Protocol):
     def compare(self, check: str, kind: str, which: int, arrays: Arrays, how: str) -> Iterator[Finding]:
         """Yields findings where a run's outputs have a wrong number, type or value.
 
-        which: the position of the set of inputs. how: the circumstances of the run, for the message,
-        as in "with the vm executor".
+        which: the position of the set of inputs. how: the circumstances of the run, for the
+        message, as in "with the vm executor".
         """
 
     def repeats(

@@ -1,6 +1,7 @@
 """Checks that the run writes every element of every output.
 
-Before the run, output buffers (graph executor) or all fresh memory (other executors) hold bytes of 0x7F.
+Before the run, output buffers (graph executor) or all fresh memory (other executors) hold bytes
+of 0x7F.
 """
 
 from __future__ import annotations

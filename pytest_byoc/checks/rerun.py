@@ -1,7 +1,7 @@
 """Checks a second run with other inputs, and that a third with the first inputs repeats the first.
 
-Where the caller's tensors are read in place (the VMs), the second run refills the tensors of the first,
-and the third run's are at other addresses (`Tensors` in ir/shared.py).
+Where the caller's tensors are read in place (the VMs), the second run refills the tensors of the
+first, and the third run's are at other addresses (`Tensors` in ir/shared.py).
 """
 
 from __future__ import annotations
