@@ -48,7 +48,7 @@ class Activity:
             self._begun = None
 
     def step(self, what: str, number: int, of: int = 0) -> None:
-        """Adds `number` steps that are done. of: the number of all steps, if it is known only now."""
+        """Adds `number` steps that are done. of: the number of all steps, if only known now."""
         if what == self._what:
             self._done, self._of = self._done + number, of or self._of
         self.tick()

@@ -20,8 +20,8 @@ from .time_limit import TimeLimit
 
 #: Common operators, of which most targets offload at least one.
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
-#: The number of graphs that are partitioned in one process, divided by the number of processes of the
-#: session. Several share a process because a fork costs more than partitioning a graph.
+#: The number of graphs that are partitioned in one process, divided by the number of processes of
+#: the session. Several share a process because a fork costs more than partitioning a graph.
 _AT_ONCE = 50
 #: The name of the activity of `survey`.
 PARTITIONING = "partitioning graphs to find out what the target offloads"
@@ -93,7 +93,7 @@ class Claims:
         self.without_table: list[str] = []
 
     def of(self, graph: Graph) -> Claim | None:
-        """Returns the claim on a graph; None where partitioning fails, which only a test reports."""
+        """Returns the claim on a graph; None where partitioning fails, which its test reports."""
         return self.survey([graph])[0]
 
     def known(self, graph: Graph) -> Claim | None:

@@ -92,7 +92,7 @@ class Worker:
         # Temporary files that TVM, compilers and vendors leave are removed with the worker, even
         # those of children that were killed.
         env["TMPDIR"] = str(self._scratch.path)
-        # The worker gets no thread pools, because children forked from a parent with threads can hang.
+        # The worker gets no thread pools: children forked from a parent with threads can hang.
         env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
         env.update(self._config.get("env", {}))
         self._output.seek(0)
@@ -191,10 +191,10 @@ class Worker:
     # --- jobs --------------------------------------------------------------------------------
 
     def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
-        """Sends a job to the worker; `collect` returns the report. Several workers may work at once.
+        """Sends a job to the worker; `collect` returns the report.
 
-        A worker that has ended is restarted. Raises SessionEnded if that fails; `collect` raises it
-        if a job has no room for its files.
+        Several workers may work at once. A worker that has ended is restarted. Raises SessionEnded
+        if that fails; `collect` raises it if a job has no room for its files.
 
         timeout: the seconds that a stage may take, if not the worker's usual ones.
         """
@@ -218,8 +218,8 @@ class Worker:
     def _start_again(self) -> None:
         """Restarts the worker in the middle of a session.
 
-        If it dies while it starts, which may have an external cause, it is started once more. Raises
-        SessionEnded if it can't be started.
+        If it dies while it starts, which may have an external cause, it is started once more.
+        Raises SessionEnded if it can't be started.
         """
         for attempts_left in (1, 0):
             self.stop()
@@ -253,7 +253,10 @@ class Worker:
         return self._report
 
     def _step(self) -> None:
-        """Waits for one message and adds it to the report. Raises SessionEnded if files lack room."""
+        """Waits for one message and adds it to the report.
+
+        Raises SessionEnded if the job had no room for its files.
+        """
         report = self._report
         message = self._receive()
         if message is None:

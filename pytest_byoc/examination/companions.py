@@ -150,8 +150,8 @@ class Companions:
     def watch(self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
         """Runs the artifacts in a loader in which malloc checks each piece of memory.
 
-        Nothing is run if TVM itself runs a part of the graph. If the artifacts kill the usual loader
-        too, the report counts only if malloc printed the cause.
+        Nothing is run if TVM itself runs a part of the graph. If the artifacts kill the usual
+        loader too, the report counts only if malloc printed the cause.
         """
         if evidence.host_runs_some:
             return
@@ -216,7 +216,7 @@ class Companions:
     def settle(self, job: Job, evidence: Evidence, judgement: Judgement) -> bool:
         """Withdraws facts of checks with wrong results if LLVM's build gives wrong results too.
 
-        LLVM builds the variant of the check (`Check.variant`). Returns whether facts were withdrawn.
+        LLVM builds the variant of the check (`Check.variant`). Returns whether any were withdrawn.
         """
         wrong = {f.check for f in judgement.findings if f.outcome == WRONG_RESULT}
         withdrawn = False
