@@ -20,10 +20,10 @@ def observe(run: TargetRun) -> None:
     if lacks is None:
         return
     if not run.target.takes_executor(EXECUTOR):
-        run.not_checked("the target does not list aot among its executors")
+        run.not_checked("AOT is not among the target's executors")
         return
     if run.target.build is not None and EXECUTOR not in run.target.executors:
-        run.not_checked("the target builds with its own function, and does not list aot among its executors")
+        run.not_checked("the target builds by a function of its own, and does not name aot as an executor")
         return
     if lacks:
         run.not_checked(lacks)

@@ -16,7 +16,7 @@ LEVELS = (0, 1, 2, 3)
 
 def observe(run: TargetRun) -> None:
     if run.target.build is not None:
-        run.not_checked("the target builds with its own function, which decides the level")
+        run.not_checked("the target builds by a function of its own, which decides the level")
         return
     for executor in run.executors:
         with run.using(executor):

@@ -34,27 +34,27 @@ def smallest(graph: Graph, placement: Sequence[int | None], found: int) -> int:
 
 
 def _least(
-    taken: Sequence[bool], reads: Sequence[Sequence[int]], passed: Iterable[tuple[int, int]]
+    offloaded: Sequence[bool], reads: Sequence[Sequence[int]], passed: Iterable[tuple[int, int]]
 ) -> int:
     """Returns a lower bound of the number of regions.
 
     A region holds only nodes that are connected by values, and no two nodes of which one depends on
-    the other through a node outside of the region. taken: for each node, whether it is offloaded.
+    the other through a node outside of the region. offloaded: for each node, whether it is so.
     reads: for each node, the positions of the nodes that it reads. passed: the pairs of offloaded
     nodes of which the second reads the first.
     """
-    part = list(range(len(taken)))
+    part = list(range(len(offloaded)))
     for i, j in passed:
         part = [part[i] if p == part[j] else p for p in part]
-    parts = {p for p, t in zip(part, taken) if t}
-    return sum(1 + _departures(p, part, taken, reads) for p in parts)
+    parts = {p for p, t in zip(part, offloaded) if t}
+    return sum(1 + _departures(p, part, offloaded, reads) for p in parts)
 
 
 def _departures(
-    own: int, part: Sequence[int], taken: Sequence[bool], reads: Sequence[Sequence[int]]
+    own: int, part: Sequence[int], offloaded: Sequence[bool], reads: Sequence[Sequence[int]]
 ) -> int:
     """Returns how many times, at most, a path through the graph leaves a part and returns to it."""
-    inside = [t and p == own for p, t in zip(part, taken)]
+    inside = [t and p == own for p, t in zip(part, offloaded)]
     left: list[int] = []
     for i, operands in enumerate(reads):
         ways = [left[j] + (inside[i] and not inside[j]) for j in operands if left[j] >= 0]
@@ -63,10 +63,10 @@ def _departures(
 
 
 def _merged(
-    taken: Sequence[bool], reads: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
+    offloaded: Sequence[bool], reads: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
 ) -> int:
     """Returns the number of regions after merging along the edges, in their order, if possible."""
-    region = list(range(len(taken)))
+    region = list(range(len(offloaded)))
     progress = True
     while progress:
         progress = False
@@ -76,7 +76,7 @@ def _merged(
             merged = [region[i] if r == region[j] else r for r in region]
             if _can_be_ordered(merged, reads):
                 region, progress = merged, True
-    return len({r for r, t in zip(region, taken) if t})
+    return len({r for r, t in zip(region, offloaded) if t})
 
 
 def _can_be_ordered(region: Sequence[int], reads: Sequence[Sequence[int]]) -> bool:
