@@ -73,7 +73,7 @@ def _difference(stage: str, kind: str, what: str, first: list[Any], second: list
     return Finding(
         "reproducible", "error", stage, kind,
         "compiled once more in another process, with another PYTHONHASHSEED, %s differs. " % what
-        + (where if at else "The first %d characters of its first %d lines are the same." % shown),
+        + (where if at else "The first %d characters of each of its first %d lines are equal." % shown),
         {"line": at},
     )
 
