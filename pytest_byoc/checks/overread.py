@@ -48,7 +48,7 @@ CHECK = Check(
     "before were, the outputs equal those of the first run bit by bit.",
     why="Whole vectors loaded at the end of a row, copies of rounded sizes, padding that is read before it "
     "is thrown away, addresses of inputs that are kept after the run.",
-    where=f"{CHOSEN}, and each operator's cases with extents of 16 or with padding, if the target runs the "
+    where=f"{CHOSEN}, and each operator's cases with aligned extents or with padding, if the target runs the "
     "whole graph and its inputs are neither bool nor bfloat16",
     how="with no readable memory behind or before its inputs, nor where those of the run before were",
     reload=reload,

@@ -193,7 +193,7 @@ class Companions:
         return worker.collect()
 
     def time(self, job: Job, evidence: Evidence) -> None:
-        """Measures the seconds of a run of the target's artifact and of LLVM's, of one opt_level."""
+        """Measures the seconds of a run of the target's artifact and LLVM's, of one opt_level."""
         executor = job["executors"][0]
         target = dict(evidence.target.facts("artifact")).get(executor)
         if plan.SPEED not in job["checks"] or target is None or evidence.loader.died:
