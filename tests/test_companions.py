@@ -100,7 +100,7 @@ def recorded(*facts: tuple[str, Any]) -> JobReport:
 
 
 @pytest.mark.parametrize(
-    ("again", "said"), [(["a", "b"], ""), (["a", "c"], "line 2: 'b', and then 'c'"), (["a"], "and then ''")]
+    ("again", "said"), [(["a", "b"], ""), (["a", "c"], "line 2: first 'b', then 'c'"), (["a"], ", then ''")]
 )
 def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], said: str) -> None:
     first = recorded(("outline", ["a", "b"]))

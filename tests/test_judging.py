@@ -155,7 +155,7 @@ def test_source_that_differs_is_told_with_its_line() -> None:
         )
         findings = list(reproducible.judge(evidence))
         assert [f.kind for f in findings] == expected
-        assert all("in line 2: '  a;', and then '  b;'" in f.message for f in findings)
+        assert all("in line 2: first '  a;', then '  b;'" in f.message for f in findings)
 
 
 def test_compiled_elsewhere_something_is_to_be_offloaded_too() -> None:

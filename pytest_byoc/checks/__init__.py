@@ -1,7 +1,7 @@
-"""The conformance checks, one per file, in the order in which they are made and reported.
+"""Lists the conformance checks, one per file, in the order in which they run and are reported.
 
-The order matters twice: a check's worker half may use what an earlier one has built, and of several
-findings on one graph the first names the failure, so that causes stand before their effects.
+The order matters twice: a check's worker half may use modules that an earlier check has built, and
+the first of several findings on one graph names the failure, so causes come before their effects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a region returns is not a piece of its input."""
+"""Checks that an output of a region does not lie in the memory of an input."""
 
 from __future__ import annotations
 
@@ -33,25 +33,28 @@ def reload(run: LoaderRun) -> None:
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    """Of outputs that a region computes: TVM itself returns inputs, and reshapes of them, as they are."""
-    taken = evidence.offloaded()
-    made = {o for node, t in zip(evidence.graph.nodes, taken) if t for o in node.outputs}
+    """Judges only the outputs that a region computes: TVM itself returns inputs uncopied.
+
+    The same holds for reshapes of inputs.
+    """
+    offloaded = evidence.offloaded()
+    computed = {o for node, t in zip(evidence.graph.nodes, offloaded) if t for o in node.outputs}
     for executor, changed in evidence.loader.facts("aliased"):
         for i in changed:
-            if i < len(evidence.graph.outputs) and evidence.graph.outputs[i] in made:
+            if i < len(evidence.graph.outputs) and evidence.graph.outputs[i] in computed:
                 yield Finding(
                     "aliasing", "wrong-result", "run", "aliased",
-                    "output %d (%%%s) changes when an input is overwritten after the run (%s executor): it "
-                    "lies in the input's memory." % (i, evidence.graph.outputs[i], executor),
+                    "output %d (%%%s) changes when the inputs are overwritten after the run (%s executor): "
+                    "it lies in the memory of an input." % (i, evidence.graph.outputs[i], executor),
                     {"executor": executor, "output": i},
                 )
 
 
 CHECK = Check(
     id="aliasing",
-    rule="Overwriting an input after the run changes no output that a region has computed.",
-    why="Copies left out.",
-    how="with an input overwritten afterwards",
+    rule="Overwriting the inputs after the run changes no output that a region has computed.",
+    why="Regions that return a part of an input without copying it.",
+    how="with its inputs overwritten after the run",
     reload=reload,
     judge=judge,
     owns=True,

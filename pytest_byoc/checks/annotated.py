@@ -1,4 +1,4 @@
-"""A region that a user has marked by hand is taken as it is, or taken over, or refused."""
+"""Checks that a region marked by hand before partitioning is compiled correctly, or refused."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def observe(run: TargetRun) -> None:
     executor = run.executors[0]
-    # Raises again, and is told once, where the graph itself fails.
+    # If the graph itself fails, this raises the same exception again, which is reported once.
     run.first_run(executor)
     marked = run.marked_by_hand()
     if marked is None:
-        run.not_checked("TVM has no form for such a mark in what the target takes of the graph")
+        run.not_checked("no operator that the target offloads can be marked by hand")
         return
     try:
         partitioned = run.partition(marked)
-    except Exception:  # refused, as it may be
+    except Exception:  # The target may refuse such a module.
         return
     left = run.ir.modules.marks(partitioned)
     run.record("marks_left", left)
@@ -42,9 +42,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if left:
             yield Finding(
                 "annotated", "error", "partition", "left",
-                "an operator that stands between compiler_begin and compiler_end, as users write them, still "
-                "does behind partitioning, which raised nothing: %s of the module's main. TVM can't build "
-                "that, and its error names neither." % left,
+                "an operator that a user has put between compiler_begin and compiler_end is still between "
+                "them after partitioning, which raised no exception: %s of the module's main. TVM can't "
+                "build such a module, and its error message names neither." % left,
             )
     for executor, arrays in evidence.target.facts("annotated"):
         yield from evidence.compare(
@@ -55,11 +55,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="annotated",
-    rule="With one operator that the target takes marked by hand as a region of its (Relay: "
-    "`compiler_begin` and `compiler_end`; Relax: `FuseOpsByPattern` with a pattern of the target's and "
-    "`annotate_codegen`), partitioning or compiling raises an error, or no mark is left and the results are "
-    "within their bound.",
-    why="Passes that skip what is marked, or mark it again.",
+    rule="One operator that the target offloads is marked by hand as a region of the target (Relay: "
+    "`compiler_begin` and `compiler_end`; Relax: `FuseOpsByPattern` with one of the target's patterns and "
+    "`annotate_codegen`). Then partitioning or compiling raises an error, or no mark is left after "
+    "partitioning and the results are within their bound.",
+    why="Passes that skip marked operators, or mark them a second time.",
     observe=observe,
     judge=judge,
     made=FEW,

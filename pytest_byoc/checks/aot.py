@@ -1,4 +1,4 @@
-"""The partitioned module, built ahead of time, does what it does under the other executors."""
+"""Checks that the partitioned module is right under TVM's aot executor too."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def observe(run: TargetRun) -> None:
     if lacks:
         run.not_checked(lacks)
         return
-    # Raises again, and is told once, where another executor fails.
+    # If another executor fails, this raises the same exception again, which is reported once.
     run.first_run(run.executors[0])
     held = run.executable(run.executors[0]).held_as_data()
     if held:
         run.not_checked(
-            "AOT calls regions by their symbols, of which a library has none for modules of kind %s"
-            % ", ".join(held)
+            "the aot executor calls regions by their symbols, and a library has no symbols for modules of "
+            "kind %s" % ", ".join(held)
         )
         return
     with run.using(EXECUTOR):
-        made = run.unless_tvm_fails(
-            lambda module: _run(run, module), run.partitioned(), run.lowered_again, "by AOT"
+        result = run.unless_tvm_fails(
+            lambda module: _run(run, module), run.partitioned(), run.lowered_again, "with the aot executor"
         )
-        if made is not None:
-            run.hand(made["path"])
-            for which, arrays in enumerate(made["outputs"]):
+        if result is not None:
+            run.hand(result["path"])
+            for which, arrays in enumerate(result["outputs"]):
                 run.record("aot", {"set": which, "arrays": arrays})
 
 
@@ -66,10 +66,12 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     first = None
     for _, value in evidence.target.facts("aot"):
         first = value["arrays"] if value["set"] == 0 else first
-        yield from evidence.compare("aot", "wrong-value", value["set"], value["arrays"], "built by AOT")
+        yield from evidence.compare(
+            "aot", "wrong-value", value["set"], value["arrays"], "with the aot executor"
+        )
     for _, arrays in evidence.loader.facts("aot"):
         if first is not None:
-            what = "AOT's artifact, loaded in a fresh process"
+            what = "the artifact for the aot executor, loaded in a fresh process"
             yield from evidence.same_bits("aot", "load", "differs", first, arrays, what)
 
 
@@ -79,11 +81,12 @@ def variant(evidence: Evidence) -> Variant:
 
 CHECK = Check(
     id="aot",
-    rule="Built by the AOT executor (packed interface, TVM's C++ runtime, linked parameters), two sets of "
-    "inputs are within their bound; loaded in a fresh process it repeats the first bit by bit.",
-    why="What only one executor passes: shapes, type codes.",
-    where="few graphs, Relay, of targets whose code has symbols (a library holds a JSON runtime's modules "
-    "as data, which TVM's AOT executor cannot call)",
+    rule="Built for the aot executor (packed interface, TVM's C++ runtime, linked parameters), the outputs "
+    "for two sets of inputs are within their bound; the artifact, loaded in a fresh process, repeats the "
+    "first run bit by bit.",
+    why="Code that relies on arguments which only the other executors pass: shapes, type codes.",
+    where=f"{FEW}, Relay, of targets whose code has symbols (a library holds the modules of a JSON runtime "
+    "as data, which TVM's aot executor cannot call)",
     observe=observe,
     reload=reload,
     judge=judge,

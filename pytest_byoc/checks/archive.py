@@ -1,4 +1,4 @@
-"""The artifact, exported as .tar and compiled where it is loaded, does the same."""
+"""Checks that the artifact exported as .tar, and compiled by its loader, gives the same outputs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 def observe(run: TargetRun) -> None:
     if run.target.export_options:
-        run.not_checked("the target's export_options are made for a shared library")
+        run.not_checked("the target's export_options are those of a shared library")
         return
     for executor in run.executors:
         with run.using(executor):
-            # Raises again, and is told once, where the shared library fails.
+            # If the graph itself or the shared library fails, the next two lines raise the same
+            # exception again, which is reported once.
             run.first_run(executor)
             run.export(executor)
             run.hand(run.export_as(executor, "archive_%s.tar" % executor))
@@ -43,8 +44,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="archive",
-    rule="Exported as `.tar`, compiled and loaded by `load_module` in another process: equal bit by bit.",
-    why="Source that compiles beside its compiler only.",
+    rule="The artifact exported as `.tar`, and compiled and loaded by `load_module` in another process, "
+    "gives the same outputs bit by bit.",
+    why="Generated source that compiles only in the environment of the codegen.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -1,8 +1,9 @@
-"""What a check is: one file with two halves.
+"""Defines the class of checks. Each check is one file with a worker half and a host half.
 
-`observe` runs in the target worker and `reload` in the loader worker; they record facts. `judge`
-runs on the host and turns facts into findings. Worker halves use the standard library and NumPy
-only and run on Python 3.8; the host's half never sees TVM.
+The worker half is `observe`, which runs in the target worker, and `reload`, which runs in the
+loader; they record facts. The host half is `judge`, which turns facts into findings. The worker
+half uses only the standard library and NumPy and runs on Python 3.8; the host half never imports
+TVM.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 
 def of_death(check: str, report: JobReport, text: str, hung: str = "") -> Iterator[Finding]:
-    """A check's finding on how the process of a report that is its own has died, if it has. text: for the
-    user, with {stage} and {how}; hung: where it hung, if that is told otherwise."""
+    """Yields a finding if the process of a report died.
+
+    report: the report of a process that was started for this check alone. text: the message, with
+    the fields {stage} and {how}. hung: the message for a process that hung, if it is another one.
+    """
     if report.died is None or report.end is None:
         return
     stage, how = str(report.end["stage"]), report.died
@@ -32,7 +36,10 @@ def of_death(check: str, report: JobReport, text: str, hung: str = "") -> Iterat
 
 
 def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
-    """Findings of a check on what was raised in a report that is its own. how: in what circumstances."""
+    """Yields a finding for each exception in the report of a process started for this check alone.
+
+    how: the circumstances, with which the message begins.
+    """
     for message in report.raised():
         raised = message["raised"]
         yield Finding(
@@ -42,32 +49,33 @@ def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
         )
 
 
-#: The graphs on which a check is made (`config/plan.py`): every graph; the graphs with all checks, since it
-#: costs more; of these the graphs of several operators.
+#: The graphs on which a check is made (`config/plan.py` selects them): every graph; a selection of
+#: the graphs, for checks that cost more; those graphs of the selection with several operators.
 EVERY = "every graph"
 CHOSEN = "chosen graphs"
 FEW = "few graphs"
 
-#: What a check may need beside the examination of a graph (`examination/companions.py`). LARGER: the graph
-#: for a larger batch. TWIN: the graph with other constants. AGAIN: a second compilation by another process.
-#: BARE: a loader without the target's libraries. WATCHED: a loader in which malloc checks each piece of
-#: memory.
+#: The graphs and workers that a check may need in addition (`examination/companions.py`).
+#: LARGER: the graph for a larger batch. TWIN: the graph with other constants. AGAIN: a second
+#: compilation by another process. BARE: a loader without the target's libraries. WATCHED: a loader
+#: in which malloc checks each piece of memory.
 LARGER, TWIN, AGAIN, BARE, WATCHED = "larger", "twin", "again", "bare", "watched"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The graph or the build that a check looks at, where it is not that of the reference.
+    """The graph or the build that a check judges, where it is not that of the reference.
 
-    changes: entries of the reference worker's job that differ. expected: for each set of inputs of that job,
-    the outputs as values with error bounds."""
+    changes: the entries of the reference worker's job that differ. expected: for each set of inputs
+    of that job, the outputs as values with error bounds.
+    """
 
     changes: Mapping[str, Any]
     expected: Sequence[Sequence[Any]]
 
 
 def of_other(other: Evidence | None) -> Variant | None:
-    """The job for another graph, whose evidence is given; None where there is none."""
+    """Returns the variant for another graph, given its evidence; None if there is no evidence."""
     if other is None:
         return None
     changes = {"graph": other.graph.to_dict(), "inputs": other.inputs, "constants": other.constants}
@@ -76,22 +84,27 @@ def of_other(other: Evidence | None) -> Variant | None:
 
 @dataclass(frozen=True)
 class Check:
-    """A conformance rule, with the halves that gather facts and the half that judges them.
+    """A conformance rule, with the functions that gather facts and the function that judges them.
 
-    id: short, for reports and options. rule: the rule. why: the bugs it sees. made: EVERY, CHOSEN or FEW.
-    where: on which of these graphs, if not on all. (Sentences of the report and of the documentation.) owns:
-    an exception or a death in the check's turn is the check's finding and not the stage's: what it needs of
-    build and run has succeeded before. target_alone: its `reload` runs only where TVM's own kernels run
-    nothing of the graph. tvm_too: its findings may be TVM's own doing: LLVM's artifact is looked at before
-    they are held against the target (`Evidence.deployed`). partition_stage: it needs no code of the target
-    but the partition function: it looks at partitioned modules, or at LLVM's build of them with the regions
-    inlined. repartitions: it partitions the graph once more, or another graph: its failure causes no other
-    one. records: whether its worker halves record facts; a check that does not finds processes that die.
-    needs: LARGER, TWIN, AGAIN, BARE, WATCHED. With BARE or WATCHED its `reload` runs in that loader alone.
-    variant: the job in which LLVM builds what the check looks at; where LLVM's outputs are wrong too, the
-    facts named by `facts` are withdrawn. None: there is no such job for the evidence. by_machine: not every
-    machine can make it: it needs a certain C library, or a second device. how: the circumstances in which
-    the target runs, for the message where a process dies of them."""
+    id: a short name for reports and options.
+    rule, why: the rule, and the bugs it finds (texts of the report and of docs/reference/checks.md).
+    made: EVERY, CHOSEN or FEW. where: a text on its graphs, if `made` alone does not describe them.
+    owns: an exception or a death while the check runs is a finding of the check, not of the stage,
+        because building and running the graph have succeeded before.
+    target_alone: its `reload` runs only where TVM's own kernels run no node of the graph.
+    tvm_too: TVM itself may cause its findings, so LLVM's artifact is examined in the same way
+        before they are held against the target (`Evidence.deployed`).
+    partition_stage: it needs no code of the target except the partition function: it examines
+        partitioned modules, or LLVM's build of them with the regions inlined.
+    repartitions: it partitions the graph once more, or another graph; its failure causes no other.
+    records: its worker half records facts. A check without facts only detects processes that die.
+    needs: any of LARGER, TWIN, AGAIN, BARE, WATCHED. With BARE or WATCHED its `reload` runs only in
+        that loader.
+    variant: returns the job with which LLVM builds the same as the check, or None where there is no
+        such job. Where LLVM's outputs are wrong too, the facts named in `facts` are withdrawn.
+    by_machine: not every machine can make it: it needs a certain C library, or a second device.
+    how: the circumstances in which the target runs, for the message on a process that dies in them.
+    """
 
     id: str
     rule: str
@@ -115,5 +128,5 @@ class Check:
 
     @property
     def own_loader(self) -> bool:
-        """Whether its `reload` runs in a loader of its own."""
+        """True if its `reload` runs in a loader of its own."""
         return BARE in self.needs or WATCHED in self.needs

@@ -1,4 +1,4 @@
-"""A graph for a small batch, a large one and the small one again, in one process."""
+"""Checks that a graph for its batch and for a larger one can be compiled and run in one process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def observe(run: TargetRun) -> None:
-    """Compiles the graph for the large batch, then for its own again; it has been compiled before."""
+    """Compiles the graph for the large batch, then for its own batch a second time."""
     if run.larger is None:
         return
     larger, constants = run.larger.graph, run.larger.constants
     if not run.ir.partition_facts(run.partitioned_other(larger, constants))["regions"]:
-        run.not_checked("the target takes nothing of the graph for a larger batch")
+        run.not_checked("the target offloads nothing of the graph for a larger batch")
         return
     for executor in run.executors:
         with run.using(executor):
@@ -51,18 +51,22 @@ def reload(run: LoaderRun) -> None:
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    """The large ones first: theirs is the artifact that another one stands in for."""
+    """Judges the runs with the large batch first.
+
+    If a target mixes up the batches, it runs the code of one artifact for another; the wrong
+    outputs for the large batch then name the failure.
+    """
     if evidence.larger is not None:
         batch = evidence.larger.graph.inputs[0].type.shape[0]
         for executor, arrays in evidence.loader.facts("batch_large"):
             yield from evidence.larger.compare(
                 "batches", "other-batch", 0, arrays,
-                "for a batch of %d, compiled and run in turn with the graph's own (%s executor)"
+                "for a batch of %d, compiled and run alternately with the graph's own batch (%s executor)"
                 % (batch, executor),
             )
     yield from evidence.repeats(
         "batches", "run", "differs", evidence.loader.facts("batch_small"),
-        "a run in turn with another batch size (%s executor)",
+        "a run that alternates with runs of another batch size (%s executor)",
     )
 
 
@@ -72,11 +76,12 @@ def variant(evidence: Evidence) -> Variant | None:
 
 CHECK = Check(
     id="batches",
-    rule="Compiled in one process for its batch, a larger one, its own again; run in one process large, "
-    "small, large, small again, large: the large one's results are within their bound, the small one's "
-    "equal the first bit by bit.",
-    why="Engines and code kept under a key without the batch.",
-    where="few graphs with a batch",
+    rule="The graph is compiled in one process for its batch, for a larger one, and for its own again; the "
+    "artifacts are run in one process in the order large, small, large, small (second compilation), large. "
+    "The results for the large batch are within their bound, those for the small one equal the first run's "
+    "bit by bit.",
+    why="Engines and code cached under a key that lacks the batch.",
+    where=f"{FEW} with a batch",
     observe=observe,
     reload=reload,
     judge=judge,

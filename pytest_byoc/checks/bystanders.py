@@ -1,5 +1,8 @@
-"""Partitioning leaves what is not its own alone: other functions, other targets' regions, attributes, what is
-current in TVM."""
+"""Checks that partitioning changes nothing that does not belong to the target.
+
+That is: other functions, other targets' regions, attributes, and TVM's current target and
+PassContext.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from ..runs import TargetRun
 
 _WORDS = {
-    "function": "a second function of the module (of an operator no codegen takes)",
+    "function": "a second function of the module (with an operator that no codegen offloads)",
     "region": "a region of another target",
     "attribute": "an attribute of the module",
     "main_attribute": "an attribute of main",
@@ -25,16 +28,16 @@ _WORDS = {
 }
 
 
-#: Lines that are told of what has changed, and characters of each.
+#: The largest number of changed lines that a finding shows, and of characters of each line.
 _LINES, _WIDTH = 8, 200
 
 
 def differing_lines(before: str, after: str) -> list[str]:
-    """The lines of a text that have changed, with a sign each, as diff has them."""
+    """Returns the first lines that differ between two texts, each with "+" or "-" as in a diff."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    found = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-    more = ["… and %d lines more" % (len(found) - _LINES)] if len(found) > _LINES else []
-    return [line[0] + " " + line[1:].strip()[:_WIDTH] for line in found[:_LINES]] + more
+    changed = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    more = ["… and %d lines more" % (len(changed) - _LINES)] if len(changed) > _LINES else []
+    return [line[0] + " " + line[1:].strip()[:_WIDTH] for line in changed[:_LINES]] + more
 
 
 def observe(run: TargetRun) -> None:
@@ -63,10 +66,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="bystanders",
-    rule="A second function, a region of another target, what the module defines beside its functions "
-    "(types, global infos) and attributes of it and of `main` come out of partitioning as they went in; "
-    "TVM's current target and `PassContext` are those of before.",
-    why="Passes that run over functions of others, or drop them; scopes that are entered and never left.",
+    rule="Partitioning leaves unchanged: a second function, a region of another target, the module's other "
+    "definitions (types, global infos), the attributes of the module and of `main`, and TVM's current "
+    "target and `PassContext`.",
+    why="Passes that rewrite or drop functions of others; scopes that are entered and never left.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

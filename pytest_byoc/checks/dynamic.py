@@ -1,4 +1,4 @@
-"""The graph with its batch left open, run for several batch sizes."""
+"""Checks the graph with a dynamic batch dimension, run for several batch sizes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import TargetRun
 
-#: The executor of both IRs that runs what has no fixed shape.
+#: The executor of both IRs that runs tensors of dynamic shape.
 EXECUTOR = "vm"
 
 
 def observe(run: TargetRun) -> None:
     if run.larger is None or not run.can_use(EXECUTOR):
         return
-    # Raises again, and is told once, where the graph itself fails.
+    # If the graph itself fails, this raises the same exception again, which is reported once.
     run.first_run(run.executors[0])
     module = run.open_module()
     if module is None:
         return
     partitioned = run.partition(module)
-    # Where it takes none of it, there is nothing to judge: that is its right.
+    # A target need not offload anything of a graph with a dynamic batch.
     if not run.ir.partition_facts(partitioned)["regions"]:
         return
     sizes = [run.inputs[0], run.larger.inputs, run.inputs[0]]
@@ -33,11 +33,11 @@ def observe(run: TargetRun) -> None:
         return run.run_each(module, EXECUTOR, run.target.opt_level, sizes)
 
     with run.using(EXECUTOR):
-        made = run.unless_tvm_fails(
-            runs, partitioned, run.open_module, "with its batch left open, %s executor" % EXECUTOR
+        outputs = run.unless_tvm_fails(
+            runs, partitioned, run.open_module, "with a dynamic batch, %s executor" % EXECUTOR
         )
-        if made is not None:
-            for number, arrays in enumerate(made):
+        if outputs is not None:
+            for number, arrays in enumerate(outputs):
                 run.record("dynamic", {"set": number % 2, "arrays": arrays})
 
 
@@ -48,7 +48,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         judged = (evidence, evidence.larger)[value["set"]]
         yield from judged.compare(
             "dynamic", "wrong-value", 0, value["arrays"],
-            "with its batch left open, run for a batch of %d (%s executor)"
+            "when it is compiled with a dynamic batch and run with a batch of %d (%s executor)"
             % (judged.graph.inputs[0].type.shape[0], executor),
         )
 
@@ -67,11 +67,12 @@ def variant(evidence: Evidence) -> Variant | None:
 
 CHECK = Check(
     id="dynamic",
-    rule="The same graph with its batch left open (`Any` in Relay, a variable in Relax), under the VM: what "
-    "the target takes of it builds, and runs for its batch, a larger one and its own again, each within its "
-    "bound; it need not take any of it.",
-    why="Open extents read as 1 or as those of the first call; claimed, and refused by the codegen.",
-    where="few graphs with a batch",
+    rule="The same graph with a dynamic batch (`Any` in Relay, a variable in Relax), under the VM: what the "
+    "target offloads of it builds, and runs with its own batch, a larger one and its own again, with each "
+    "result within its bound. The target need not offload any of it.",
+    why="Dynamic extents read as 1, or as those of the first call; operators that are offloaded and then "
+    "refused by the codegen.",
+    where=f"{FEW} with a batch",
     observe=observe,
     judge=judge,
     made=FEW,

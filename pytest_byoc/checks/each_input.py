@@ -1,4 +1,4 @@
-"""On the way from the first set of inputs to the second, one input after another."""
+"""Checks runs in which only some of the inputs differ from those of the run before."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, value in evidence.target.facts("each_input"):
         yield from evidence.compare(
             "each-input", "some-inputs-as-before", value["set"], value["arrays"],
-            "where some inputs are those of the run before and others are not (%s executor)" % executor,
+            "in a run with some inputs of the run before and some others (%s executor)" % executor,
         )
 
 
 CHECK = Check(
     id="each-input",
-    rule="A graph of several inputs, run with A, then with B's first input and A's others, with B's first "
-    "two (four steps at most), at last with B: each is within its bound.",
-    why="Results, packed weights or copies kept by some of the inputs alone.",
+    rule="A graph of several inputs is run with the inputs A, then with the first input of B and the others "
+    "of A, then with the first two of B and so on (at most four steps), at last with B: the results of "
+    "each run are within their bound.",
+    why="Results, packed weights or copies that are cached by some of the inputs only.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -1,4 +1,4 @@
-"""A process that has used the artifact ends as it should."""
+"""Checks that a process which has loaded and run the artifact ends normally."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def reload(run: LoaderRun) -> None:
 
 
 def judge(evidence: Evidence) -> Iterable[Finding]:
-    """A process that dies or hangs at its end is seen like any other, in the stage `exit`."""
+    """Returns no findings: a death or hang at the end is reported like any other."""
     return ()
 
 
 CHECK = Check(
     id="exit",
     rule="A process that has loaded and run the artifact ends with status 0.",
-    why="Handles destroyed too late, handlers of an unloaded library.",
+    why="Handles that are destroyed too late; exit handlers of a library that has been unloaded.",
     reload=reload,
     judge=judge,
     made=CHOSEN,

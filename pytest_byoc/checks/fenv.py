@@ -1,4 +1,4 @@
-"""A run leaves the thread's floating-point environment as it was."""
+"""Checks that a run leaves the thread's floating-point environment unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun, TargetRun
 
-#: Where it is looked at, and after what.
+#: The reports with such facts, and the process of each in words.
 _AFTER = (
     ("target", "in the process that has compiled the graph and run it"),
     ("loader", "in a fresh process that has loaded the artifact and run it"),
@@ -36,17 +36,19 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             if changed:
                 yield Finding(
                     "fenv", "wrong-result", "run", "changed",
-                    "%s, the thread's arithmetic is another: %s." % (where, "; ".join(changed)),
+                    "%s, the thread's floating-point environment has changed: %s."
+                    % (where, "; ".join(changed)),
                     {"changed": changed},
                 )
 
 
 CHECK = Check(
     id="fenv",
-    rule="After a run, compiled here or loaded in a fresh process, the thread rounds as before, and neither "
-    "operands nor results that are subnormal become zero.",
-    why="Flushing left switched on, libraries linked with `-ffast-math`, which switch it on when they are "
-    "loaded.",
+    rule="After a run, in the process that has compiled the graph and in a fresh process that has loaded the "
+    "artifact, the thread rounds as before, and neither subnormal operands nor subnormal results become "
+    "zero.",
+    why="Flush-to-zero left switched on; libraries linked with `-ffast-math`, which switch it on when they "
+    "are loaded.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -1,4 +1,4 @@
-"""Partitioning a partitioned module changes nothing."""
+"""Checks that partitioning a partitioned module changes nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ def observe(run: TargetRun) -> None:
 
 
 def shape(facts: dict[str, Any]) -> tuple[list[Any], int]:
-    """What is in which region, and how much in none. Names are TVM's own passes' to change; regions that call
-    no operator, of which TVM's AnnotateTarget makes more each time, are told by the check `regions`."""
+    """Returns the regions with their calls, and the number of calls outside of all regions.
+
+    Names are left out, because TVM's own passes may change them. So are regions that call no
+    operator: TVM's AnnotateTarget adds some each time, and the check `regions` reports them.
+    """
     regions = [
         (r["compiler"], r["inputs"], r["outputs"], sorted(r["calls"])) for r in facts["regions"] if r["calls"]
     ]
@@ -33,8 +36,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if first and shape(anew) != shape(first[0]):
             yield Finding(
                 "idempotent", "error", "partition", "state",
-                "the same graph, partitioned once more in the same process, becomes another module: %d "
-                "regions and %d calls outside become %d and %d, or they hold something else."
+                "the same graph, partitioned once more in the same process, gives another module: instead "
+                "of %d regions and %d calls outside there are %d and %d, or the regions hold other calls."
                 % (
                     len(first[0]["regions"]), first[0]["host_calls"],
                     len(anew["regions"]), anew["host_calls"],
@@ -44,8 +47,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if first and shape(again) != shape(first[0]):
             yield Finding(
                 "idempotent", "error", "partition", "changes",
-                "partitioning the partitioned module again changes it: %d regions and %d calls outside "
-                "become %d and %d, or hold something else."
+                "partitioning the partitioned module again changes it: instead of %d regions and %d calls "
+                "outside there are %d and %d, or the regions hold other calls."
                 % (
                     len(first[0]["regions"]), first[0]["host_calls"],
                     len(again["regions"]), again["host_calls"],
@@ -57,7 +60,7 @@ CHECK = Check(
     id="idempotent",
     rule="The partitioned module, partitioned again, has the same operators in the same regions; so has the "
     "graph, partitioned once more in the same process.",
-    why="Passes that run over what is partitioned already, state kept between two calls.",
+    why="Passes that rewrite regions which are partitioned already; state kept between two calls.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -1,4 +1,4 @@
-"""What the partition function made of the graph still computes the graph, without the vendor's code."""
+"""Checks that the partitioned module computes the graph when LLVM builds it, regions inlined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import TargetRun
 
-#: As the reference is built.
+#: The opt_level of the reference build.
 OPT_LEVEL = 1
 
 
@@ -20,32 +20,33 @@ def observe(run: TargetRun) -> None:
     run.stage("inline-back")
     executable = run.inlined(run.partitioned(), run.executors[0], OPT_LEVEL)
     if run.nothing_offloaded:
-        # All of it is TVM's: it is built and run as the reference is, and may fail as that does.
+        # TVM runs all of it, as it runs the reference, and may fail in the same stage as that does.
         run.stage("run")
     for which, inputs in enumerate(run.inputs):
         run.record("inlined", {"set": which, "arrays": executable.run(inputs)[0]})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    what = "when the regions are put back and built by LLVM"
+    what = "when the regions are inlined and built by LLVM"
     if evidence.nothing_offloaded:
         what = "when the partitioned module, of which nothing is offloaded, is built by LLVM"
     for _, value in evidence.target.facts("inlined"):
-        found = evidence.compare(
+        findings = evidence.compare(
             "inline-back", "wrong-value", value["set"], value["arrays"],
-            what + ": partitioning has changed what is computed, there",
+            what + " (so partitioning has changed the computation)",
         )
-        for finding in found:
-            # A cause of what else is wrong.
+        for finding in findings:
+            # Partitioning is the cause of other wrong values, so its finding comes before those.
             yield replace(finding, stage="partition")
 
 
 CHECK = Check(
     id="inline-back",
-    rule="The partitioned module, composites and regions inlined, built by LLVM, is within the bound.",
-    why="Patterns that match something else, leaked intermediates, rewrites beside the regions; needs the "
-    "partition function alone.",
-    where="chosen graphs, and every graph of which nothing is offloaded though partitioning has changed it",
+    rule="The outputs of the partitioned module, with composites and regions inlined and built by LLVM, are "
+    "within their bound.",
+    why="Patterns that match other computations than intended, leaked intermediates, wrong rewrites outside "
+    "of the regions. The check needs only the partition function.",
+    where=f"{CHOSEN}, and every graph of which nothing is offloaded though partitioning has changed it",
     observe=observe,
     judge=judge,
     made=CHOSEN,

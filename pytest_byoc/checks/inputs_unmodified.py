@@ -1,4 +1,4 @@
-"""A run leaves its inputs alone."""
+"""Checks that a run does not modify its inputs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="inputs-unmodified",
-    rule="After a run every input holds the bytes it held before.",
-    why="Kernels that work in place, or into the wrong buffer.",
+    rule="After a run every input holds the same bytes as before.",
+    why="Kernels that work in place, or write into the wrong buffer.",
     observe=observe,
     judge=judge,
 )

@@ -1,4 +1,4 @@
-"""Two executors of one artifact leave each other alone, and so do two loads of it."""
+"""Checks that two executors of one artifact, or of two loads of it, do not affect each other."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, arrays in evidence.loader.facts("interleaved_other"):
         yield from evidence.compare(
-            "instances", "other-instance", 1, arrays, "from another instance in one process (%s)" % executor
+            "instances", "other-instance", 1, arrays,
+            "from another instance in the same process (%s executor)" % executor,
         )
     yield from evidence.repeats(
         "instances", "run", "first-instance", evidence.loader.facts("interleaved_first"),
-        "an instance after another one has run (%s executor)",
+        "the first instance, run after another one (%s executor)",
     )
 
 
 CHECK = Check(
     id="instances",
-    rule="Instance 1 with A, instance 2 (of the same load, then of another) with B, 1 with A again: as if "
-    "alone.",
-    why="State shared by instances, handles that run out.",
-    how="with another instance beside it",
+    rule="Instance 1 is run with the inputs A, instance 2 (of the same loaded library, then of another load) "
+    "with B, instance 1 with A again: the results for B are within their bound, and those for A equal the "
+    "first run's bit by bit.",
+    why="State shared by instances; handles that run out.",
+    how="with another instance in the same process",
     reload=reload,
     judge=judge,
     owns=True,

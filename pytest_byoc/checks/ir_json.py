@@ -1,4 +1,4 @@
-"""The partitioned module survives being saved as JSON."""
+"""Checks that the partitioned module survives being saved as JSON and loaded again."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if not value["equal"] or (first and shape(value["facts"]) != shape(first[0])):
             yield Finding(
                 "ir-json", "error", "partition", "differs",
-                "the partitioned module, saved by tvm.ir.save_json and read by load_json, is not "
-                "structurally equal to what was saved.",
+                "the partitioned module, saved by tvm.ir.save_json and loaded by load_json, is not "
+                "structurally equal to the module that was saved, or has other regions.",
             )
 
 
 CHECK = Check(
     id="ir-json",
-    rule="`tvm.ir.save_json` and `load_json` give back the partitioned module, with the same regions.",
-    why="Attributes that JSON has no form for.",
+    rule="The partitioned module, saved by `tvm.ir.save_json` and loaded by `load_json`, is structurally "
+    "equal to the one that was saved, with the same regions.",
+    why="Attributes that cannot be saved as JSON.",
     observe=observe,
     judge=judge,
     made=CHOSEN,

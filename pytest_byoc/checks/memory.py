@@ -1,5 +1,7 @@
-"""Creating, running and destroying an executor again and again takes no more memory, nor more open files; nor
-does it in threads that come and go."""
+"""Checks that creating, running and destroying an executor repeatedly leaks no memory and no files.
+
+The same is done in threads that start and end.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +24,27 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun
 
-#: Rounds, fewer where they would take longer than so many seconds; below the least the noise decides.
+#: The number of rounds, and the seconds that they may take; slow executors get fewer rounds. With
+#: fewer than LEAST the check is not made, since noise would decide.
 ROUNDS = 200
 SECONDS = 10.0
 LEAST = 40
-#: Rounds that are made in a thread of their own each.
+#: The number of rounds that run in a thread of their own each.
 THREADS = 100
-#: Measured after each of so many stretches; what the first takes is warming up. Where more is in use after
-#: each of them there are more, up to the most: what fills a cache comes to an end, what leaks does not.
+#: The rounds are split into so many stretches, with a measurement after each; the first stretch
+#: warms up. Where the use grows in each of the others, more stretches follow, at most _MOST: the
+#: growth of a cache ends, that of a leak does not.
 _PARTS = 4
 _MOST = 12
-#: What is taken for noise, in bytes a round: less than malloc's smallest piece.
+#: The largest growth that counts as noise, in bytes per round: less than malloc's smallest piece.
 NOISE = 24
-#: In bytes a thread: Python keeps something of some.
+#: The same in bytes per thread: Python keeps some memory of ended threads.
 NOISE_OF_THREADS = 48
-#: In bytes a round, as a share of the artifact's size.
+#: The largest growth per round that counts as noise, as a share of the artifact's size.
 SHARE = 1e-4
-#: In open files a round.
+#: The largest growth in open files per round.
 FILES = 0.5
-#: In bytes of address space a round: less than a page.
+#: The largest growth in bytes of address space per round: one page.
 MAPPED = 4096
 _TASKS = "/proc/self/task"
 
@@ -56,8 +60,10 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _measure() -> Callable[[], int] | None:
-    """A function that returns the bytes that malloc has handed out; None where glibc is older than 2.33
-    or another C library is used."""
+    """Returns a function that returns the bytes allocated by malloc.
+
+    None where glibc is older than 2.33 or another C library is used.
+    """
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallinfo2"):
         return None
@@ -72,7 +78,7 @@ def _measure() -> Callable[[], int] | None:
 
 
 def _in_arenas() -> int:
-    """Bytes that malloc has handed out to any thread, by what it says of its arenas (malloc_info)."""
+    """Returns the bytes allocated by malloc in all threads, from its report (malloc_info)."""
     library = ctypes.CDLL(None)
     library.open_memstream.restype = ctypes.c_void_p
     text, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -80,16 +86,16 @@ def _in_arenas() -> int:
     stream = ctypes.c_void_p(library.open_memstream(ctypes.byref(text), ctypes.byref(size)))
     library.malloc_info(0, stream)
     library.fclose(stream)
-    told = ctypes.string_at(text, size.value).decode()
+    report = ctypes.string_at(text, size.value).decode()
     library.free(text)
-    together = told.rpartition("</heap>")[2]
+    together = report.rpartition("</heap>")[2]
     sizes = dict(re.findall(r'<(?:total|system) type="(\w+)"[^>]* size="(\d+)"', together))
     free = int(sizes.get("fast", 0)) + int(sizes.get("rest", 0))
     return int(sizes["current"]) - free + int(sizes.get("mmap", 0))
 
 
 def _mapped() -> int:
-    """Bytes of address space in use; what is not malloc's is seen in them alone."""
+    """Returns the bytes of address space in use, which also count mappings not made by malloc."""
     with open("/proc/self/statm") as f:
         return int(f.read().split()[0]) * mmap.PAGESIZE
 
@@ -101,7 +107,7 @@ def reload(run: LoaderRun) -> None:
         return
     for executor in run.loadable:
         with run.using(executor):
-            # Not within the rounds: TVM frees nothing of what Relax loads.
+            # The library is loaded before the rounds, because TVM never frees what Relax loads.
             library = run.load(executor)
             run.stage("rounds")
             rounds = _rounds(library, run.inputs[0])
@@ -121,13 +127,13 @@ def _once(library: Any, inputs: Mapping[str, np.ndarray]) -> None:
 
 
 def _apart(once: Callable[[], None]) -> Callable[[], None]:
-    """The same in a thread of its own, which ends."""
+    """Returns a function that calls `once` in a thread of its own and waits for its end."""
 
     def apart() -> None:
         running = len(os.listdir(_TASKS))
         with ThreadPoolExecutor(1) as pool:
             pool.submit(once).result()
-        # Python does not wait for the end of what it was for the system: until then its arena is not free.
+        # Python does not wait until the system has ended the thread, which then frees its arena.
         deadline = time.monotonic() + 1.0
         while len(os.listdir(_TASKS)) > running and time.monotonic() < deadline:
             time.sleep(0.0002)
@@ -138,7 +144,10 @@ def _apart(once: Callable[[], None]) -> Callable[[], None]:
 def _watched(
     run: LoaderRun, rounds: int, once: Callable[[], None], used: Callable[[], int]
 ) -> dict[str, Any]:
-    """What is in use before and after each stretch; rounds: in one of them."""
+    """Returns the bytes and files in use before and after each stretch.
+
+    The entry "rounds" is the number of rounds in one stretch.
+    """
     measured: dict[str, Any] = {"used": [], "opened": [], "mapped": [], "rounds": rounds // _PARTS}
     while True:
         measured["used"].append(used())
@@ -147,7 +156,7 @@ def _watched(
         stretches = len(measured["used"]) - 1
         if stretches >= _MOST or (stretches >= _PARTS and not _grows(measured)):
             return measured
-        # Its limit is for each stretch.
+        # Beginning the stage again restarts its time limit for each stretch.
         run.stage("rounds")
         for _ in range(measured["rounds"]):
             once()
@@ -162,7 +171,10 @@ def _grows(measured: dict[str, Any]) -> bool:
 
 
 def _rounds(library: Any, inputs: Mapping[str, np.ndarray]) -> int:
-    """How many there is time for, a multiple of the parts: by what the second one takes."""
+    """Returns the number of rounds that fit into SECONDS, a multiple of _PARTS.
+
+    The time of a round is that of the second one; the first warms up.
+    """
     _once(library, inputs)
     began = time.monotonic()
     _once(library, inputs)
@@ -175,54 +187,58 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, value in evidence.loader.facts("memory"):
         allowed = partial(_of_tvm, evidence, "memory", executor)
         limit = max(NOISE, SHARE * value["size"]) + allowed("used")
-        found = growth(value, "used")
-        if found > limit:
+        grown = growth(value, "used")
+        if grown > limit:
             leaking.add(executor)
             yield Finding(
                 "memory", "error", "rounds", "leak",
-                "each round of create, run and destroy leaves %.0f bytes behind (%s executor, the "
-                "least of %d stretches of %d rounds; taken for noise: %.0f)."
-                % (found, executor, len(value["used"]) - 2, value["rounds"], limit),
-                {"executor": executor, "bytes_per_round": found, "limit": limit},
+                "each round of create, run and destroy leaves %.0f bytes allocated (%s executor, the "
+                "least of %d stretches of %d rounds; up to %.0f bytes count as noise)."
+                % (grown, executor, len(value["used"]) - 2, value["rounds"], limit),
+                {"executor": executor, "bytes_per_round": grown, "limit": limit},
             )
         mapped = growth(value, "mapped")
-        if found <= limit and mapped > MAPPED + allowed("mapped"):
+        if grown <= limit and mapped > MAPPED + allowed("mapped"):
             yield Finding(
                 "memory", "error", "rounds", "mappings",
-                "each round of create, run and destroy leaves %.0f bytes mapped behind, which malloc has not "
-                "handed out (%s executor)." % (mapped, executor),
+                "each round of create, run and destroy leaves %.0f bytes mapped, which were not allocated by "
+                "malloc (%s executor)." % (mapped, executor),
                 {"executor": executor, "bytes_per_round": mapped, "limit": MAPPED},
             )
         opened = growth(value, "opened")
         if opened > FILES + allowed("opened"):
             yield Finding(
                 "memory", "error", "rounds", "descriptors",
-                "each round of create, run and destroy leaves %.2g open files behind (%s executor)."
+                "each round of create, run and destroy leaves %.2g files open (%s executor)."
                 % (opened, executor),
                 {"executor": executor, "files_per_round": opened},
             )
     for executor, value in evidence.loader.facts("memory_of_threads"):
         limit = max(NOISE_OF_THREADS, SHARE * value["size"])
         limit += _of_tvm(evidence, "memory_of_threads", executor, "used")
-        found = growth(value, "used")
-        if found > limit and executor not in leaking:
+        grown = growth(value, "used")
+        if grown > limit and executor not in leaking:
             yield Finding(
                 "memory", "error", "rounds", "threads",
-                "each thread that creates, runs and destroys it once and ends leaves %.0f bytes behind (%s "
-                "executor, the least of %d stretches of %d threads; taken for noise: %.0f)."
-                % (found, executor, len(value["used"]) - 2, value["rounds"], limit),
-                {"executor": executor, "bytes_per_thread": found, "limit": limit},
+                "each thread that creates, runs and destroys an executor once and ends leaves %.0f bytes "
+                "allocated (%s executor, the least of %d stretches of %d threads; up to %.0f bytes count as "
+                "noise)."
+                % (grown, executor, len(value["used"]) - 2, value["rounds"], limit),
+                {"executor": executor, "bytes_per_thread": grown, "limit": limit},
             )
 
 
 def _of_tvm(evidence: Evidence, fact: str, executor: str, what: str) -> float:
-    """How much LLVM's own artifact grows by, where it was asked."""
+    """Returns the growth per round with LLVM's own artifact; 0 where that was not measured."""
     measured = dict(evidence.deployed.facts(fact)).get(executor)
     return growth(measured, what) if measured else 0.0
 
 
 def growth(measured: dict[str, Any], what: str) -> float:
-    """How much a round, the least of the stretches after the first: what grows once is no leak."""
+    """Returns the growth per round: the least of all stretches after the first, and not below 0.
+
+    The least counts because a use that grows only once is no leak.
+    """
     used, rounds = measured[what], measured["rounds"]
     steps = [(b - a) / rounds for a, b in zip(used, used[1:])]
     return max(0.0, min(steps[1:]))
@@ -230,12 +246,12 @@ def growth(measured: dict[str, Any], what: str) -> float:
 
 CHECK = Check(
     id="memory",
-    rule="Over 200 rounds (fewer where these would take more than 10 seconds) of create, run, destroy the "
-    "memory in use does not go on growing, nor the address space, nor the number of open files; nor the "
-    "memory over 100 threads that each make one round and end; where it does, up to three times as many are "
-    "made: a cache fills up, a leak goes on.",
-    why="Engines, workspaces, handles never freed.",
-    how="created, run and destroyed again and again",
+    rule="Over 200 rounds of create, run and destroy (fewer where these would take more than 10 seconds), "
+    "the memory in use, the address space and the number of open files do not keep growing; nor does the "
+    "memory over 100 threads that each make one round and end. Where one of them grows, up to three times "
+    "as many rounds are made, since a cache fills up and a leak does not.",
+    why="Engines, workspaces and handles that are never freed.",
+    how="while its executor was created, run and destroyed repeatedly",
     reload=reload,
     judge=judge,
     made=CHOSEN,

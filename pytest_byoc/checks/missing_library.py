@@ -1,4 +1,4 @@
-"""An artifact whose libraries are missing says so."""
+"""Checks that an artifact without the target's libraries raises an error, and kills no process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def reload(run: LoaderRun) -> None:
-    """An exception is what is hoped for; the same outputs show that nothing is missing."""
+    """Loads and runs each artifact, and records the outputs where no exception is raised.
+
+    An exception is right. So are outputs equal to the first run's: then no library is needed.
+    """
     for executor, path in run.artifacts.items():
         with run.using(executor):
             try:
@@ -27,22 +30,22 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     yield from evidence.repeats(
         "missing-library", "run", "unnoticed", evidence.bare.facts("without_libraries"),
-        "a run without the target's libraries, which gives no error (%s executor)",
+        "a run without the target's libraries, which raises no error (%s executor)",
     )
     yield from of_death(
         "missing-library", evidence.bare,
         "without the target's libraries the process ends in the stage {stage} ({how}), where an error is "
-        "expected. Undefined functions are looked for when they are first called, and the process ends if "
-        "there are none: link the artifact with its libraries, or with -Wl,-z,now.",
+        "expected. The dynamic linker looks up undefined functions when they are first called, and ends the "
+        "process if it finds none: link the artifact with its libraries, or with -Wl,-z,now.",
     )
 
 
 CHECK = Check(
     id="missing-library",
-    rule="Loaded where the target's libraries are missing, the artifact gives an error, or computes the "
-    "same as with them; the process lives on.",
+    rule="Loaded where the target's libraries are missing, the artifact raises an error, or computes the "
+    "same as with them; the process survives.",
     why="Undefined functions that end the process when they are called.",
-    where="chosen graphs, targets that declare libraries",
+    where=f"{CHOSEN}, targets that declare libraries",
     reload=reload,
     judge=judge,
     made=CHOSEN,

@@ -1,4 +1,4 @@
-"""A copy of the artifact does the same in another working directory."""
+"""Checks that a copy of the artifact gives the same outputs in another working directory."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="moved",
-    rule="A copy of the artifact, loaded in another working directory, gives the same bit by bit.",
-    why="Files beside the artifact, paths of the build.",
-    how="from a copy of the artifact in another folder",
+    rule="A copy of the artifact, loaded in another working directory, gives the same outputs bit by bit.",
+    why="Artifacts that need files beside them, or paths of the build.",
+    how="with a copy of the artifact in another folder",
     reload=reload,
     judge=judge,
     owns=True,

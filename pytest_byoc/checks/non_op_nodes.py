@@ -1,4 +1,4 @@
-"""Nodes that call no operator, beside and around what the target takes, change nothing."""
+"""Checks graphs with nodes that call no operator: an if, a call_tir, tuples passed on whole."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import TargetRun
 
-#: The executor of both IRs that runs them.
+#: The executor of both IRs that runs such nodes.
 EXECUTOR = "vm"
 
 
 def observe(run: TargetRun) -> None:
     if not run.can_use(EXECUTOR):
         return
-    # Raises again, and is told once, where the graph itself fails.
+    # If the graph itself fails, this raises the same exception again, which is reported once.
     run.first_run(run.executors[0])
     form = run.with_non_op_nodes()
     if form is None:
         return
     partitioned = run.partition(form.module)
-    # Where it takes none of it, there is nothing to judge: that is its right.
+    # A target need not offload anything of such a graph.
     if not run.ir.partition_facts(partitioned)["regions"]:
-        run.not_checked("the target takes nothing of the graph %s" % form.what)
+        run.not_checked("the target offloads nothing of the graph %s" % form.what)
         return
 
     def runs(module: Any) -> list[Any]:
@@ -37,8 +37,8 @@ def observe(run: TargetRun) -> None:
         return other and other.module
 
     with run.using(EXECUTOR):
-        made = run.unless_tvm_fails(runs, partitioned, again, form.what)
-        for which, arrays in enumerate(made or []):
+        outputs = run.unless_tvm_fails(runs, partitioned, again, form.what)
+        for which, arrays in enumerate(outputs or []):
             run.record("non_op_nodes", {"what": form.what, "set": which, "arrays": arrays})
 
 
@@ -56,14 +56,14 @@ def variant(evidence: Evidence) -> Variant:
 
 CHECK = Check(
     id="non-op-nodes",
-    rule="The graph in both branches of an `if`, each of inputs of its own (Relay, under the VM), or with "
-    "what is left to TVM lowered to `call_tir` beforehand (Relax); or, where an operator takes a tuple of "
-    "inputs (Relay), or of all that another one gives, with that tuple as it is: what the target takes of "
-    "it builds, runs and is within the same bound; it need not take any of it.",
-    why="Passes and codegens that take every node for a call of an operator, or every tuple to be written "
-    "out where it is taken.",
-    where="few graphs; in Relax of those the ones of which TVM runs some, or with such a tuple inside of a "
-    "region",
+    rule="The graph is put into both branches of an `if`, each with its own inputs (Relay, under the VM), or "
+    "its operators outside of all regions are lowered to `call_tir` before partitioning (Relax). Where an "
+    "operator reads a tuple of inputs (Relay), or a tuple of all results of another operator, the tuple is "
+    "passed on whole instead. What the target offloads of that graph builds and runs, and its results are "
+    "within the same bound; the target need not offload any of it.",
+    why="Passes and codegens that assume that every node is a call of an operator, or that every tuple is "
+    "built where it is read.",
+    where=f"{FEW}; in Relax only those of which TVM runs some nodes, or with such a tuple inside of a region",
     observe=observe,
     judge=judge,
     made=FEW,

@@ -1,4 +1,4 @@
-"""Every element of every output lies within its error bound, under every executor."""
+"""Checks that every element of every output is within its error bound, under every executor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="numerics",
     rule="Every element that is not ambiguous is within its bound; shapes and dtypes are right.",
-    why="Wrong attribute, axis, layout, operand order, constant.",
+    why="A wrong attribute, axis, layout, operand order or constant.",
     observe=observe,
     judge=judge,
 )

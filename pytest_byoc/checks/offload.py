@@ -1,4 +1,4 @@
-"""Which operators the partitioned module really hands to the target."""
+"""Records the regions of the partitioned module, and checks that their symbols are unique."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def observe(run: TargetRun) -> None:
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    """Two regions of one symbol would run the same code."""
+    """Yields a finding for each symbol of several regions: they would all run the same code."""
     symbols = [region["symbol"] for region in evidence.regions]
     for symbol in sorted({s for s in symbols if symbols.count(s) > 1}):
         yield Finding(
@@ -25,15 +25,16 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             "error",
             "partition",
             "symbol-twice",
-            "%d regions of the partitioned module are called %s."
+            "%d regions of the partitioned module have the symbol %s."
             % (symbols.count(symbol), symbol),
         )
 
 
 CHECK = Check(
     id="offload",
-    rule="What counts as offloaded is in a region of the partitioned module; symbols are unique.",
-    why="A suite that compares results alone passes when nothing is offloaded.",
+    rule="Only nodes whose calls are in a region of the partitioned module count as offloaded; the symbols "
+    "of regions are unique.",
+    why="A suite that only compares results passes when nothing is offloaded.",
     observe=observe,
     judge=judge,
     partition_stage=True,

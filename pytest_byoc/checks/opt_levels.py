@@ -1,4 +1,4 @@
-"""The partitioned module is right at every opt_level, not only at the target's own."""
+"""Checks the partitioned module at every opt_level, not only at the target's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def observe(run: TargetRun) -> None:
         return
     for executor in run.executors:
         with run.using(executor):
-            # Raises again, and is told once, where the target's own level fails.
+            # If the target's own level fails, this raises the same exception again, which is
+            # reported once.
             run.first_run(executor)
             for level in LEVELS:
                 if level != run.target.opt_level:
@@ -47,8 +48,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="opt-levels",
     rule="Built at each opt_level from 0 to 3, the results are within their bound.",
-    why="What is decided in another PassContext than it was tested in.",
-    where="chosen graphs, each operator's large case",
+    why="Codegens that decide by the PassContext, and were tested in only one.",
+    where=f"{CHOSEN}, each operator's large case",
     observe=observe,
     judge=judge,
     made=CHOSEN,

@@ -1,6 +1,7 @@
-"""Every element of every output is written by the run.
+"""Checks that the run writes every element of every output.
 
-Output buffers (graph executor) and all fresh memory (the rest) hold 0x7F bytes before the run.
+Before the run, output buffers (graph executor) or all fresh memory (other executors) hold bytes
+of 0x7F.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             holes = _unwritten(array)
             if not holes.any():
                 continue
-            # A result may be that pattern by right: 127 as int8.
+            # A right result may be equal to the pattern: 127 as int8.
             outside = ~evidence.inside(array, bounded)
             holes &= outside
             if array.itemsize == 1:
-                # Nor does it say anything where an integer overflows: who saturates returns just that.
+                # Where an integer overflows, a target that saturates returns 127 too.
                 holes &= ~bounded.ambiguous
-                # Of wrong values some are that byte by chance.
+                # Some wrong values are equal to that byte by chance.
                 if 2 * holes.sum() < (outside & ~bounded.ambiguous).sum():
                     continue
             if holes.any():
@@ -48,9 +49,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                     "wrong-result",
                     "run",
                     "unwritten",
-                    "%d of %d elements of output %d (%%%s) hold the poison put into memory before the "
-                    "run (%s executor), the first at %s: they were not written, or computed from memory "
-                    "that nobody wrote."
+                    "%d of %d elements of output %d (%%%s) hold the pattern that memory was filled with "
+                    "before the run (%s executor), the first at %s: they were not written, or computed from "
+                    "memory that was not written."
                     % (int(holes.sum()), holes.size, i, name, executor, index),
                     {
                         "executor": executor, "output": i, "index": index,
@@ -62,6 +63,6 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 CHECK = Check(
     id="outputs-written",
     rule="No output element holds the pattern its buffer was filled with before the run.",
-    why="Duplicate outputs, early returns, swallowed errors.",
+    why="Values that are returned twice, early returns, swallowed errors.",
     judge=judge,
 )

@@ -1,4 +1,4 @@
-"""Of an input no more is read than there is, and no longer than it is there."""
+"""Checks that no memory before or after an input is read, and no input after its run has ended."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun
 
-#: Where there is nothing to be read, and what puts inputs there.
+#: The side of an input on which no memory can be read, and the function that places inputs so.
 PLACES = {"behind": dlpack.at_end, "before": dlpack.at_beginning}
 
 
 def reload(run: LoaderRun) -> None:
     if not all(map(dlpack.can_place, run.inputs[0].values())):
-        run.not_checked("inputs of bool and bfloat16 are not placed beside what can't be read")
+        run.not_checked("inputs of bool and bfloat16 are not placed beside memory that can't be read")
         return
     for executor in run.loadable:
         with run.using(executor):
@@ -30,7 +30,7 @@ def reload(run: LoaderRun) -> None:
             for side, place in PLACES.items():
                 outputs = executable.hold(run.inputs[0], place)[1]
                 run.record("fenced", {"side": side, "arrays": executable.arrays(outputs)})
-                # Whose address was kept is read in the next run.
+                # A target that has kept an address reads it in the next run.
                 dlpack.take_away()
 
 
@@ -38,23 +38,23 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, value in evidence.loader.facts("fenced"):
         yield from evidence.repeats(
             "overread", "run", "differs", [(executor, value["arrays"])],
-            "a run whose inputs have nothing of theirs %s them (%%s executor)" % value["side"],
+            "a run with no readable memory %s the inputs (%%s executor)" % value["side"],
         )
 
 
 CHECK = Check(
     id="overread",
-    rule="Inputs behind which, or before which, no memory can be read give the same bit by bit, while those "
-    "of the run before can be read no more.",
+    rule="With no readable memory behind the inputs, or before them, and none where the inputs of the run "
+    "before were, the outputs equal those of the first run bit by bit.",
     why="Whole vectors loaded at the end of a row, copies of rounded sizes, padding that is read before it "
-    "is thrown away, addresses kept of what may be freed.",
-    where="chosen graphs, and each operator with sixteen of everything or with padding, that the target "
-    "runs whole and whose inputs are neither bool nor bfloat16",
-    how="with no memory to be read behind, or before, its inputs, nor where those of the run before were",
+    "is thrown away, addresses of inputs that are kept after the run.",
+    where=f"{CHOSEN}, and each operator's cases with aligned extents or with padding, if the target runs the "
+    "whole graph and its inputs are neither bool nor bfloat16",
+    how="with no readable memory behind or before its inputs, nor where those of the run before were",
     reload=reload,
     judge=judge,
     made=CHOSEN,
     owns=True,
-    # TVM's own kernels may load ahead.
+    # TVM's own kernels may load elements behind the end.
     target_alone=True,
 )

@@ -1,4 +1,4 @@
-"""Nothing is written behind the end of what was allocated."""
+"""Checks that nothing is written before or behind allocated pieces of memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun
 
-#: glibc's malloc that looks at the ends of what it hands out, from 2.34 on a library of its own.
+#: glibc's malloc that checks the ends of the pieces it has allocated: a library since glibc 2.34.
 LIBRARY = "libc_malloc_debug.so.0"
 
-#: Runs, each of which has its pieces elsewhere. What malloc looks for behind a piece depends on its address,
-#: and now and then it takes a byte of the piece for what was written over (glibc's `mem2chunk_check`).
+#: The number of runs, each with its pieces at other addresses. The byte that malloc expects behind
+#: a piece depends on the address, and malloc may mistake a byte of the piece for it (glibc's
+#: `mem2chunk_check`), so that one run alone may show nothing.
 ROUNDS = 4
-#: Bytes of the pieces taken between them.
+#: The sizes in bytes of the pieces that are allocated between two runs.
 TAKEN = (24, 200, 1000, 4000, 16_000, 64_000)
-#: What glibc says before it ends a process whose heap is broken.
+#: The messages of glibc before it ends a process whose heap is broken.
 _BROKEN = re.compile(
     r"\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate|_int_malloc)\(\): "
     r"|corrupted (?:size|double-linked)"
@@ -30,8 +31,10 @@ _BROKEN = re.compile(
 
 
 def reload(run: LoaderRun) -> None:
-    """In a process whose malloc looks at the byte behind a piece when that is given back; some are only when
-    it ends."""
+    """Runs each artifact in a process whose malloc checks the byte behind a piece when it is freed.
+
+    The process has to end normally, because some pieces are freed only at its end.
+    """
     run.leaves_normally = True
     if not _watched():
         run.not_checked("this C library has no " + LIBRARY)
@@ -40,7 +43,7 @@ def reload(run: LoaderRun) -> None:
         with run.using(executor):
             run.stage("load")
             executable = run.load_from(path, executor)
-            # TVM's pools round sizes up.
+            # TVM's memory pools round sizes up, which would hide a write behind the end.
             executable.exact = True
             run.stage("run")
             for _ in range(ROUNDS):
@@ -52,7 +55,7 @@ def reload(run: LoaderRun) -> None:
 
 
 def _move_on() -> None:
-    """Takes the pieces that were given back, as far as they fit, and keeps them: the next run has others."""
+    """Allocates pieces and keeps them, so that the next run gets memory at other addresses."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     for size in TAKEN:
@@ -68,27 +71,27 @@ def _watched() -> bool:
 
 
 def told_by_malloc(printed: str) -> bool:
-    """Whether a process has died of what the C library's malloc found broken, by what it printed."""
+    """Returns whether a process printed that malloc found its heap broken."""
     return _BROKEN.search(printed) is not None
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    where = "where malloc looks at the ends of what it hands out"
+    where = "where malloc checks the ends of each piece of memory"
     yield from of_death(
         "overrun", evidence.watched,
-        where + " the process ends in the stage {stage} ({how}): something was written behind (or before) an "
-        "output or a piece of the target's own.",
-        hung=where + " the process does not end in the stage {stage}.",
+        where + ", the process ends in the stage {stage} ({how}): something was written behind (or before) "
+        "an output or a piece that the target allocated.",
+        hung=where + ", the process hung in the stage {stage}.",
     )
     yield from of_raised("overrun", evidence.watched, where + ",")
 
 
 CHECK = Check(
     id="overrun",
-    rule="Run where malloc looks at the ends of what it hands out (`MALLOC_CHECK_` of glibc), every tensor "
-    "in a piece of exactly its size: nothing is written behind or before one.",
-    why="Whole vectors written at the end of a row, workspaces counted too small.",
-    where="chosen graphs and single-element operators of which TVM runs nothing itself",
+    rule="Run in a process in which malloc checks the ends of each piece (`MALLOC_CHECK_` of glibc), with "
+    "every tensor in a piece of exactly its size, nothing is written behind or before a piece.",
+    why="Whole vectors written at the end of a row, workspaces that are too small.",
+    where=f"{CHOSEN} and single-element operators of which TVM runs nothing itself",
     reload=reload,
     judge=judge,
     made=CHOSEN,

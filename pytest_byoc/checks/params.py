@@ -1,4 +1,4 @@
-"""Library, graph and parameters, saved as three files, do the same as one artifact."""
+"""Checks that library, graph JSON and parameters, saved as three files, give the same outputs."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     yield from evidence.repeats(
         "params", "load", "differs", evidence.loader.facts("from_parts"),
-        "library, graph JSON and parameters, saved apart and loaded in a fresh process (%s executor)",
+        "library, graph JSON and parameters, saved as three files and loaded in a fresh process "
+        "(%s executor)",
     )
 
 
 CHECK = Check(
     id="params",
-    rule="Library, graph JSON and the bytes of `save_param_dict`, each a file, loaded in another process: "
-    "equal bit by bit.",
-    why="Constants and loaders that are in the factory's artifact alone.",
-    where="chosen graphs, Relay",
+    rule="Library, graph JSON and the bytes of `save_param_dict`, saved as three files and loaded in another "
+    "process, give the same outputs bit by bit.",
+    why="Constants and loaders that only the artifact of the executor factory holds.",
+    where=f"{CHOSEN}, Relay",
     observe=observe,
     reload=reload,
     judge=judge,

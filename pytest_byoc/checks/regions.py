@@ -1,4 +1,4 @@
-"""Each region computes something, and the partitioned module holds together."""
+"""Checks that each region computes something, and that the partitioned module is well-formed."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "regions", "error", "partition", "ill-formed",
                 "the partitioned module is not well-formed (%s): a value is used before it is bound, or "
-                "bound twice. A region that depends on itself through values outside looks so." % where,
+                "bound twice. A region that depends on itself through values outside causes this." % where,
             )
-    declared = [odd for _, found in evidence.target.facts("trivial_regions") for odd in found]
+    declared = [odd for _, kinds in evidence.target.facts("trivial_regions") for odd in kinds]
     for region in evidence.regions:
         for odd in region.get("odd", ()):
             if odd not in declared:
                 yield Finding(
                     "regions", "error", "partition", odd,
-                    "region %s %s. A codegen that is made for such regions declares "
+                    "region %s %s. A codegen that supports such regions declares "
                     "trivial_regions = [\"%s\"]." % (region["symbol"], _WORDS[odd], odd),
                 )
 
 
 CHECK = Check(
     id="regions",
-    rule="The partitioned module is well-formed; no region calls no operator, returns an input as it is or "
-    "one value twice.",
-    why="Illegal merges; regions each runtime has to defend itself against.",
+    rule="The partitioned module is well-formed; each region calls an operator, and none returns an input "
+    "as it is or one value twice.",
+    why="Illegal merges; trivial regions, against which each runtime would have to defend itself.",
     observe=observe,
     judge=judge,
     partition_stage=True,

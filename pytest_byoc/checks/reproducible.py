@@ -1,4 +1,4 @@
-"""Compiling a graph once more, in another process, gives the same."""
+"""Checks that compiling a graph again, in another process, gives the same module and outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..runs import TargetRun
 
 
-#: Of a source so many lines, and of each so many characters, are told.
+#: The largest number of lines of a source that are sent to the host, and of characters of each.
 _LINES, _CHARACTERS = 400, 160
 
 
@@ -22,7 +22,7 @@ def observe(run: TargetRun) -> None:
     run.partitioned()
     run.record("outline", run.outline)
     with run.using(run.executors[0]):
-        # Raises again, and is told once, where it fails.
+        # If it fails, this raises the same exception again, which is reported once.
         run.first_run(run.executors[0])
         text = "\n".join(source.text for source in run.executable(run.executors[0]).sources())
         lines = [line[:_CHARACTERS] for line in text.split("\n")[:_LINES]]
@@ -35,18 +35,20 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         if not any(m["stage"] == message["stage"] for m in evidence.target.raised()):
             yield Finding(
                 "reproducible", "error", message["stage"], message["raised"]["type"],
-                "compiled once more in another process: %s raised %s, the first time it did not: %s"
+                "compiled once more in another process, %s raised %s, which it did not the first time: %s"
                 % (message["stage"], message["raised"]["type"], message["raised"]["message"].strip()[-300:]),
                 {"exception": message["raised"], "executor": message.get("executor")},
             )
     if not evidence.target.died:
         yield from of_death(
-            "reproducible", again, "compiled once more, the process died ({how}); the first time it did not."
+            "reproducible", again,
+            "when the graph was compiled once more, the process died ({how}); the first time it did not.",
         )
     if evidence.deterministic and evidence.regions and again.nothing_offloaded:
         yield Finding(
             "reproducible", "error", "partition", "structure",
-            "partitioned once more in another process, with another PYTHONHASHSEED, nothing is offloaded.",
+            "when the graph is partitioned once more in another process, with another PYTHONHASHSEED, "
+            "nothing is offloaded.",
         )
     lines = [list(value) for _, value in evidence.target.facts("outline")]
     others = [list(value) for _, value in again.facts("outline")]
@@ -66,20 +68,22 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 def _difference(stage: str, kind: str, what: str, first: list[Any], second: list[Any]) -> Finding:
     pairs = enumerate(zip_longest(first, second, fillvalue=""), 1)
     at, (a, b) = next(((i, pair) for i, pair in pairs if pair[0] != pair[1]), (0, ("", "")))
-    where = "The first difference is in line %d: %r, and then %r." % (at, str(a)[:200], str(b)[:200])
+    where = "The first difference is in line %d: first %r, then %r." % (at, str(a)[:200], str(b)[:200])
+    shown = (_CHARACTERS, _LINES)
     return Finding(
         "reproducible", "error", stage, kind,
-        "compiled once more in another process, with another PYTHONHASHSEED, %s is another one. " % what
-        + (where if at else "The first lines are the same."),
+        "compiled once more in another process, with another PYTHONHASHSEED, %s differs. " % what
+        + (where if at else "The first %d characters of each of its first %d lines are equal." % shown),
         {"line": at},
     )
 
 
 CHECK = Check(
     id="reproducible",
-    rule="Compiled in another process, with another `PYTHONHASHSEED`: the same functions, calls and symbols "
-    "in the partitioned module, the same generated source where there is one, the same results bit by bit.",
-    why="What depends on the order of a set, on an address.",
+    rule="Compiled in another process, with another `PYTHONHASHSEED`, the partitioned module has the same "
+    "functions, calls and symbols, the generated source (where there is one) is the same, and the results "
+    "are the same bit by bit.",
+    why="Codegens that depend on the order of a set or on an address.",
     observe=observe,
     judge=judge,
     made=FEW,

@@ -1,7 +1,8 @@
-"""A second run with other inputs is right too, and a third with the first inputs repeats the first.
+"""Checks a second run with other inputs, and that a third with the first inputs repeats the first.
 
-Where the caller's tensors are read in place (the VMs) the second run's are those of the first, filled again,
-and the third run's lie elsewhere (`Tensors` in ir/shared.py)."""
+Where the caller's tensors are read in place (the VMs), the second run refills the tensors of the
+first, and the third run's are at other addresses (`Tensors` in ir/shared.py).
+"""
 
 from __future__ import annotations
 
@@ -26,19 +27,19 @@ def observe(run: TargetRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, arrays in evidence.target.facts("rerun_other"):
         yield from evidence.compare(
-            "rerun", "second-run", 1, arrays, "in a second run, with other inputs, under %s" % executor
+            "rerun", "second-run", 1, arrays, "in a second run, with other inputs (%s executor)" % executor
         )
     yield from evidence.repeats(
         "rerun", "run", "not-repeatable", evidence.target.facts("rerun_first"),
-        "the third run (the first one's inputs again, under %s)",
+        "the third run, which has the inputs of the first (%s executor)",
     )
 
 
 CHECK = Check(
     id="rerun",
-    rule="Run with inputs A, with B in the same tensors, with A in others: B's results are within their "
-    "bound, the second A's equal the first's bit by bit.",
-    why="State kept between runs, caches keyed wrongly.",
+    rule="The graph is run with the inputs A, then with B in the same tensors, then with A in other tensors: "
+    "the results for B are within their bound, and the second results for A equal the first bit by bit.",
+    why="State kept between runs; caches with a wrong key.",
     observe=observe,
     judge=judge,
 )

@@ -1,4 +1,4 @@
-"""The artifact, exported and loaded in a fresh process without the vendor's Python, does the same."""
+"""Checks that the exported artifact gives the same outputs without the vendor's Python."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="roundtrip",
-    rule="Exported, loaded in a process without the vendor's Python, run: equal bit by bit.",
-    why="Constants lost on save, loaders not registered, names that clash.",
+    rule="The artifact, exported and then loaded and run in a process without the vendor's Python, gives the "
+    "same outputs bit by bit.",
+    why="Constants that are lost when saved, loaders that are not registered, names that clash.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -1,4 +1,4 @@
-"""The artifact holds its weights once, whatever was compiled before it."""
+"""Checks that the artifact holds its weights once, and none of a graph compiled before it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import TargetRun
 
-#: Bytes of constants below which the artifact's other parts hide them.
+#: The least bytes of constants: fewer are hidden by the artifact's other parts.
 LEAST = 1 << 16
-#: How much of them the artifact may hold, bytes it may be larger by besides: of the two libraries
-#: compared each has four segments, each of whole pages of 4096 bytes.
+#: The largest size of the constants in the artifact, as a multiple of their bytes, and the bytes by
+#: which the artifact may be larger besides: each library has four segments of whole pages of 4096
+#: bytes.
 FACTOR = 1.5
 PAGES = 4 * 4096
 
@@ -26,7 +27,9 @@ def observe(run: TargetRun) -> None:
         return
     partitioned = run.unbound()
     if partitioned is not None and _offloaded(run, partitioned) != _offloaded(run, run.partitioned()):
-        run.not_checked("with its weights as inputs the target takes something else: nothing to compare to")
+        run.not_checked(
+            "with its weights as inputs the target offloads other nodes: nothing to compare with"
+        )
         return
     for executor in run.executors:
         with run.using(executor):
@@ -37,18 +40,21 @@ def observe(run: TargetRun) -> None:
                 without = os.path.getsize(run.write(partitioned, executor))
             except Exception as e:
                 run.not_checked(
-                    "with its weights as inputs the graph is not built (%s): nothing to compare to"
+                    "with its weights as inputs the graph can't be built (%s): nothing to compare with"
                     % type(e).__name__
                 )
                 continue
-            # Once more, behind those two: what a codegen has seen before is none of this one's.
+            # The artifact of a third compilation must not hold anything of the two before it.
             again = os.path.getsize(run.write(run.partitioned(), executor))
             sizes = {"weights": weights, "found": found, "without": without, "again": again}
             run.record("size", dict(sizes, kept_by_tvm=run.ir.CONSTANTS_KEPT))
 
 
 def _offloaded(run: TargetRun, module: Any) -> list[str]:
-    """What is offloaded, whichever region it is in: what a codegen links in goes with that."""
+    """Returns the offloaded calls, sorted, whatever their regions.
+
+    The size of the code that a codegen links in depends on them.
+    """
     return sorted(call for region in run.ir.partition_facts(module)["regions"] for call in region["calls"])
 
 
@@ -58,15 +64,17 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "size", "error", "export", "grows",
                 "the artifact (%s executor) has %d bytes, and compiled once more in the same process %d: it "
-                "holds what was compiled before." % (executor, value["found"], value["again"]),
+                "holds parts of graphs that were compiled before."
+                % (executor, value["found"], value["again"]),
                 dict(value, executor=executor),
             )
         limit = value["without"] + (FACTOR + value["kept_by_tvm"]) * value["weights"] + PAGES
         if value["found"] > limit:
             yield Finding(
                 "size", "error", "export", "too-large",
-                "the artifact (%s executor) has %d bytes, of which %d are those of the same graph with its "
-                "weights as inputs. The weights have %d: %.2f times of them is in it (%d by TVM itself)."
+                "the artifact (%s executor) has %d bytes, and that of the same graph with its weights as "
+                "inputs %d. The weights have %d bytes: the artifact holds them %.2f times (%d of these from "
+                "TVM itself)."
                 % (
                     executor, value["found"], value["without"], value["weights"],
                     (value["found"] - value["without"]) / value["weights"], value["kept_by_tvm"],
@@ -77,10 +85,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="size",
-    rule="The artifact is no larger than that of the graph with its constants as inputs, 1.5 times the "
-    "constants (Relax: 2.5), and 16 KiB; compiled once more in the same process it is as large.",
-    why="Weights stored by the codegen and by TVM, or kept for what is compiled next.",
-    where="chosen graphs with 64 KiB of constants",
+    rule="The artifact is no larger than the sum of: the artifact of the graph with its constants as inputs, "
+    "1.5 times the constants (Relax: 2.5), and 16 KiB. Compiled once more in the same process, it is larger "
+    "by at most 16 KiB.",
+    why="Weights that both the codegen and TVM store, or that the codegen puts into the next artifact too.",
+    where=f"{CHOSEN} with at least 64 KiB of constants",
     observe=observe,
     judge=judge,
     made=CHOSEN,

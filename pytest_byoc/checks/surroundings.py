@@ -1,4 +1,4 @@
-"""Partitioning, building and running leave the process as it was."""
+"""Checks that partitioning, building and running leave the state of the process unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     ):
         changed = [what for what in _changed(report) if what not in own]
         if changed:
-            text = "%s is not as it was: %s." % (where, "; ".join(changed))
+            text = "in %s, the state of the process has changed: %s." % (where, "; ".join(changed))
             yield Finding("surroundings", "error", stage, "changed", text, {"changed": changed})
             return
 
@@ -46,11 +46,12 @@ def _changed(report: JobReport) -> Iterator[str]:
 CHECK = Check(
     id="surroundings",
     rule="After partitioning, building and running, and after loading and running in a fresh process, the "
-    "process is as it was: the cores it may run on, its working directory, umask, locale, limits, standard "
-    "streams, blocked signals and their handlers, the seeds of Python's and NumPy's random numbers (numbers "
-    "may be drawn); what TVM's own build changes too is not held against the target.",
-    why="Threads pinned, folders changed for a tool, handlers and locales that a library sets for itself, "
-    "seeds set for its own tuning.",
+    "state of the process is unchanged: the cores it may run on, its working directory, umask, locale, "
+    "limits, standard streams, blocked signals, signal handlers, and the seeds of Python's and NumPy's "
+    "random numbers (numbers may be drawn). Changes that TVM's own build makes too are not held against "
+    "the target.",
+    why="Pinned threads, a working directory changed for a tool, handlers and locales that a library sets "
+    "for itself, seeds set for tuning.",
     observe=observe,
     reload=reload,
     judge=judge,

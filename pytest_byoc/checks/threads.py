@@ -1,4 +1,4 @@
-"""Executors in several threads at once compute what one computes alone."""
+"""Checks that executors in several threads at once compute the same as one alone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun
 
-#: Threads, and how long and how often at most each of them runs.
+#: The number of threads, the most seconds for which each of them runs, and the most runs of each.
 THREADS = 4
 SECONDS = 1.0
 RUNS = 300
-#: Copies of a library: how often there is a first time.
+#: The number of copies of a library, each of which gives one first use.
 COPIES = 4
-#: Runs that differ which are kept, those farthest off.
+#: The number of differing runs that are recorded, those with the largest differences.
 KEPT = 4
 
 
@@ -42,13 +42,13 @@ def reload(run: LoaderRun) -> None:
 def _at_once(run: LoaderRun, executor: str) -> None:
     library = run.load(executor)
     executables = [library.fresh() for _ in range(THREADS)]
-    # Each is made ready, and says what is right, before the others run.
+    # Each executor is run alone first: that prepares it, and gives the outputs to compare with.
     alone = [[e.run(inputs)[0] for inputs in run.inputs[:2]] for e in executables]
     wrong = _race(run, executables, alone, RUNS)
     for _ in range(COPIES):
         if wrong and run.deterministic:
             break
-        # A copy is loaded as a library of its own: what is set up at the first run is not yet.
+        # A copy is loaded as a separate library, so its state of the first run is not set up yet.
         path = os.path.join(run.new_folder(), os.path.basename(run.artifacts[executor]))
         shutil.copy(run.artifacts[executor], path)
         copied = run.load_from(path, executor)
@@ -57,7 +57,10 @@ def _at_once(run: LoaderRun, executor: str) -> None:
 
 
 def _race(run: LoaderRun, executables: list[Any], alone: list[Any], runs: int) -> list[dict[str, Any]]:
-    """Runs that differ from those alone, of so many in each thread."""
+    """Runs the executables at once, and returns the runs whose outputs differ from those alone.
+
+    runs: the largest number of runs in each thread.
+    """
     wrong: list[dict[str, Any]] = []
     raised: list[BaseException] = []
     keeping = threading.Lock()
@@ -67,18 +70,18 @@ def _race(run: LoaderRun, executables: list[Any], alone: list[Any], runs: int) -
         try:
             for n in range(runs):
                 which = (n + number) % len(alone[number])
-                # They begin together, not one after the other's preparations: what is made at the first
-                # run may take no longer than these.
+                # The threads wait until all have prepared their run, because the work of a first
+                # run may be shorter than these preparations.
                 outputs = executables[number].run(run.inputs[which], begin.wait if n == 0 else None)[0]
                 if [a.tobytes() for a in outputs] != [a.tobytes() for a in alone[number][which]]:
                     with keeping:
                         wrong.append({"set": which, "arrays": outputs, "alone": alone[number][which]})
                         wrong.sort(key=_distance, reverse=True)
                         del wrong[KEPT:]
-                # Of a target that need not repeat itself the next run may be farther off.
+                # If the target need not repeat its results, a later run may differ by more.
                 if (wrong and run.deterministic) or raised or time.monotonic() > end:
                     return
-        except BaseException as e:  # it is told in the main thread
+        except BaseException as e:  # The main thread raises it again.
             raised.append(e)
             begin.abort()
 
@@ -94,7 +97,10 @@ def _race(run: LoaderRun, executables: list[Any], alone: list[Any], runs: int) -
 
 
 def _distance(found: dict[str, Any]) -> float:
-    """How far a run is from that alone; infinitely, where a value is not finite or the types differ."""
+    """Returns the largest difference of a run's outputs from those alone.
+
+    It is infinite where a difference is not finite. Outputs whose shapes differ do not count.
+    """
     farthest = 0.0
     for a, b in zip(found["arrays"], found["alone"]):
         if a.shape != b.shape or not a.size:
@@ -121,10 +127,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 CHECK = Check(
     id="threads",
-    rule="Four threads, each with an executor of its own on one loaded library, compute what one computes "
-    "alone, bit by bit; also at a library's first use.",
+    rule="Four threads at once, each with an executor of its own on one loaded library, compute the same as "
+    "one alone, bit by bit; also at the first use of a library.",
     why="Workspaces shared without a lock.",
-    where="chosen graphs, each operator's large case",
+    where=f"{CHOSEN}, each operator's large case",
     how="in several threads at once",
     reload=reload,
     judge=judge,

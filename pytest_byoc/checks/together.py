@@ -1,4 +1,4 @@
-"""Artifacts of two models in one process leave each other alone."""
+"""Checks that the artifacts of two models do not affect each other in one process."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ..runs import LoaderRun, TargetRun
 
 _OTHER = "the same graph with other constants, or for another batch"
-_SUPERSEDING = ", exported to the path from which the first has been loaded before"
+_SUPERSEDING = ", at the path from which the graph's own artifact has been loaded before"
 
 
 def observe(run: TargetRun) -> None:
-    """Compiles the graph with other constants in the process that has compiled it with its own."""
+    """Compiles the graph with other constants, in the process that has compiled it with its own."""
     if run.twin is None:
         return
     graph, constants = run.twin.graph, run.twin.constants
     other = run.partitioned_other(graph, constants)
     if not run.ir.partition_facts(other)["regions"]:
-        run.not_checked("with other constants the target takes nothing of the graph")
+        run.not_checked("with other constants the target offloads nothing of the graph")
         return
     for executor in run.executors:
         with run.using(executor):
@@ -64,23 +64,23 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     for executor, arrays in evidence.loader.facts("together_other"):
         yield from evidence.twin.compare(
             "together", "other-model", 0, arrays,
-            "where another model's artifact is loaded too, with the same names and types (%s executor)"
+            "when the artifact of another model with the same names and types is loaded too (%s executor)"
             % executor,
         )
     for executor, arrays in evidence.loader.facts("together_behind"):
         yield from evidence.twin.compare(
             "together", "other-constants", 0, arrays,
-            "with other constants, compiled in one process behind the graph with its own (%s executor)"
-            % executor,
+            "with other constants, compiled in the same process after the graph with its own constants "
+            "(%s executor)" % executor,
         )
     for executor, arrays in evidence.loader.facts("together_superseded"):
         yield from evidence.twin.compare(
             "together", "superseded-model", 0, arrays,
-            "%s%s (%s executor)" % (_OTHER, _SUPERSEDING, executor),
+            "for %s%s (%s executor)" % (_OTHER, _SUPERSEDING, executor),
         )
     yield from evidence.repeats(
         "together", "run", "differs", evidence.loader.facts("together_first"),
-        "a run in turn with another model's artifact (%s executor)",
+        "a run that alternates with runs of another model's artifact (%s executor)",
     )
 
 
@@ -90,11 +90,12 @@ def variant(evidence: Evidence) -> Variant | None:
 
 CHECK = Check(
     id="together",
-    rule="The artifact and that of the same graph with other constants (without any: for another batch), "
-    "compiled by another process, loaded in one and run in turn: each as if alone; with other constants "
-    "compiled by the same process too; loaded by another process from the path of the first, which has been "
-    "loaded from there before.",
-    why="Symbols and registrations that clash between models, engines kept in files under a name that stays.",
+    rule="The artifact and that of the same graph with other constants (for another batch, if it has none), "
+    "which another process has compiled, are loaded in one process and run alternately: the results are as "
+    "if each were alone. So are the results of the graph with other constants if the same process has "
+    "compiled it too, and if its artifact is loaded from the path from which the first was loaded before.",
+    why="Symbols and registrations that clash between models; engines cached in files under a name that does "
+    "not depend on the model.",
     observe=observe,
     reload=reload,
     judge=judge,

@@ -1,4 +1,4 @@
-"""An artifact whose data are cut off gives an error, and does not end the process."""
+"""Checks that an artifact with truncated module data raises an error, and kills no process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .evidence import Evidence
 if TYPE_CHECKING:
     from ..runs import LoaderRun
 
-#: What modules have saved stands behind this symbol, its length first: Relay's name, Relax's.
+#: The symbol of the data that modules have saved, which begin with their length: Relay's, Relax's.
 _SYMBOLS = (b"__tvm_dev_mblob", b"__tvm_ffi__library_bin")
 _LENGTH = struct.Struct("<Q")
 
@@ -26,7 +26,7 @@ def reload(run: LoaderRun) -> None:
                 data = bytearray(f.read())
             at = saved_at(data)
             if at is None:
-                run.not_checked("what the modules have saved is not found in the artifact")
+                run.not_checked("the data that the modules have saved are not found in the artifact")
                 continue
             (length,) = _LENGTH.unpack_from(data, at)
             for left in (16, length // 2, length - 1):
@@ -37,14 +37,16 @@ def reload(run: LoaderRun) -> None:
                 run.stage("load")
                 try:
                     outputs = run.load_from(path, executor).run(run.inputs[0])[0]
-                except Exception:  # as it should be
+                except Exception:  # An exception is the right answer.
                     continue
                 run.record("cut_off", outputs)
 
 
 def saved_at(data: bytes | bytearray) -> int | None:
-    """Position in an ELF file of 64 bits (little-endian) at which the length of what TVM's modules have saved
-    stands; None for other files."""
+    """Returns the offset of the length of the data that TVM's modules have saved in an ELF file.
+
+    None for files other than little-endian ELF files of 64 bits, and where there are no such data.
+    """
     if data[:6] != b"\x7fELF\x02\x01":
         return None
     (sections_at,) = struct.unpack_from("<Q", data, 40)
@@ -57,28 +59,32 @@ def saved_at(data: bytes | bytearray) -> int | None:
         names = sections[section[6]][4]
         for at in range(section[4], section[4] + section[5], 24):
             name, _, _, where, value, _ = struct.unpack_from("<IBBHQQ", data, at)
-            # The target's code may name it too, without being where it is (section 0: undefined).
+            # In section 0 the symbol is undefined: the target's code only refers to it.
             if where and bytes(data[names + name : data.index(b"\0", names + name)]) in _SYMBOLS:
                 return int(sections[where][4] + value - sections[where][3])
     return None
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    """A process that dies is seen like any other; an exception is what is asked for. Where what is cut off is
-    not needed the outputs are what they were; nor is it the target's where TVM's own artifact runs on."""
-    believed = {executor for executor, _ in evidence.deployed.facts("cut_off")}
-    runs = ((e, arrays) for e, arrays in evidence.loader.facts("cut_off") if e not in believed)
+    """Yields findings where a truncated artifact runs and gives other outputs than the whole one.
+
+    If the part cut off is not needed, the outputs are the same. Executors under which LLVM's own
+    truncated artifact runs too are left out. A death is reported like any other.
+    """
+    tvm_too = {executor for executor, _ in evidence.deployed.facts("cut_off")}
+    runs = ((e, arrays) for e, arrays in evidence.loader.facts("cut_off") if e not in tvm_too)
     yield from evidence.repeats(
         "truncated", "load", "unnoticed", runs,
-        "a copy of the artifact whose data are cut off, which loads and runs without an error (%s executor)",
+        "a copy of the artifact with truncated module data, which loads and runs without an error "
+        "(%s executor)",
     )
 
 
 CHECK = Check(
     id="truncated",
-    rule="A copy of the artifact in which what its modules have saved is cut off gives an error, or the "
-    "same as before where it is not needed; the process lives on.",
-    why="Loaders that believe what they read.",
+    rule="A copy of the artifact in which the data that its modules have saved are truncated raises an "
+    "error, or gives the same outputs if the missing part is not needed; the process survives.",
+    why="Loaders that do not validate what they read.",
     reload=reload,
     judge=judge,
     made=CHOSEN,

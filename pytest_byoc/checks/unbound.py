@@ -1,4 +1,4 @@
-"""Constants that are inputs of main are taken as such, or left to TVM."""
+"""Checks graphs whose constants are inputs of main instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def observe(run: TargetRun) -> None:
     if not run.graph.constants:
         return
     partitioned = run.unbound()
-    # Where it takes none of it, there is nothing to judge: that is its right.
+    # A target need not offload anything of such a graph.
     if partitioned is None or not run.ir.partition_facts(partitioned)["regions"]:
         return
     inputs = {**run.inputs[0], **run.constants}
@@ -48,10 +48,10 @@ def variant(evidence: Evidence) -> Variant:
 
 CHECK = Check(
     id="unbound",
-    rule="The same graph with its constants as inputs of `main`: what the target takes of it builds, runs "
-    "and is within the same bound; it need not take any of it.",
-    why="Weights read when they are compiled.",
-    where="few graphs with constants",
+    rule="With the graph's constants as inputs of `main`, what the target offloads of it builds and runs, "
+    "and the results are within the same bound; the target need not offload any of it.",
+    why="Codegens that need the values of weights when they compile.",
+    where=f"{FEW} with constants",
     observe=observe,
     judge=judge,
     made=FEW,

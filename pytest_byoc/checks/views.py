@@ -1,4 +1,4 @@
-"""Inputs that begin somewhere inside a larger buffer are read from there."""
+"""Checks that an input which begins inside of a larger buffer is read from its byte_offset on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
 from ..ir import dlpack
-from .base import Check
+from .base import EVERY, Check
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from ..runs import LoaderRun, TargetRun
 
 
-#: Why there is no input that could be a view, by whether the target's regions read one by themselves.
+#: Why no input can be a view. The key: whether there are inputs that only the target's code reads.
 _WHY_NONE = {
-    False: "no input is read by code of the target's own alone: TVM's kernels take no offset",
-    True: "of inputs of bool and bfloat16 no views are made",
+    False: "no input is read by the target's own code only: TVM's kernels refuse an offset",
+    True: "no views are made of inputs of bool and bfloat16",
 }
 
 
 def observe(run: TargetRun) -> None:
-    """Leaves the names of the inputs that code of the target's alone reads: TVM's kernels may not look at
-    offsets, and some of them refuse one."""
+    """Leaves, for the loader, the names of the inputs that only the target's own code reads.
+
+    Other inputs can't be views: TVM's kernels may ignore an offset, and some of them refuse it.
+    """
     symbols = [region["symbol"] for region in run.regions()["regions"]]
     for executor in run.executors:
         with run.using(executor):
@@ -50,16 +52,20 @@ def reload(run: LoaderRun) -> None:
             try:
                 outputs = executable.hold(inputs, dlpack.view, placed=views)[1]
             except Exception as e:
-                # LLVM's artifact: TVM's own kernels assert that there is no offset.
+                # TVM's own kernels, as in LLVM's artifact, assert that there is no offset.
                 if "byte_offset" not in str(e) and "elem_offset" not in str(e):
                     raise
-                run.not_checked("where an input is read by a kernel of TVM's too: those refuse views")
+                run.not_checked("an input is also read by a kernel of TVM, which refuses views")
                 continue
             run.record("viewed", executable.arrays(outputs))
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
-    """What LLVM's own artifact gets wrong alike counts only if the target asks for it (`strict_views`)."""
+    """Yields findings where runs on views differ from the first run.
+
+    Outputs that LLVM's own artifact gets wrong too are left out, unless the target declares
+    `strict_views`.
+    """
     tvms = set() if evidence.strict_views else set(_differing(evidence.deployed))
     for finding in evidence.repeats(
         "views", "run", "differs", evidence.loader.facts("viewed"),
@@ -70,7 +76,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _differing(report: JobReport) -> Iterator[tuple[str, int]]:
-    """Executors and outputs in which a run on views is not what the run before was."""
+    """Yields (executor, output's position) where a run on views differs from the one before."""
     plain = dict(report.facts("reloaded"))
     for executor, arrays in report.facts("viewed"):
         for i, (before, viewed) in enumerate(zip(plain.get(executor, ()), arrays)):
@@ -80,11 +86,13 @@ def _differing(report: JobReport) -> Iterator[tuple[str, int]]:
 
 CHECK = Check(
     id="views",
-    rule="Inputs given as views with a `byte_offset`, their strides written out, give the same bit by bit.",
-    why="`DLTensor.data` taken for the first element; dense tensors refused that state their strides.",
-    where="every graph, inputs that code of the target's own alone reads and that are neither bool nor "
-    "bfloat16; where TVM's own LLVM build reads views wrongly too (Relay's VM) it counts only for a "
-    "target that declares strict_views",
+    rule="With inputs that are views with a `byte_offset` and explicit strides, the outputs are the same bit "
+    "by bit.",
+    why="Runtimes that read from `DLTensor.data` without the offset, or refuse dense tensors with explicit "
+    "strides.",
+    where=f"{EVERY}, inputs that only the target's own code reads and that are neither bool nor bfloat16; "
+    "where TVM's own LLVM build reads views wrongly too (Relay's VM), it counts only for a target that "
+    "declares strict_views",
     how="with inputs that are views with a byte_offset and strides",
     observe=observe,
     reload=reload,

@@ -1,1 +1,1 @@
-"""Everything that was seen of one graph, and comparisons of it with what was expected."""
+"""The evidence on one graph, and its comparison with the expected values."""

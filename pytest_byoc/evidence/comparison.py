@@ -1,4 +1,4 @@
-"""One output against its bound: which elements can be judged, which are outside."""
+"""Compares one output with its bound: the elements that can be judged, and those outside."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ import numpy as np
 
 from ..reference_kernels import Bounded
 
-#: Inputs are of the order of 1: an error bound below this says something of a result of zero too.
+#: The largest bound that can still judge floats which are all (nearly) zero: inputs are of the
+#: order of 1, so a smaller bound is negligible.
 NEGLIGIBLE = 0.01
-#: Bounds that a result may be away by and still be told to be inexact, not another value.
+#: The largest distance of an inexact value, as a multiple of its bound; beyond, the value is wrong.
 NEAR = 32.0
 
 
 @dataclass
 class Comparison:
-    """Outcome of one output array against its bound: which elements are judged, which are outside."""
+    """The comparison of one output with its bound.
+
+    judged: a mask of the elements that the bound can judge. outside: a mask of the elements that
+    are judged and outside of their bound.
+    """
 
     judged: np.ndarray
     outside: np.ndarray
 
 
 def within(actual: np.ndarray, expected: Bounded) -> bool:
-    """Whether all elements are surely inside their bounds: most results are told to be right by this much."""
+    """Returns whether all elements are surely inside their bounds.
+
+    This cheap test suffices for most results; `compare` decides about the others.
+    """
     with np.errstate(all="ignore"):
         if expected.is_float:
             return bool((np.abs(actual.astype(np.float64) - expected.value) <= expected.error).all())
@@ -32,21 +40,27 @@ def within(actual: np.ndarray, expected: Bounded) -> bool:
 
 
 def allowed_error(expected: Bounded) -> np.ndarray:
-    """Our own float64 value is no more exact than a float64 result: both errors count."""
+    """Returns the largest error that an element may have.
+
+    It is twice the bound for float64: the oracle's own value, a float64 too, has the same error.
+    """
     return expected.error * 2 if expected.dtype == "float64" else expected.error
 
 
 def judged(expected: Bounded) -> np.ndarray:
-    """Which elements the bound can judge."""
+    """Returns a mask of the elements that the bound can judge."""
     finite = np.isfinite(expected.value)
-    # A bound as large as the largest value says nothing, unless all values are (nearly) zero.
+    # A bound larger than the largest value judges nothing, unless all values are (nearly) zero.
     scale = float(np.max(np.abs(expected.value[finite] * 1.0), initial=0.0))
     vacuous = finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
     return ~expected.ambiguous & ~vacuous
 
 
 def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
-    """Elementwise. Shapes must agree. NaN is expected where the kernel says NaN, infinities exactly."""
+    """Compares an output with its bound, element by element. The shapes must be equal.
+
+    Where the expected value is NaN or an infinity, the output must be the same.
+    """
     error, value = allowed_error(expected), expected.value
     finite = np.isfinite(value)
     if expected.is_float:
@@ -58,27 +72,33 @@ def compare(actual: np.ndarray, expected: Bounded) -> Comparison:
     else:
         inside = actual == value
         if error.any():
-            # Steps of a quantised value: small numbers, which float64 holds.
+            # The errors of quantised values are a few steps of small numbers, exact in float64.
             inside |= np.abs(actual.astype(np.float64) - value) <= error
     known = judged(expected)
     return Comparison(known, known & ~inside)
 
 
 def is_inexact(actual: np.ndarray, expected: Bounded, outside: np.ndarray) -> bool:
-    """Whether no element is outside by more than NEAR bounds: another rounding, and no other value."""
+    """Returns whether the elements outside are inexact rather than wrong.
+
+    No such element may be further than NEAR times its allowed error from the expected value.
+    """
     with np.errstate(all="ignore"):
         distance = np.abs(actual.astype(np.float64) - expected.value)[outside]
         return bool(expected.is_float and np.all(distance <= NEAR * allowed_error(expected)[outside]))
 
 
 def share_judged(expected: Sequence[Bounded]) -> float:
-    """Share of the elements that can be judged; 1 where there are none."""
+    """Returns the share of the elements that can be judged; 1 if there are no elements."""
     total = sum(bounded.value.size for bounded in expected)
     return sum(int(judged(bounded).sum()) for bounded in expected) / total if total else 1.0
 
 
 def agree(actual: np.ndarray, reference: np.ndarray, bounded: Bounded) -> np.ndarray:
-    """Where the two are within one bound of each other (or equal, NaN included)."""
+    """Returns a mask of the elements of two outputs that differ by at most the bound.
+
+    Elements that are equal agree too, NaN included.
+    """
     with np.errstate(all="ignore"):
         a, r = actual.astype(np.float64), reference.astype(np.float64)
         near = np.abs(a - r) <= bounded.error

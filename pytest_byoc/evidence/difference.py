@@ -1,4 +1,4 @@
-"""Where two tensors differ, in words: a function of the mask of the elements that do."""
+"""Describes a mask of the elements in which two tensors differ, in words and as a picture."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-#: Masks of more elements are not kept.
+#: The largest number of elements of a mask that is kept.
 LARGEST = 1 << 22
-#: Rows and columns of a picture.
+#: The largest number of rows and of columns of a picture.
 SIDE = 64
-#: So few positions along an axis are listed one by one.
+#: The largest number of positions along an axis that are listed one by one.
 _LISTED = 4
-#: What an axis goes through, by its letter in a layout.
+#: The noun for one index of an axis, by the axis's letter in a layout.
 _NOUNS = {"N": "image", "C": "channel", "D": "plane", "H": "row", "W": "column"}
 _ORDINALS = {2: "second", 3: "third", 4: "fourth", 5: "fifth", 8: "eighth"}
 
 
 def pack(mask: np.ndarray) -> dict[str, Any] | None:
-    """A mask as JSON can hold it; None for one of more than LARGEST elements."""
+    """Returns a mask (bool) as JSON data; None if it has more than LARGEST elements."""
     if mask.size > LARGEST:
         return None
     bits = zlib.compress(np.packbits(mask).tobytes(), 1)
@@ -30,7 +30,7 @@ def pack(mask: np.ndarray) -> dict[str, Any] | None:
 
 
 def unpack(packed: Mapping[str, Any]) -> np.ndarray:
-    """The mask that `pack` has packed: an array of bool."""
+    """Returns the mask (bool) that `pack` has packed."""
     shape = tuple(packed["shape"])
     bits = np.frombuffer(zlib.decompress(base64.b64decode(packed["bits"])), np.uint8)
     return np.unpackbits(bits, count=math.prod(shape)).astype(bool).reshape(shape)
@@ -40,16 +40,18 @@ def unpack(packed: Mapping[str, Any]) -> np.ndarray:
 
 
 def describe(mask: np.ndarray, layout: str = "") -> str:
-    """The shape of a mask, as in "every row but the first"; "" where no simple description fits exactly.
+    """Describes the shape of a mask, as in "every row but the first".
 
-    layout: what the axes are, "NCHW" say, where that is known. Positions count from 0, as in an index."""
+    Returns "" where no simple description is exact. Positions count from 0, as in an index. layout:
+    the layout of the tensor, for example "NCHW", if it is known.
+    """
     count = int(mask.sum())
     if count == mask.size:
         return "the only element" if mask.size == 1 else "all elements" if count else ""
     nouns = _nouns(mask.ndim, layout)
-    found = ""
+    words = ""
     if 0 < count < mask.size:
-        found = (
+        words = (
             ("one element" if count == 1 else "")
             or ("every element but one" if count == mask.size - 1 > 1 else "")
             or _product(mask, nouns)
@@ -57,11 +59,11 @@ def describe(mask: np.ndarray, layout: str = "") -> str:
             or _flat(mask)
             or _all_but(_product(~mask, nouns))
         )
-    return found
+    return words
 
 
 def _nouns(rank: int, layout: str) -> list[str]:
-    """What each axis goes through, in the singular; "" for one that has no name."""
+    """Returns a noun in the singular for one index of each axis; "" for an axis without a name."""
     if len(layout) == rank and set(layout) <= set(_NOUNS):
         return [_NOUNS[letter] for letter in layout]
     return ["element"] if rank == 1 else [*[""] * (rank - 2), "row", "column"][-rank:] if rank else []
@@ -72,7 +74,7 @@ def _all_but(words: str) -> str:
 
 
 def _product(mask: np.ndarray, nouns: Sequence[str]) -> str:
-    """The mask as some positions along each axis, whatever those along the others are."""
+    """Describes a mask that is the product of some positions along each axis; "" for any other."""
     along = [mask.any(axis=tuple(a for a in range(mask.ndim) if a != axis)) for axis in range(mask.ndim)]
     if math.prod(int(a.sum()) for a in along) != int(mask.sum()):
         return ""
@@ -92,7 +94,10 @@ def _product(mask: np.ndarray, nouns: Sequence[str]) -> str:
 
 
 def _of_each_row(positions: np.ndarray, extent: int) -> str:
-    """The beginning or the end of each row, of more elements than one."""
+    """Describes columns as the beginning or end of each row; "" where they are neither.
+
+    A single column, or all but one, gives "" too.
+    """
     count = len(positions)
     if count == 1 or count == extent - 1 or positions[-1] - positions[0] != count - 1:
         return ""
@@ -103,7 +108,7 @@ def _of_each_row(positions: np.ndarray, extent: int) -> str:
 
 
 def _positions(positions: np.ndarray, extent: int, noun: str) -> str:
-    """Some positions of an axis in words; "" where there are no simple ones."""
+    """Describes some positions of an axis; "" where no simple words are exact."""
     one, several = noun or "index", f"{noun}s" if noun else "indices"
     first, last, count = int(positions[0]), int(positions[-1]), len(positions)
     if count == 1:
@@ -128,7 +133,7 @@ def _positions(positions: np.ndarray, extent: int, noun: str) -> str:
 
 
 def _diagonal(mask: np.ndarray) -> str:
-    """A part of square matrices."""
+    """Describes a mask that is the same part of each square matrix; "" for any other."""
     if mask.ndim < 2 or mask.shape[-1] != mask.shape[-2]:
         return ""
     row, column = np.indices(mask.shape[-2:])
@@ -142,7 +147,10 @@ def _diagonal(mask: np.ndarray) -> str:
 
 
 def _flat(mask: np.ndarray) -> str:
-    """The mask as a run of elements, or every so many of them, in the order in which they lie in memory."""
+    """Describes a mask by the positions of its elements in row-major order; "" where that fails.
+
+    It may be a run of elements, or every n-th of them.
+    """
     if mask.ndim < 2:
         return ""
     positions = np.flatnonzero(mask)
@@ -156,9 +164,12 @@ def _flat(mask: np.ndarray) -> str:
 
 
 def picture(mask: np.ndarray) -> dict[str, Any]:
-    """The mask folded to two dimensions (axes of one element left out), SIDE by SIDE at most: "rows", strings
-    of a digit for each cell (0: nothing in it differs, 1: some, 2: all), and "group", how many rows are a
-    matrix (0: all of them)."""
+    """Returns the mask as a picture of at most SIDE by SIDE cells.
+
+    The axes of extent 1 are dropped, and all axes but the last are merged. "rows": a string for
+    each row, with a digit for each cell (0: no element in it differs, 1: some do, 2: all do).
+    "group": the number of rows of one matrix, or 0 where the picture is not divided into matrices.
+    """
     mask = mask.reshape([extent for extent in mask.shape if extent != 1])
     columns = mask.shape[-1] if mask.ndim else 1
     flat = mask.reshape(-1, columns) if mask.size else np.zeros((0, 0), bool)
@@ -168,7 +179,7 @@ def picture(mask: np.ndarray) -> dict[str, Any]:
 
 
 def _split(array: np.ndarray, axis: int) -> Iterator[np.ndarray]:
-    """At most SIDE pieces along an axis."""
+    """Yields the at most SIDE pieces of an array along an axis."""
     extent = array.shape[axis]
     step = max(1, math.ceil(extent / SIDE))
     for begin in range(0, extent, step):

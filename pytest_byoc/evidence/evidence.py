@@ -1,4 +1,4 @@
-"""Everything seen of one graph: what was expected, and what each worker said."""
+"""The evidence on one graph: the expected outputs, and the report of each worker."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from . import difference
 from .comparison import agree, compare, is_inexact, share_judged, within
 from .fragmentation import smallest
 
-#: Attributes that name the axes of a result.
+#: The attributes that name the axes of a result.
 _LAYOUTS = ("dst_layout", "data_layout", "layout")
 
 
 @lru_cache(maxsize=4096)
 def type_bytes(text: str) -> int:
-    """Bytes of a tensor whose type is written like TensorType, "float32[2,3]"; 0 for any other text."""
+    """Returns the bytes of a tensor of a type written as in "float32[2,3]"; 0 for other texts."""
     dtype, bracket, shape = text.partition("[")
     bits = re.search(r"\d+", dtype.replace("bool", "int8"))
     if not bracket or bits is None:
@@ -38,8 +38,11 @@ def type_bytes(text: str) -> int:
 
 @dataclass
 class Evidence:
-    """inputs: the sets of inputs: A, B, and any between them (`data.input_sets`). expected: for each set,
-    the graph's outputs."""
+    """The reports of all workers on a graph, and comparisons of its outputs with the oracle.
+
+    inputs: the sets of inputs: A, B, and any sets between them (`data.input_sets`). expected: for
+    each set, the graph's outputs with error bounds.
+    """
 
     graph: Graph
     inputs: list[dict[str, np.ndarray]]
@@ -49,28 +52,30 @@ class Evidence:
     reference: JobReport
     loader: JobReport = field(default_factory=JobReport)
     deterministic: bool = True
-    #: Ids of the checks that the target has switched off.
+    #: The ids of the checks that the target has switched off.
     without_checks: frozenset[str] = frozenset()
-    #: Whether views are held against the target even where LLVM's own artifact reads them wrongly.
+    #: Whether views count against the target even where LLVM's own artifact reads them wrongly.
     strict_views: bool = False
+    #: The report on LLVM's build with another executor or opt_level than the reference's.
     confirmation: JobReport = field(default_factory=JobReport)
-    #: What the loader makes of LLVM's own artifact, asked where the target's fails there.
+    #: The loader's report on LLVM's own artifact, which is loaded if the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
-    #: The graph for a larger batch, and with other constants (see `companions`).
+    #: The evidence on the graph for a larger batch, and on the graph with other constants (see
+    #: `companions`).
     larger: Evidence | None = None
     twin: Evidence | None = None
-    #: Of compiling the graph once more elsewhere, and of loading it without the target's libraries.
+    #: The reports on a second compilation, and on loading without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
     bare: JobReport = field(default_factory=JobReport)
-    #: Of running it where malloc looks at the ends of what it hands out.
+    #: The report on running where malloc checks the ends of each piece of memory.
     watched: JobReport = field(default_factory=JobReport)
-    #: Whether LLVM builds the regions in the target's place.
+    #: Whether LLVM builds the regions instead of the target.
     partition_only: bool = False
-    #: Whether the loader has TVM's runtime alone.
+    #: Whether the loader has only TVM's runtime.
     runtime_only: bool = False
-    #: Names of programs that TVM's own build leaves running, asked where the target leaves any.
+    #: The names of programs that TVM's own build leaves running; known if the target leaves any.
     left_by_tvm: frozenset[str] = frozenset()
-    #: Median seconds of a run, of "target" and "llvm".
+    #: The median seconds of a run, for "target" and for "llvm".
     speed: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -81,136 +86,156 @@ class Evidence:
 
     @property
     def nothing_offloaded(self) -> bool:
-        """`JobReport.nothing_offloaded` of the target's."""
+        """True if the partitioned module is known and has no region."""
         return self.target.nothing_offloaded
 
     @property
     def troubled(self) -> bool:
-        """Whether vendor code raised or died, in either worker that runs it."""
+        """True if vendor code raised or died, in the target worker or in the loader."""
         return any(r.died is not None or any(r.raised()) for r in (self.target, self.loader))
 
     @property
     def merges(self) -> bool:
-        """Whether one of the regions holds several patterns, or several operators that are of none."""
+        """True if a region holds several composites, or none and several calls."""
         units = [len(r.get("composites", ())) or len(r["calls"]) for r in self.regions]
         return max(units, default=0) > 1
 
     def smallest(self) -> int:
-        """The least number of regions that would do. Where it can't be told which of equal nodes are
-        offloaded, the number there is."""
-        placement, found = self.placement(), len(self.regions)
-        taken = tuple(region is not None for region in placement)
-        return smallest(self.graph, placement, found) if taken == self.may_be_offloaded() else found
+        """Returns the least number of regions that could hold the offloaded nodes.
+
+        Where it is unknown which of equal nodes are offloaded, this is the actual number.
+        """
+        placement, actual = self.placement(), len(self.regions)
+        offloaded = tuple(region is not None for region in placement)
+        return smallest(self.graph, placement, actual) if offloaded == self.may_be_offloaded() else actual
 
     @property
     def host_runs_some(self) -> bool:
-        """Whether TVM runs operators of the partitioned module itself."""
+        """True if TVM runs operators of the partitioned module itself."""
         return any(value["host_calls"] for _, value in self.target.facts("regions"))
 
     def not_checked(self) -> tuple[str, ...]:
-        """Checks that could not be made, each once, with the reason."""
-        found = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
-        found += self.watched.not_checked()
+        """Returns the checks that could not be made, each once, as "check: reason"."""
+        pairs = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
+        pairs += self.watched.not_checked()
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
-            found.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
-        return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in found))
+            pairs.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
+        return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in pairs))
 
     def lacking_room(self) -> dict[str, Any] | None:
-        """As of `worker.room.lacking`, where a process was found to have no room for files at its end."""
+        """Returns the first report of missing room for files at the end of a process, or None.
+
+        It has the form of `worker.room.lacking`.
+        """
         reports = (self.target, self.reference, self.loader)
         return next((r.end["lacking"] for r in reports if r.end and r.end.get("lacking")), None)
 
     def made(self) -> tuple[str, ...]:
-        """Checks that were made: that they were to be made is not enough, as a graph may have no constants,
-        or the run may have ended before."""
+        """Returns the ids of the checks that were made.
+
+        A check of the job is not made if, for example, the graph has no constants, or the run has
+        ended before.
+        """
         reports = (self.target, self.loader, self.bare, self.watched)
         sent = {pair for report in reports for pair in report.in_turns()}
-        found = []
+        ids = []
         for check in CHECKS:
-            # What has no half in a worker judges what others have recorded.
+            # A check without a worker half judges the facts of numerics.
             turn = check.id if check.observe or check.reload else "numerics"
             if (turn, "fact" if check.records else "stage") in sent:
-                found.append(check.id)
-        return tuple(found)
+                ids.append(check.id)
+        return tuple(ids)
 
     def placement(self) -> tuple[int | None, ...]:
-        """For each node, the position of the region its call is found in, or None. A call with the
-        node's operator and output type is looked for first, then, since a partition function may
-        change layouts, one with its operator. Calls found are used up; of equal calls in several
-        regions the first is taken."""
+        """Returns for each node the position of the region that holds its call, or None.
+
+        First a call with the node's operator and output type is looked up, then one with only its
+        operator, since a partition function may change layouts. Each call stands for one node. If
+        several regions have equal calls, the first region is assumed.
+        """
         nodes = self._signatures()
         left = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"] * _times(r)]
-        found: list[int | None] = [None] * len(self.graph.nodes)
+        region_of: list[int | None] = [None] * len(self.graph.nodes)
         for key in (lambda s: s, lambda s: s.split(" ")[0]):
             having: dict[str, list[int]] = {}
             for position in reversed(range(len(left))):
                 having.setdefault(key(left[position][0]), []).append(position)
             used = set()
             for i, node in enumerate(nodes):
-                if found[i] is None and having.get(key(node)):
+                if region_of[i] is None and having.get(key(node)):
                     used.add(position := having[key(node)].pop())
-                    found[i] = left[position][1]
+                    region_of[i] = left[position][1]
             left = [call for position, call in enumerate(left) if position not in used]
-        return tuple(found)
+        return tuple(region_of)
 
     def calls(self) -> tuple[tuple[str, ...], ...]:
-        """Of each region the signatures of its calls, sorted, as often as it is called; sorted too."""
+        """Returns for each region the sorted signatures of its calls; the regions are sorted too.
+
+        A region that is called from several places is listed once for each.
+        """
         return tuple(sorted(tuple(sorted(r["calls"])) for r in self.regions for _ in range(_times(r))))
 
     def offloaded(self) -> tuple[bool, ...]:
-        """For each node, whether its call is found in a region."""
+        """Returns for each node whether its call is in a region."""
         return tuple(region is not None for region in self.placement())
 
     def may_be_offloaded(self) -> tuple[bool, ...]:
-        """For each node, whether it is offloaded or cannot be told from one that is: it has the same
-        operator and output type, or, where that one was found by its operator alone, the same operator.
+        """Returns for each node whether it is offloaded or indistinguishable from an offloaded one.
+
+        Nodes are indistinguishable if they have the same operator and output type, or only the same
+        operator where the offloaded node's call has another output type.
         """
         nodes, calls = self._signatures(), {c for r in self.regions for c in r["calls"]}
         if not nodes:
             return self.offloaded()
-        taken = {
+        keys = {
             node if node in calls else node.split(" ")[0]
-            for node, found in zip(nodes, self.offloaded())
-            if found
+            for node, offloaded in zip(nodes, self.offloaded())
+            if offloaded
         }
-        return tuple(node in taken or node.split(" ")[0] in taken for node in nodes)
+        return tuple(node in keys or node.split(" ")[0] in keys for node in nodes)
 
     def _signatures(self) -> list[str]:
-        """Of each node, by which its call is found; of none before the module is partitioned."""
+        """Returns for each node the signature of its call; nothing before partitioning."""
         for _, value in self.target.facts("regions"):
             return list(value["nodes"])
         return []
 
     def boundary_bytes(self) -> int:
-        """Bytes that one run passes into the regions and out of them, by the types of the
-        partitioned module; a dimension that is not known counts as one."""
+        """Returns the bytes that one run passes into the regions and out of them.
+
+        They follow from the types in the partitioned module; an unknown dimension counts as 1.
+        """
         return sum(type_bytes(t) * _times(r) for r in self.regions for t in r.get("passed", ()))
 
     def reference_outputs(self, which: int) -> list[np.ndarray] | None:
-        found = self.all_reference_outputs(which)
-        return found[0] if found else None
+        outputs = self.all_reference_outputs(which)
+        return outputs[0] if outputs else None
 
     def all_reference_outputs(self, which: int) -> list[list[np.ndarray]]:
-        """LLVM's outputs for a set of inputs: the reference's, and what it was asked to confirm."""
+        """Returns LLVM's outputs for a set of inputs: the reference's, then the confirmation's."""
         reports = (self.reference, self.confirmation)
         facts = [value for report in reports for _, value in report.facts("outputs")]
         return [list(value["arrays"]) for value in facts if value["set"] == which]
 
     def judged_share(self) -> float:
-        """Share of the output elements that the bound can judge; of outputs without any, all of them."""
+        """Returns the share of the output elements that the bound can judge; 1 without elements."""
         return share_judged(self.expected[0])
 
     @staticmethod
     def inside(actual: np.ndarray, expected: Bounded) -> np.ndarray:
-        """Where an output is judged and found to be right."""
+        """Returns a mask of the elements that can be judged and are within their bounds."""
         comparison = compare(actual, expected)
         return comparison.judged & ~comparison.outside
 
     def compare(
         self, check: str, kind: str, which: int, arrays: Sequence[np.ndarray], how: str
     ) -> Iterator[Finding]:
-        """Findings on one run's outputs: a wrong number of outputs, type, or value; and, of the outcome
-        SUSPICION, elements on which target and LLVM agree outside of the bound."""
+        """Yields findings on one run's outputs: a wrong number of outputs, type, or value.
+
+        Elements on which target and LLVM agree outside of the bound give findings of the outcome
+        SUSPICION. Elements that the confirmation gets wrong in the same way give none.
+        """
         expected = self.expected[which]
         if len(arrays) != len(expected):
             yield Finding(
@@ -224,7 +249,7 @@ class Evidence:
             wanted = self.graph.type_of(name)
             found = array_type(actual)
             if found != str(wanted) and reference is not None and array_type(reference[i]) == found:
-                # TVM's own build returns that too.
+                # TVM's own build returns the same wrong type.
                 continue
             if found != str(wanted):
                 yield Finding(
@@ -250,17 +275,19 @@ class Evidence:
                     )
                     outside &= ~both
             for other in self.all_reference_outputs(which)[1:]:
-                # Built as the target's is, LLVM's is wrong in the same way: TVM's own passes are.
+                # Built with the target's options, LLVM's output has the same error, so TVM's own
+                # passes cause it.
                 if other[i].shape == actual.shape:
                     outside &= ~(compare(other[i], bounded).outside & agree(actual, other[i], bounded))
             if not outside.any():
                 continue
-            # Who does not care for NaN and infinities fails in another way than who computes wrongly.
+            # A target that ignores NaN and infinities has another fault than one whose numbers are
+            # wrong.
             numbers = kind != "wrong-value" or (outside & np.isfinite(bounded.value)).any()
-            said = kind if numbers else "not-finite"
-            if said == "wrong-value" and is_inexact(actual, bounded, outside):
-                said = "inexact"
-            yield self._wrong(check, said, i, actual, bounded, outside, reference, how)
+            final_kind = kind if numbers else "not-finite"
+            if final_kind == "wrong-value" and is_inexact(actual, bounded, outside):
+                final_kind = "inexact"
+            yield self._wrong(check, final_kind, i, actual, bounded, outside, reference, how)
 
     def _wrong(
         self,
@@ -299,7 +326,7 @@ class Evidence:
         return Finding(check, "wrong-result", "compare", kind, text, details)
 
     def where(self, output: int, mask: np.ndarray) -> dict[str, Any]:
-        """What a finding's details say of the elements of an output that differ."""
+        """Returns details for a finding on the elements of an output that a mask selects."""
         return {
             "outside": int(mask.sum()), "elements": int(mask.size), "mask": difference.pack(mask),
             "layout": _layout(self.graph, self.graph.outputs[output]),
@@ -308,8 +335,11 @@ class Evidence:
     def repeats(
         self, check: str, stage: str, kind: str, runs: Iterable[tuple[str, Sequence[np.ndarray]]], what: str
     ) -> Iterator[Finding]:
-        """Findings where runs with the first inputs, by executor, do not repeat the target's first run under
-        that executor (see `same_bits`). what: the run in words, %s standing for the executor."""
+        """Yields findings where runs do not repeat the target's first run with that executor.
+
+        runs: an executor and the outputs for the first set of inputs, for each run (see
+        `same_bits`). what: the run in words, with %s for the executor.
+        """
         first = {executor: value["arrays"] for executor, value in self.target.facts("outputs")}
         for executor, arrays in runs:
             if executor in first:
@@ -326,8 +356,10 @@ class Evidence:
         second: Sequence[np.ndarray],
         what: str,
     ) -> Iterator[Finding]:
-        """Findings where two runs that must be equal bit by bit are not. Of a target that declares
-        itself not deterministic, only the bound is asked."""
+        """Yields findings where two runs with the first set of inputs are not equal bit by bit.
+
+        The second run of a target that is not deterministic only has to be within the bound.
+        """
         if not self.deterministic:
             yield from self.compare(check, kind, 0, second, "from " + what)
             return
@@ -347,7 +379,7 @@ class Evidence:
                 raw_a = np.ascontiguousarray(a).view(np.uint8).reshape(a.shape + (a.itemsize,))
                 raw_b = np.ascontiguousarray(b).view(np.uint8).reshape(a.shape + (a.itemsize,))
                 differs = (raw_a != raw_b).any(axis=-1)
-                # Two NaNs are the same NaN to the user.
+                # NaNs with different bits count as equal.
                 if a.dtype.kind == "f" or a.dtype == ml_dtypes.bfloat16:
                     differs &= ~(np.isnan(a) & np.isnan(b))
                 if not differs.any():
@@ -366,25 +398,29 @@ class Evidence:
 
 
 def _times(region: Mapping[str, Any]) -> int:
-    """From how many places a region is called."""
+    """Returns the number of places from which a region is called."""
     return int(region.get("times", 1))
 
 
 def _layout(graph: Graph, name: str) -> str:
-    """What the axes of a value are, where the node that makes it says so, or one in front of it that has a
-    result of the same shape; "" where none does."""
-    made = {output: node for node in graph.nodes for output in node.outputs}
-    shape, node = graph.type_of(name).shape, made.get(name)
+    """Returns the layout of a value, or "" if it is unknown.
+
+    It is an attribute of the node that computes the value, or of a node before it whose result has
+    the same shape.
+    """
+    producers = {output: node for node in graph.nodes for output in node.outputs}
+    shape, node = graph.type_of(name).shape, producers.get(name)
     while node is not None:
-        found = [node.attrs[key] for key in _LAYOUTS if node.attrs.get(key)]
-        if found:
-            return str(found[0])
-        node = next((made[i] for i in node.inputs if i in made and graph.type_of(i).shape == shape), None)
+        layouts = [node.attrs[key] for key in _LAYOUTS if node.attrs.get(key)]
+        if layouts:
+            return str(layouts[0])
+        same_shape = (i for i in node.inputs if i in producers and graph.type_of(i).shape == shape)
+        node = next((producers[i] for i in same_shape), None)
     return ""
 
 
 def array_type(array: np.ndarray) -> str:
-    """An array's type, written like TensorType."""
+    """Returns an array's type as text, as in "float32[2,3]"."""
     return f"{array.dtype}[{','.join(map(str, array.shape))}]"
 
 

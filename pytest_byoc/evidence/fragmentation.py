@@ -1,4 +1,4 @@
-"""How many regions the operators that a target takes of a graph need at least."""
+"""Calculates the least number of regions that can hold the offloaded nodes of a graph."""
 
 from __future__ import annotations
 
@@ -9,44 +9,52 @@ from ..core.graph import Graph
 
 
 def smallest(graph: Graph, placement: Sequence[int | None], found: int) -> int:
-    """The least number of regions that hold the nodes taken, at most `found`, the number there is.
+    """Returns the least number of regions that can hold the offloaded nodes, at most `found`.
 
-    placement: of each node, the region that is known to hold it, or None. A region that is known to hold none
-    holds a part of what a node was lowered into: which parts are whose is not known, nor what would do.
-    A region is connected by the values its nodes pass to each other, as TVM's passes merge them, and no
-    region depends on itself by way of others or of the host's nodes. Whatever is returned can be had; it is
-    not the least where merging two by two ends with more than the least that is thinkable.
+    placement: for each node the position of the region that holds it, or None. found: the actual
+    number of regions. It is returned if one of them holds no node: then a node was lowered into
+    several parts, and it is unknown which regions could be merged.
+
+    The nodes of a region are connected by the values that they pass to each other, as TVM's passes
+    merge them, and no region depends on itself through other regions or the host's nodes. The
+    returned number is always possible. It may not be the least, since regions are merged greedily,
+    two at a time.
     """
-    taken = [region is not None for region in placement]
+    offloaded = [region is not None for region in placement]
     if len(set(placement) - {None}) < found:
         return found
-    made = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
-    reads = [sorted({made[n] for n in node.inputs if n in made}) for node in graph.nodes]
-    passed = [(i, j) for j, t in enumerate(taken) if t for i in reads[j] if taken[i]]
-    least = _least(taken, reads, passed)
+    producers = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
+    reads = [sorted({producers[n] for n in node.inputs if n in producers}) for node in graph.nodes]
+    passed = [(i, j) for j, t in enumerate(offloaded) if t for i in reads[j] if offloaded[i]]
+    least = _least(offloaded, reads, passed)
     for edges in (passed, passed[::-1]):
         if least < found:
-            found = min(found, _merged(taken, reads, edges))
+            found = min(found, _merged(offloaded, reads, edges))
     return found
 
 
 def _least(
-    taken: Sequence[bool], reads: Sequence[Sequence[int]], passed: Iterable[tuple[int, int]]
+    offloaded: Sequence[bool], reads: Sequence[Sequence[int]], passed: Iterable[tuple[int, int]]
 ) -> int:
-    """No fewer will do: none holds nodes that no values connect, nor two of which one depends on the other by
-    way of something else."""
-    part = list(range(len(taken)))
+    """Returns a lower bound of the number of regions.
+
+    A region holds only nodes that are connected by values, and no two nodes of which one depends on
+    the other through a node outside of the region. offloaded: for each node, whether it is so.
+    reads: for each node, the positions of the nodes that it reads. passed: the pairs of offloaded
+    nodes of which the second reads the first.
+    """
+    part = list(range(len(offloaded)))
     for i, j in passed:
         part = [part[i] if p == part[j] else p for p in part]
-    parts = {p for p, t in zip(part, taken) if t}
-    return sum(1 + _departures(p, part, taken, reads) for p in parts)
+    parts = {p for p, t in zip(part, offloaded) if t}
+    return sum(1 + _departures(p, part, offloaded, reads) for p in parts)
 
 
 def _departures(
-    own: int, part: Sequence[int], taken: Sequence[bool], reads: Sequence[Sequence[int]]
+    own: int, part: Sequence[int], offloaded: Sequence[bool], reads: Sequence[Sequence[int]]
 ) -> int:
-    """How often, at most, values on one way leave a part of the graph and come back."""
-    inside = [t and p == own for p, t in zip(part, taken)]
+    """Returns how many times, at most, a path through the graph leaves a part and returns to it."""
+    inside = [t and p == own for p, t in zip(part, offloaded)]
     left: list[int] = []
     for i, operands in enumerate(reads):
         ways = [left[j] + (inside[i] and not inside[j]) for j in operands if left[j] >= 0]
@@ -55,10 +63,10 @@ def _departures(
 
 
 def _merged(
-    taken: Sequence[bool], reads: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
+    offloaded: Sequence[bool], reads: Sequence[Sequence[int]], edges: Sequence[tuple[int, int]]
 ) -> int:
-    """How many regions there are once no two that pass a value can be one, merged in that order."""
-    region = list(range(len(taken)))
+    """Returns the number of regions after merging along the edges, in their order, if possible."""
+    region = list(range(len(offloaded)))
     progress = True
     while progress:
         progress = False
@@ -68,11 +76,14 @@ def _merged(
             merged = [region[i] if r == region[j] else r for r in region]
             if _can_be_ordered(merged, reads):
                 region, progress = merged, True
-    return len({r for r, t in zip(region, taken) if t})
+    return len({r for r, t in zip(region, offloaded) if t})
 
 
 def _can_be_ordered(region: Sequence[int], reads: Sequence[Sequence[int]]) -> bool:
-    """Whether none depends on itself."""
+    """Returns whether no region depends on itself.
+
+    region: for each node the number of its region; a node of the host is a region of its own.
+    """
     before: dict[Hashable, set[int]] = {r: set() for r in region}
     for own, operands in zip(region, reads):
         before[own].update(region[j] for j in operands if region[j] != own)

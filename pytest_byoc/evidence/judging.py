@@ -1,4 +1,4 @@
-"""What the checks find in the evidence on a graph."""
+"""Applies the checks to the evidence on a graph."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from .evidence import Evidence
 
 @dataclass(frozen=True)
 class Judgement:
-    """findings: violations, in the order of the checks. suspicions: values on which target and LLVM agree
-    against the oracle, in words."""
+    """The findings of all checks on one graph.
+
+    findings: the violations, in the order of the checks. suspicions: messages on values on which
+    target and LLVM agree against the oracle.
+    """
 
     findings: tuple[Finding, ...]
     suspicions: tuple[str, ...]
 
     def failing(self) -> set[str]:
-        """Ids of the checks that found something."""
+        """Returns the ids of the checks that have findings."""
         return {finding.check for finding in self.findings}
 
 
 def judge(evidence: Evidence) -> Judgement:
-    """Applies the checks that the target has not switched off. The evidence stays as it is."""
-    found = [f for check in CHECKS if check.id not in evidence.without_checks for f in check.judge(evidence)]
+    """Applies the checks that the target has not switched off; leaves the evidence unchanged."""
+    checks = [check for check in CHECKS if check.id not in evidence.without_checks]
+    findings = [finding for check in checks for finding in check.judge(evidence)]
     return Judgement(
-        tuple(f for f in found if f.outcome != SUSPICION),
-        tuple(f.message for f in found if f.outcome == SUSPICION),
+        tuple(f for f in findings if f.outcome != SUSPICION),
+        tuple(f.message for f in findings if f.outcome == SUSPICION),
     )

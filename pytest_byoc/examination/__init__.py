@@ -1,1 +1,1 @@
-"""One graph, or several in a module, put through the workers and judged."""
+"""Examines graphs: sends them to the workers, gathers evidence, and decides on a verdict."""

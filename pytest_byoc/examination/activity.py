@@ -1,5 +1,8 @@
-"""A session starts workers, partitions graphs and imports ONNX's tests before it can examine graphs: which
-of these activities goes on, how far it is, and how long it took."""
+"""Tracks the current activity of a session, its progress and its duration.
+
+An activity is work before graphs can be examined: starting workers, partitioning graphs to find out
+what the target offloads, importing ONNX's tests.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from contextlib import contextmanager
 
 
 class Activity:
-    """What goes on at the moment, between the two ends of `during`.
+    """The current activity, if there is one: the work in a `with` block of `during`.
 
-    on_tick: is called by `tick`, in the main thread alone, at least once a second while the host waits for
-    a worker. seconds: duration of all activities that have ended. uncharged: duration of those that are not
-    charged to the time budget."""
+    on_tick: is called by `tick`, only in the main thread, at least once a second while the host
+    waits for a worker. seconds: the duration of all activities that have ended. uncharged: the
+    duration of those that are not charged to the time budget.
+    """
 
     def __init__(self, on_tick: Callable[[], None] = lambda: None) -> None:
         self._on_tick = on_tick
@@ -25,8 +29,11 @@ class Activity:
 
     @contextmanager
     def during(self, what: str, of: int = 0, charged: bool = True) -> Iterator[None]:
-        """An activity of so many steps (0: their number is unknown). Within another activity it is a part of
-        that one."""
+        """Marks an activity with `of` steps (0: their number is unknown).
+
+        An activity within another one is a part of that one; steps are added if both have the same
+        name. charged: whether its duration is charged to the time budget.
+        """
         if self._begun is not None:
             self._of += of if what == self._what else 0
             yield
@@ -41,7 +48,7 @@ class Activity:
             self._begun = None
 
     def step(self, what: str, number: int, of: int = 0) -> None:
-        """Adds steps that are done. of: the number of all steps, where it is known only now."""
+        """Adds `number` steps that are done. of: the number of all steps, if only known now."""
         if what == self._what:
             self._done, self._of = self._done + number, of or self._of
         self.tick()
@@ -51,7 +58,10 @@ class Activity:
             self._on_tick()
 
     def in_words(self, least: float = 0.0) -> str:
-        """The activity with its steps and seconds; "" where there is none, or it has taken less time."""
+        """Returns the activity with its steps and seconds, in words.
+
+        It is "" where there is none, or where it has lasted less than `least` seconds.
+        """
         if self._begun is None or time.monotonic() - self._begun < least:
             return ""
         steps = f" of {self._of}" if self._of else ""

@@ -1,4 +1,4 @@
-"""The host's end of a worker: start it, give it jobs, collect what it says."""
+"""The host's end of a worker: starts its process, submits jobs and collects the reports."""
 
 from __future__ import annotations
 
@@ -18,20 +18,25 @@ from ..core.protocol import Decoder, ProtocolError, encode
 from ..storage.scratch import Scratch
 from ..storage.session_ended import SessionEnded, no_room
 
-#: Seconds a worker may take to import TVM and the vendor's code.
+#: The seconds that a worker may take to import TVM and the vendor's code.
 START_TIMEOUT = 120.0
-#: Seconds in which a worker ends a stage that hangs, before it counts as hanging itself.
+#: The seconds in which a worker has to end a stage that hangs; then it counts as hanging itself.
 SLACK = 60.0
-#: Seconds in which a worker's keeper ends all that it keeps.
+#: The seconds in which a worker's keeper ends all processes that it keeps.
 STOPPING = 10.0
-#: Bytes by which a worker may grow before it is started anew. Jobs run in its children and leave it as it is.
+#: The bytes by which a worker may grow before it is restarted. Jobs run in child processes, so a
+#: worker should not grow.
 GROWTH = 256 << 20
 MAIN = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 
 class WorkerError(Exception):
-    """A worker that can't be had. kind, frames: of the exception in it, if one was raised there. died:
-    whether its process has ended by itself. loads: whether it is a loader, which imports no target."""
+    """Raised when a worker can't be started.
+
+    kind, frames: the type and stack of the exception in the worker, if one was raised there. died:
+    whether the worker's process ended by itself. loads: whether it is a loader, which imports no
+    target.
+    """
 
     def __init__(
         self, message: str, kind: str | None = None, frames: list[dict[str, Any]] | None = None,
@@ -45,9 +50,11 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """One worker process. Started by `start`; started anew after it died.
+    """A worker process. `start` starts it; `submit` restarts it if it has died.
 
-    waiting: called at least once a second while a message of the worker's is waited for."""
+    config: the worker's role and settings. timeout: the seconds that a stage may take. waiting: a
+    function that is called at least once a second while the host waits for a message.
+    """
 
     def __init__(
         self, python: str, config: Mapping[str, Any], timeout: float,
@@ -57,10 +64,10 @@ class Worker:
         self._config = dict(config)
         self._timeout = timeout
         self._waiting = waiting
-        #: The worker's keeper, which ends as the worker does, and the worker itself once it is ready.
+        #: The worker's keeper, which ends as the worker does, and the worker's id once it is ready.
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
-        #: The end of a pipe that the keeper watches: closed, all that it keeps is ended.
+        #: The end of a pipe to the keeper, which ends all its processes when this is closed.
         self._lifeline: int | None = None
         self._socket: socket.socket | None = None
         self._decoder = Decoder()
@@ -68,7 +75,7 @@ class Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 (kept as long as the worker)
         self._scratch: Scratch | None = None
         self._resident = 0
-        #: Seconds between two messages of a job, and when the next one is due.
+        #: The most seconds between two messages of a job, and the time when the next one is due.
         self._allowed = timeout + SLACK
         self._deadline = 0.0
         self._report = JobReport()
@@ -82,9 +89,10 @@ class Worker:
         watched, self._lifeline = os.pipe()
         self._scratch = self._scratch or Scratch("worker")
         env = dict(os.environ)
-        # What TVM, compilers and vendors leave behind, of children that are ended too, goes with the worker.
+        # Temporary files that TVM, compilers and vendors leave are removed with the worker, even
+        # those of children that were killed.
         env["TMPDIR"] = str(self._scratch.path)
-        # One thread each: children forked from a parent with thread pools can hang.
+        # The worker gets no thread pools: children forked from a parent with threads can hang.
         env.update(TVM_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
         env.update(self._config.get("env", {}))
         self._output.seek(0)
@@ -114,11 +122,11 @@ class Worker:
         self.description = {}
         try:
             host.sendall(encode(self._config))
-        except OSError:  # it is gone already: `ready` says how
+        except OSError:  # The process has ended already; `ready` reports how.
             pass
 
     def ready(self) -> dict[str, Any]:
-        """Waits until the worker is prepared; its description. Raises WorkerError."""
+        """Waits until the worker is ready, and returns its description. Raises WorkerError."""
         if self.description:
             return self.description
         self._deadline = time.monotonic() + START_TIMEOUT
@@ -145,7 +153,7 @@ class Worker:
         return self.description
 
     def stop(self) -> None:
-        """Ends the worker, and every process that is left of what was started in it."""
+        """Ends the worker, and every process that was started in it and still runs."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -163,7 +171,7 @@ class Worker:
             self._scratch = None
 
     def _memory(self) -> int:
-        """Bytes that the worker holds; 0 if it is gone."""
+        """Returns the bytes of the worker's resident memory; 0 if it has ended."""
         try:
             pages = Path(f"/proc/{self._pid}/statm").read_text().split()[1]
         except OSError:
@@ -183,11 +191,12 @@ class Worker:
     # --- jobs --------------------------------------------------------------------------------
 
     def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
-        """Hands over a job; `collect` brings the report. Jobs of several workers run at once. A worker that
-        has ended is started again; where that can't be, or a job has no room for its files, the session
-        ends (SessionEnded), here or in `collect`.
+        """Sends a job to the worker; `collect` returns the report.
 
-        timeout: seconds for each stage, where it is not the worker's own.
+        Several workers may work at once. A worker that has ended is restarted. Raises SessionEnded
+        if that fails; `collect` raises it if a job has no room for its files.
+
+        timeout: the seconds that a stage may take, if not the worker's usual ones.
         """
         timeout = timeout or self._timeout
         message = encode({"job": job, "timeout": timeout})
@@ -202,13 +211,16 @@ class Worker:
             try:
                 self._socket.sendall(message)
                 return
-            except OSError:  # it has ended since
+            except OSError:  # The worker has ended in the meantime.
                 self.stop()
         raise SessionEnded(f"the {self._config['role']} worker ({self._python}) ends whenever it has started")
 
     def _start_again(self) -> None:
-        """Starts the worker in the middle of a session; once more where it dies while it starts, for which
-        there may be a reason outside. Raises SessionEnded for a worker that can't be had."""
+        """Restarts the worker in the middle of a session.
+
+        If it dies while it starts, which may have an external cause, it is started once more.
+        Raises SessionEnded if it can't be started.
+        """
         for attempts_left in (1, 0):
             self.stop()
             try:
@@ -221,7 +233,7 @@ class Worker:
                     raise SessionEnded(text) from None
 
     def wait_for(self, fact: str) -> JobReport:
-        """The report so far, once it holds that fact or something raised, or the job has ended."""
+        """Waits for a fact, an exception or the end of the job, and returns the report so far."""
         report = self._report
         while report.end is None and not any(
             m.get("fact") == fact or "raised" in m for m in report.messages
@@ -230,18 +242,21 @@ class Worker:
         return report
 
     def collect(self) -> JobReport:
-        """The report on the job submitted last."""
+        """Waits for the end of the job submitted last, and returns its report."""
         while self._report.end is None:
             self._step()
         return self._report
 
     @property
     def report_so_far(self) -> JobReport:
-        """The report on the job submitted last, which another thread may be collecting."""
+        """Returns the report on the job submitted last; another thread may be collecting it."""
         return self._report
 
     def _step(self) -> None:
-        """Adds one message to the report."""
+        """Waits for one message and adds it to the report.
+
+        Raises SessionEnded if the job had no room for its files.
+        """
         report = self._report
         message = self._receive()
         if message is None:
@@ -255,7 +270,7 @@ class Worker:
                 "cpu": {}, "peak_kib": 0,
             }
         elif "end" in message:
-            # Whatever has failed, this may be why.
+            # Missing room for files may be the cause of whatever else has failed.
             if message["end"].get("no_room"):
                 raise no_room(message["end"]["no_room"])
             report.end = message["end"]
@@ -265,14 +280,14 @@ class Worker:
                 report.messages.append(message)
 
     def _receive(self) -> Any:
-        """The next message; None when the worker is gone or its time is up."""
+        """Returns the next message; None when the worker has ended or its time is up."""
         assert self._socket is not None
         while not self._pending:
             self._waiting()
             left = self._deadline - time.monotonic()
             ready, _, _ = select.select([self._socket], [], [], min(max(left, 0.0), 1.0))
             if not ready:
-                # What has been said in time counts, however late the host comes to hear it.
+                # A message that was sent in time counts, however late the host reads it.
                 if left <= 0:
                     return None
                 continue
@@ -289,7 +304,10 @@ class Worker:
         return self._pending.pop(0)
 
     def _reap(self) -> None:
-        """Waits for a process whose end of the line is closed: how it ended is known then."""
+        """Waits, at most 5 seconds, for the end of a process that has closed its socket.
+
+        Its exit status is known then.
+        """
         assert self._process is not None
         try:
             self._process.wait(5)

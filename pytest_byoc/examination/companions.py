@@ -1,5 +1,4 @@
-"""What some checks need beside the examination of a graph (`Check.needs`): other graphs, and other
-workers."""
+"""Provides the other graphs and the other workers that some checks need (`Check.needs`)."""
 
 from __future__ import annotations
 
@@ -24,15 +23,15 @@ from ..oracle import evaluation
 from .client import Worker, WorkerError
 from .workers import Workers
 
-#: Checks that are made where a graph is compiled once more, elsewhere.
+#: The checks that are made when another worker compiles a graph once more.
 _ANEW = ("offload", "numerics", "reproducible")
 _SHARED = "TVM's own build is outside the bound there too"
-#: The check that each of the companions' workers is for.
+#: The id of the check that needs each of LARGER, TWIN, AGAIN, BARE and WATCHED.
 _CHECK_OF = {need: check.id for check in CHECKS for need in check.needs}
 
 
 class Companions:
-    """The companions of one target's workers. Each is started when it is first needed."""
+    """The additional workers of one target. Each is started when it is first needed."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -42,8 +41,11 @@ class Companions:
         }
 
     def _worker(self, need: str, evidence: Evidence) -> Worker | None:
-        """The worker, started if need be. None where there is no such worker, and, the check being recorded
-        as not made, where it can't be had: a device, say, may serve one process alone."""
+        """Returns the worker for a need, started if it was not; None where there is none.
+
+        If it can't be started, for example because a device serves only one process, the check is
+        recorded as not made.
+        """
         if need not in self._started:
             worker = self._start[need]()
             try:
@@ -61,16 +63,18 @@ class Companions:
     def others(
         self, graph: Graph, checks: Sequence[str]
     ) -> tuple[OtherGraph | None, OtherGraph | None]:
-        """The graph with other constants and the graph for a larger batch, where the checks need them and
-        there are such graphs."""
+        """Returns the graph with other constants, and the graph for a larger batch.
+
+        Each is None where no check needs it or there is no such graph.
+        """
         twin = variants.twin(graph) if _need(TWIN, checks) else None
-        # A graph without constants has a twin of another batch, which `compile` is for alone.
+        # The twin of a graph without constants has another batch; only `compile` uses such a twin.
         same = twin is not None and twin.inputs == graph.inputs
         larger = variants.larger(graph) if _need(LARGER, checks) else None
         return _described(twin) if twin and same else None, _described(larger) if larger else None
 
     def larger(self, job: Job) -> Evidence | None:
-        """The evidence on the graph for a larger batch, of which nothing is known yet."""
+        """Returns empty evidence on the job's graph for a larger batch; None if it has none."""
         if "larger" not in job:
             return None
         given = job["larger"]
@@ -78,8 +82,10 @@ class Companions:
         return Evidence(graph, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
 
     def expect(self, companion: Evidence, evidence: Evidence) -> None:
-        """Calculates the outputs of a companion's graph and their bounds. The target offloads the same nodes
-        of both graphs."""
+        """Calculates the outputs of a companion's graph and their bounds.
+
+        The bounds assume that the target offloads the same nodes of both graphs.
+        """
         values = {**companion.constants, **companion.inputs[0]}
         offloaded = evidence.may_be_offloaded()
         companion.expected = [
@@ -89,8 +95,10 @@ class Companions:
     # --- before and after the loader is at work ---------------------------------------------------
 
     def compile(self, job: Job, evidence: Evidence, limit: float) -> None:
-        """Has the graph compiled once more by another worker, and its twin by the target worker. One after
-        the other: a device may serve one process at a time."""
+        """Lets another worker compile the graph once more, and the target worker compile its twin.
+
+        They work one after the other, because a device may serve only one process at a time.
+        """
         if _need(AGAIN, job["checks"]):
             worker = self._worker(AGAIN, evidence)
             if worker is not None:
@@ -100,12 +108,12 @@ class Companions:
             return
         given = job.get("twin") or _described(twin)
         inputs, constants = given["inputs"], given["constants"]
-        asked = {**given, "inputs": [inputs]}
+        entries = {**given, "inputs": [inputs]}
         target = self._workers.target
-        report = _compiled(target, job, "twin", limit, checks=("offload", "roundtrip"), **asked)
+        report = _compiled(target, job, "twin", limit, checks=("offload", "roundtrip"), **entries)
         if report.died or any(report.raised()):
             usual = {**self._workers.built, "executor": job["executors"][0]}
-            said = self._workers.ask_reference(changed(job, **asked, **usual))
+            said = self._workers.ask_reference(changed(job, **entries, **usual))
             if said.died or any(said.raised()):
                 evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
                 return
@@ -116,28 +124,35 @@ class Companions:
         self.expect(evidence.twin, evidence)
 
     def hand_twin(self, evidence: Evidence, behind: Mapping[str, Any]) -> dict[str, Any]:
-        """By executor, what the loader's half of `together` needs. behind: artifacts that its other half has
-        left."""
+        """Returns, by executor, the values that `reload` of the check `together` needs.
+
+        behind: the paths, by executor, that its `observe` has left in the target worker.
+        """
         twin = evidence.twin
         if twin is None:
             return {}
-        inputs, found = twin.inputs[0], dict(twin.target.facts("artifact"))
-        return {e: {"path": p, "inputs": inputs, "behind": behind.get(e)} for e, p in found.items()}
+        inputs, paths = twin.inputs[0], dict(twin.target.facts("artifact"))
+        return {e: {"path": p, "inputs": inputs, "behind": behind.get(e)} for e, p in paths.items()}
 
     def load_without_libraries(
         self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
-        """Has the artifacts loaded where the target's libraries are missing."""
+        """Loads the artifacts in a loader without the target's libraries."""
         evidence.bare = self._apart(BARE, job, artifacts, evidence, limit)
 
     def bare_loader(self, evidence: Evidence) -> Worker | None:
-        """A loader that has none of the target's libraries; None where the usual one has none either, or
-        where there can be no other."""
+        """Returns a loader that has none of the target's libraries.
+
+        None where the usual loader has none either, or where a second one can't be started.
+        """
         return self._worker(BARE, evidence)
 
     def watch(self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
-        """Has the artifacts run where malloc checks each piece of memory, if TVM itself runs nothing of them.
-        Where they kill the loader too, the report counts only if malloc says why."""
+        """Runs the artifacts in a loader in which malloc checks each piece of memory.
+
+        Nothing is run if TVM itself runs a part of the graph. If the artifacts kill the usual
+        loader too, the report counts only if malloc printed the cause.
+        """
         if evidence.host_runs_some:
             return
         report = self._apart(WATCHED, job, artifacts, evidence, limit)
@@ -146,8 +161,10 @@ class Companions:
             evidence.watched = report
 
     def supersede(self, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
-        """Writes the twin's artifacts where the graph's own were, and has them loaded: nothing needs the
-        graph's any more."""
+        """Overwrites the graph's artifacts with the twin's, and loads them.
+
+        It is called last, when the graph's own artifacts are no longer needed.
+        """
         twin = evidence.twin
         if twin is None or evidence.loader.died or any(evidence.loader.raised()):
             return
@@ -164,8 +181,10 @@ class Companions:
     def _apart(
         self, need: str, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> JobReport:
-        """The report of a loader of its own on the check that needs it; an empty one where that is not
-        made."""
+        """Returns the report of the separate loader for a need; an empty one where there is none.
+
+        It is empty too where the job does not include the check that needs that loader.
+        """
         check = _CHECK_OF[need]
         worker = self._worker(need, evidence) if check in job["checks"] else None
         if worker is None:
@@ -174,20 +193,20 @@ class Companions:
         return worker.collect()
 
     def time(self, job: Job, evidence: Evidence) -> None:
-        """Measures the seconds of a run of the target's artifact, and of LLVM's of the same opt_level."""
+        """Measures the seconds of a run of the target's artifact and LLVM's, of one opt_level."""
         executor = job["executors"][0]
         target = dict(evidence.target.facts("artifact")).get(executor)
         if plan.SPEED not in job["checks"] or target is None or evidence.loader.died:
             return
         path = Path(job["folder"], "timed.so")
-        asked = {**self._workers.built, "executor": executor, "export": str(path)}
-        self._workers.ask_reference(changed(job, **asked, inputs=job["inputs"][:1], checks=[]))
+        entries = {**self._workers.built, "executor": executor, "export": str(path)}
+        self._workers.ask_reference(changed(job, **entries, inputs=job["inputs"][:1], checks=[]))
         if path.exists():
             artifacts = {"target": target, "llvm": str(path)}
             loader = self._workers.loader
             loader.submit({"inputs": job["inputs"], "time": artifacts, "executor": executor})
             for _, seconds in loader.collect().facts("seconds"):
-                evidence.speed = {name: statistics.median(found) for name, found in seconds.items()}
+                evidence.speed = {name: statistics.median(runs) for name, runs in seconds.items()}
         if not evidence.speed:
             reason = "LLVM's artifact is not built" if not path.exists() else "the measurement ended early"
             evidence.loader.withdraw((), plan.SPEED, reason)
@@ -195,8 +214,10 @@ class Companions:
     # --- whose fault it is ------------------------------------------------------------------------
 
     def settle(self, job: Job, evidence: Evidence, judgement: Judgement) -> bool:
-        """Withdraws what a check has found to be wrong where LLVM's build of the same is wrong too. Returns
-        whether anything was withdrawn."""
+        """Withdraws facts of checks with wrong results if LLVM's build gives wrong results too.
+
+        LLVM builds the variant of the check (`Check.variant`). Returns whether any were withdrawn.
+        """
         wrong = {f.check for f in judgement.findings if f.outcome == WRONG_RESULT}
         withdrawn = False
         for check in CHECKS:
@@ -217,7 +238,7 @@ class Companions:
 
 
 def _need(need: str, checks: Iterable[str]) -> bool:
-    """Whether one of the checks needs it."""
+    """Returns whether one of the checks has that need."""
     return any(need in check.needs for check in CHECKS if check.id in checks)
 
 
@@ -228,9 +249,12 @@ def _described(graph: Graph) -> OtherGraph:
 def _compiled(
     worker: Worker, job: Job, folder: str, limit: float, checks: Sequence[str], **more: Any
 ) -> JobReport:
-    """The worker's report on a job like another one, in a folder of its own and with fewer checks."""
+    """Returns a worker's report on a copy of a job with other checks, in a folder of its own.
+
+    folder: the name of the folder within the job's. more: entries that replace those of the job.
+    """
     path = Path(job["folder"], folder)
     path.mkdir()
-    asked = {k: v for k, v in job.items() if k not in (LARGER, TWIN)}
-    worker.submit({**asked, "folder": str(path), "checks": list(checks), **more}, limit)
+    entries = {k: v for k, v in job.items() if k not in (LARGER, TWIN)}
+    worker.submit({**entries, "folder": str(path), "checks": list(checks), **more}, limit)
     return worker.collect()

@@ -1,4 +1,4 @@
-"""From what was seen of a graph to its verdict: the truth table of `outcome`."""
+"""Decides on the verdict of a graph from the evidence, by the truth table of `outcome`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from .outcome import (
 )
 from .signature import exception_text, signature
 
-#: By check, in what circumstances a process runs in its turn.
+#: The circumstances in which a process runs while a check is made, by the check's id.
 _HOW = {c.id: c.how for c in CHECKS}
-#: A graph of which less than this share of output elements can be judged is inconclusive.
+#: The least share of output elements that the bound has to judge; with less, the graph is
+#: inconclusive.
 JUDGED_SHARE = 0.5
 
 
 def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
-    """The truth table of `outcome`, applied to the evidence and to what the checks find in it."""
-    found = [*_process_findings(evidence), *judgement.findings]
+    """Returns the verdict for the evidence on a graph and the findings of the checks."""
+    reported = [*_process_findings(evidence), *judgement.findings]
     # Several runs may show the same error.
-    findings = sorted({(f.identity, f.message): f for f in found}.values(), key=_rank)
+    findings = sorted({(f.identity, f.message): f for f in reported}.values(), key=_rank)
     offloaded, placement = evidence.offloaded(), evidence.placement()
     notes: list[str] = []
     reference_fault = _reference_fault(evidence)
@@ -42,7 +43,7 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
         notes.append(reference_fault)
         findings = [f for f in findings if not _shared_with_reference(f, evidence)]
         if not any(offloaded):
-            # Regions that compute nothing: what TVM computes is wrong without them.
+            # No region computes anything, so the target can't be the cause of wrong values.
             findings = [f for f in findings if f.stage == "partition" or f.check == "regions"]
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
@@ -65,10 +66,12 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
 
 
 def causes(verdict: Verdict) -> list[Verdict]:
-    """A failing verdict once for each finding that has a cause of its own, which then comes first.
+    """Returns copies of a failing verdict, one for each cause, whose finding comes first.
 
-    Where what every graph is checked for fails, the rest may follow from it: one cause. Where that holds, and
-    checks fail that own what happens in their turn (memory, threads …), each has its own."""
+    If a check that every graph needs to pass fails (one without `Check.owns`), all other findings
+    may follow from it, so there is one cause. Otherwise each failing check with `Check.owns`
+    (memory, threads …) has a cause of its own.
+    """
     if not verdict.findings or verdict.findings[0].check not in selection.OWNERS:
         return [verdict]
     first = verdict.findings[0]
@@ -76,8 +79,8 @@ def causes(verdict: Verdict) -> list[Verdict]:
     said = {signature(first).says}
     for finding in verdict.findings[1:]:
         says = signature(finding).says
-        # One exception, raised again in a later stage, is one cause; and what partitioning has changed is
-        # wrong in whatever is run then.
+        # An exception that is raised again in a later stage has the same cause. If partitioning has
+        # changed the computation, all later runs give wrong results.
         follows = finding.outcome == WRONG_RESULT and first.check == selection.INLINE_BACK
         if not follows and not (says and says in said):
             apart.setdefault(finding.check, finding)
@@ -89,8 +92,11 @@ def causes(verdict: Verdict) -> list[Verdict]:
 
 
 def _rank(finding: Finding) -> tuple[int, int]:
-    """Causes first: what is wrong with the partitioned module names the failure, not what it leads to in
-    the build; a crash, not what it left undone; what the later checks find, after all of these."""
+    """Returns the key by which findings are sorted, so that causes come before effects.
+
+    The order is: findings on the partitioned module, together with crashes and hangs; exceptions
+    and findings of the checks without `Check.owns`; findings of the others, in their order.
+    """
     own = selection.RANK[finding.check] if finding.check in selection.OWNERS else 0
     partitioning = finding.stage in ("lower", "partition") and finding.check not in selection.REPARTITIONING
     if partitioning or (finding.outcome in (CRASH, HANG) and not own):
@@ -99,7 +105,10 @@ def _rank(finding: Finding) -> tuple[int, int]:
 
 
 def _process_findings(evidence: Evidence) -> list[Finding]:
-    """Crashes, hangs and exceptions, in either worker that runs vendor code."""
+    """Returns findings on crashes, hangs, exceptions and programs left running.
+
+    They are those of the target worker and the loader, which run vendor code.
+    """
     findings = []
     for report, where in ((evidence.target, ""), (evidence.loader, "roundtrip")):
         for message in report.raised():
@@ -130,12 +139,16 @@ def _process_findings(evidence: Evidence) -> list[Finding]:
     return findings
 
 
-#: What is told of the stages at whose names alone nobody sees what went on.
+#: Explanations of the stages whose names do not explain themselves.
 _WHEN = {"exit": ", at its end", "unload": ", when the artifact was unloaded"}
 
 
 def _death(report: JobReport, where: str, process: str) -> Finding:
-    """A crash or hang of a worker's process. where: the check that tells of it, if it is nobody's turn."""
+    """Returns the finding on a crash or hang of a worker's process.
+
+    where: the check that reports it, unless a check with `Check.owns` was running; "" stands for
+    `process`. process: the process in words.
+    """
     end, died = report.end, report.died
     assert end is not None and died is not None
     stage = end["stage"]
@@ -152,10 +165,10 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
         text += f"{circumstances}: {died}"
     else:
         outcome, text = CRASH, f"the {process} died in the stage {stage}{circumstances}: {died}"
-    told = ("printed", "peak_kib", "frames", "stack", "native")
+    keys = ("printed", "peak_kib", "frames", "stack", "native")
     return Finding(
         report.turn if report.turn in selection.OWNERS else where or "process",
-        outcome, stage, died, f"{text}.", {key: end[key] for key in told if key in end},
+        outcome, stage, died, f"{text}.", {key: end[key] for key in keys if key in end},
     )
 
 
@@ -163,7 +176,7 @@ _USED_UP = "ran out of the {} MiB of address space that an example may have (--b
 
 
 def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
-    """Says of an exception whose reason is the limit of the address space that it is."""
+    """Returns a note on an exception that the limit of the address space has caused, or ""."""
     limit = report.end["memory"] >> 20 if report.end and report.end.get("memory") else 0
     if limit and ("MemoryError" in raised["type"] or "bad_alloc" in raised["message"]):
         return f" (the process {_USED_UP.format(limit)})"
@@ -171,7 +184,7 @@ def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
 
 
 def _left_running(evidence: Evidence, report: JobReport, process: str) -> list[Finding]:
-    """What a process that has done its job, with nothing raised in it, has left running."""
+    """Returns a finding if a process that had ended well left programs running."""
     left = [p for p in report.left_running if p["name"] not in evidence.left_by_tvm]
     if not left:
         return []
@@ -185,16 +198,16 @@ def _left_running(evidence: Evidence, report: JobReport, process: str) -> list[F
 
 
 def _ran_before(message: dict[str, Any], report: JobReport) -> bool:
-    """Whether it is a later run that raised, under an executor whose first run had succeeded."""
+    """Returns whether the check rerun raised while running, after the executor's first run."""
     ran = {executor for executor, _ in report.facts("outputs")}
     return message.get("check") == "rerun" and message["stage"] == "run" and message["executor"] in ran
 
 
 def _reference_fault(evidence: Evidence) -> str | None:
-    """What is wrong with TVM's own build of the graph, in words."""
+    """Describes a fault of TVM's own build of the graph; None if it is right or was not made."""
     for report in (evidence.reference, evidence.confirmation, evidence.deployed):
         if report.died == "hung" and "hung" not in (evidence.target.died, evidence.loader.died):
-            # It may only have been slow: the bound judges without it.
+            # LLVM's build may only have been slow, and the bound can judge without it.
             continue
         if report.died:
             assert report.end is not None
@@ -205,8 +218,8 @@ def _reference_fault(evidence: Evidence) -> str | None:
                 f"{message['raised']['type']}{exception_text(message['raised']['message'])}"
             )
     for which in range(len(evidence.inputs)):
-        found = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))
-        for i, array in found:
+        pairs = (pair for outputs in evidence.all_reference_outputs(which) for pair in enumerate(outputs))
+        for i, array in pairs:
             bounded = evidence.expected[which][i]
             wanted = str(evidence.graph.type_of(evidence.graph.outputs[i]))
             if array_type(array) != wanted:
@@ -218,7 +231,7 @@ def _reference_fault(evidence: Evidence) -> str | None:
 
 
 def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
-    """Whether LLVM fails in the same way: then it is TVM's fault."""
+    """Returns whether TVM's own build fails in the same way, so that the fault is TVM's."""
     if finding.outcome == WRONG_RESULT:
         return False
     loaded = finding.check == "roundtrip" or (
@@ -231,7 +244,7 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
                 return True
         elif any(
             m["stage"] == finding.stage and m["raised"]["type"] == finding.kind
-            # LLVM's artifact may fail elsewhere than the target's.
+            # LLVM's artifact may fail in another check than the target's.
             and (not loaded or _in_loader(m.get("check", "")) == finding.check)
             for m in report.raised()
         ):
@@ -240,5 +253,5 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
 
 
 def _in_loader(turn: str) -> str:
-    """The check under which is told what happens in the loader in the turn of a check."""
+    """Returns the check that reports a failure of the loader. turn: the check that was running."""
     return turn if turn in selection.OWNERS else "roundtrip"

@@ -1,4 +1,4 @@
-"""What the target made of a failing graph, as text: files of the bundle, and what reports show of them."""
+"""Describes modules and generated sources of a failing graph as texts for bundle and reports."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 from ..core.job_report import JobReport
 
-#: Lines of a module that a failure's text shows, and characters of a line.
+#: The largest number of lines of a module in a failure's text, and of characters of a line.
 LINES, WIDTH = 12, 110
-#: Characters of a text in report.json.
+#: The largest number of characters of a text in report.json.
 SHOWN = 20_000
-#: Texts in report.json. All are in the bundle.
+#: The largest number of texts in report.json. The bundle has all texts.
 MOST = 6
 _SUFFIXES = {"relay": ".relay", "relax": ".py"}
-#: By the kind of a module of TVM's, how a file with its source is called.
+#: The ending of a file with the source of a TVM module, by the module's kind.
 _ENDINGS = {"c": ".c", "cc": ".cc", "cpp": ".cc", "cuda": ".cu", "opencl": ".cl", "metal": ".metal"}
-#: Lines that TVM writes over a module in Relax, and that say nothing of it.
+#: The lines that TVM writes around any Relax module.
 _BOILERPLATE = re.compile(
     r"\s*# from tvm|# Metadata omitted|@I\.ir_module|class Module|\s*I\.module_|#\[version|\s*$"
 )
-#: The types of expressions in Relay, which make three lines of one.
+#: The comments with types and spans in Relay texts, which would make the lines too long.
 _TYPES = re.compile(r" /\* (?:ty|span)=.*? \*/")
 
 
 @dataclass(frozen=True)
 class Text:
-    """what: in words. file: its name in the bundle."""
+    """A text about a failing graph. what: what it is, in words. file: its name in the bundle."""
 
     what: str
     file: str
@@ -38,27 +38,30 @@ class Text:
 
 @dataclass(frozen=True)
 class Description:
-    """texts: before and after partitioning, then the sources of regions. missing: why there are no more, in
-    words; "" where nothing failed."""
+    """The texts about a failing graph.
+
+    texts: the module before and after partitioning, then the sources of regions. missing: the
+    reason why further texts are missing, in words; "" where nothing failed.
+    """
 
     texts: tuple[Text, ...] = ()
     missing: str = ""
 
     def as_dicts(self) -> list[dict[str, str]]:
-        """The first MOST texts for report.json, long ones cut."""
+        """Returns the first MOST texts for report.json, with long ones cut."""
         return [{"what": t.what, "file": t.file, "text": _cut(t.text, t.file)} for t in self.texts[:MOST]]
 
     def lines(self) -> Iterator[str]:
-        """What a failure's text says: the partitioned module, shortened, and which files hold the rest."""
+        """Yields lines for a failure's text: the partitioned module, shortened, and file names."""
         after = next((t for t in self.texts if t.file.startswith("after")), None)
         if after is not None:
             lines = (line for line in after.text.splitlines() if not _BOILERPLATE.match(line))
-            found = textwrap.dedent("\n".join(_TYPES.sub("", line) for line in lines)).splitlines()
-            shown = found if len(found) <= LINES + 1 else found[:LINES]
+            whole = textwrap.dedent("\n".join(_TYPES.sub("", line) for line in lines)).splitlines()
+            shown = whole if len(whole) <= LINES + 1 else whole[:LINES]
             yield "after partitioning:"
             yield from ("  " + (line if len(line) <= WIDTH else line[: WIDTH - 1] + "…") for line in shown)
-            if shown is not found:
-                yield f"  … {len(found) - LINES} more lines in {after.file}"
+            if shown is not whole:
+                yield f"  … {len(whole) - LINES} more lines in {after.file}"
         sources = [t.file for t in self.texts if t.file.startswith("source/")]
         if sources:
             more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
@@ -66,13 +69,13 @@ class Description:
 
 
 def read(report: JobReport, ir: str) -> Description:
-    """What a job of the kind "describe" has sent."""
-    found = []
+    """Reads a description from the report on a job of the kind "describe"."""
+    texts = []
     for fact in ("before", "after"):
         for _, value in report.facts(fact):
-            found.append(Text(f"{fact} partitioning", f"{fact}_partitioning{_SUFFIXES[ir]}", _whole(value)))
+            texts.append(Text(f"{fact} partitioning", f"{fact}_partitioning{_SUFFIXES[ir]}", _whole(value)))
     names: set[str] = set()
-    # TVM itself adds a module without code, whose source is a semicolon.
+    # TVM adds a module without code, whose source is a semicolon.
     sources = [value for _, value in report.facts("source") if value["text"].strip(" ;\n")]
     for number, value in enumerate(sources):
         symbols = ", ".join(value["symbols"])
@@ -80,8 +83,8 @@ def read(report: JobReport, ir: str) -> Description:
         name = _file_name(value["symbols"][0] if value["symbols"] else f"{number}")
         name = name if name not in names else f"{name}-{number}"
         names.add(name)
-        found.append(Text(what, f"source/{name}{_ending(value)}", _whole(value)))
-    return Description(tuple(found), _missing(report))
+        texts.append(Text(what, f"source/{name}{_ending(value)}", _whole(value)))
+    return Description(tuple(texts), _missing(report))
 
 
 def _file_name(symbol: str) -> str:
@@ -100,7 +103,10 @@ def _whole(value: dict[str, Any]) -> str:
 
 
 def _cut(text: str, file: str) -> str:
-    """A text without its middle, where it is too long: constants stand before the code that reads them."""
+    """Returns a text without its middle if it is too long.
+
+    Both ends are kept, because constants are written before the code that reads them.
+    """
     if len(text) <= SHOWN:
         return text
     half = SHOWN // 2

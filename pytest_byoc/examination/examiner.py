@@ -1,4 +1,4 @@
-"""Examines one graph with the workers of a target: what it does, and the verdict on it."""
+"""Examines graphs with the workers of a target, and keeps the verdicts."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
 
-#: Operators whose graphs every partition function is given first.
+#: The operators of the graphs with which every partition function is tried first.
 _SIMPLEST = ("nn.relu", "add")
-#: The number of verdicts that are kept, to be given again.
+#: The number of verdicts that are kept.
 KEPT = 2000
 
 
 def suspicious(verdict: Verdict) -> bool:
-    """Whether a graph that was examined with less effort is to be examined in full."""
+    """Returns whether a graph that was examined with less effort has to be examined in full."""
     return verdict.failed or verdict.outcome == ORACLE_SUSPECT
 
 
 class Examiner:
-    """Examines graphs with the workers of one target in one IR. `open` before, `close` after use.
+    """Examines graphs with the workers of one target in one IR. Call `open` first, `close` last.
 
-    peers: other processes that examine the same target."""
+    peers: the other processes that examine the same target.
+    """
 
     claims: Claims
     _stages: Stages
@@ -67,8 +68,11 @@ class Examiner:
         self._verdicts = Recent[tuple[bytes, Effort], Verdict](KEPT)
 
     def open(self) -> None:
-        """Starts the workers. Raises WorkerError when one can't be had, or for a partition function that
-        returns no IRModule at all."""
+        """Starts the workers, and tries the simplest graphs.
+
+        Raises WorkerError if a worker can't be started, or if the partition function returns no
+        IRModule.
+        """
         with self.activity.during(
             f"starting the workers of {self.workers.name}, which import TVM and the target's code"
         ):
@@ -94,13 +98,16 @@ class Examiner:
             self._stages.learn(self._verdict(graph, plan.every_graph()))
 
     def _refusal(self) -> str:
-        """The exception that partitioning raises for each of the simplest graphs, in words; "" where it
-        succeeds for one of them. Raises WorkerError where it returns no IRModule at all."""
+        """Returns the exception that partitioning raises for all of the simplest graphs, in words.
+
+        It is "" if partitioning succeeds for one of them. Raises WorkerError if the partition
+        function returns no IRModule.
+        """
         graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
         raised = [message["raised"] for message in self.claims.report(graphs).raised()]
-        for found in raised:
-            if found["type"] == "NotAModule":
-                raise WorkerError(f"target {self.workers.name}: {found['message']}")
+        for exception in raised:
+            if exception["type"] == "NotAModule":
+                raise WorkerError(f"target {self.workers.name}: {exception['message']}")
         if len(raised) < len(graphs):
             return ""
         return f"{raised[0]['type']}{exception_text(raised[0]['message'])}"
@@ -112,22 +119,25 @@ class Examiner:
     # --- verdicts that are known ----------------------------------------------------------------
 
     def recall(self, graph: Graph, effort: Effort) -> Verdict | None:
-        """The verdict on a graph that was examined with this effort, or of which partitioning is known to
-        leave nothing to be judged; None for any other graph."""
-        found = self._verdicts.get((graph.digest, effort.apart()))
-        if found is None:
+        """Returns the verdict on a graph if it is known without an examination, or None.
+
+        It is known if the graph has been examined with this effort, or if partitioning is known to
+        offload and change nothing.
+        """
+        kept = self._verdicts.get((graph.digest, effort.apart()))
+        if kept is None:
             claim = self.claims.known(graph)
             if claim is not None and not claim.to_be_judged:
                 return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
-        return found
+        return kept
 
     def knows(self, graph: Graph, effort: Effort) -> bool:
-        """Whether the graph has been examined with this effort."""
+        """Returns whether the graph has been examined with this effort."""
         return (graph.digest, effort.apart()) in self._verdicts
 
     def learn(self, graph: Graph, effort: Effort, verdict: Verdict) -> None:
-        """Keeps a verdict, to be given again."""
-        # The evidence of a failure is needed again; the rest would only fill the memory.
+        """Keeps a verdict, which `recall` returns."""
+        # Only the evidence of a failure is needed again; the rest would fill the memory.
         kept = verdict if verdict.failed else replace(verdict, evidence=None)
         self._verdicts[graph.digest, effort.apart()] = kept
 
@@ -135,18 +145,27 @@ class Examiner:
 
     @property
     def exact(self) -> bool:
-        """Whether bounds don't depend on which other nodes are offloaded: no lower precision is declared."""
+        """True if the target declares no lower precision.
+
+        Then the bounds do not depend on which nodes are offloaded.
+        """
         return self.workers.precision == FULL
 
     @property
     def merges(self) -> bool:
-        """Whether the graphs of a union may be partitioned one by one. At smoke no other test would have
-        several of them in one module, nor compile their sources apart."""
+        """True if the graphs of a union may be partitioned one by one.
+
+        At smoke they may not: no other test there would partition several graphs in one module, or
+        compile their sources separately.
+        """
         return self.settings.level.one_executor == NUMEROUS and self.claims.several
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
-        """The verdict on a graph, in full where less effort shows something suspicious. A graph is examined
-        once with the same effort: by default, in full with the checks of every graph."""
+        """Returns the verdict on a graph, which is examined at most once with the same effort.
+
+        A graph that is suspicious with less effort is examined in full. effort: by default in full
+        with the checks of every graph.
+        """
         effort = effort or plan.every_graph()
         verdict = self.recall(graph, effort)
         if verdict is None:
@@ -155,19 +174,23 @@ class Examiner:
         return verdict
 
     def examine_anew(self, graph: Graph, effort: Effort) -> Verdict:
-        """The verdict on a graph, with all its evidence, whether or not it is known."""
+        """Examines a graph even if its verdict is known; the verdict has all the evidence."""
         return self.look_again(self.first_look(graph, effort), effort)
 
     def first_look(self, graph: Graph, effort: Effort) -> Verdict:
-        """The verdict on a graph with no more than this effort: it holds unless it is suspicious.
+        """Returns the verdict on a graph with no more than this effort, final unless suspicious.
 
-        Of a union whose graphs are partitioned one by one, it is on the graphs of which something is
-        offloaded."""
+        If the graphs of a union are partitioned one by one, the verdict covers only the graphs of
+        which something is offloaded.
+        """
         return self._verdict(graph, self._effort(graph, effort))
 
     def look_again(self, seen: Verdict, effort: Effort) -> Verdict:
-        """The verdict on a graph of which `first_look` has given one. Where that is suspicious, the graph is
-        examined in full. What passes then has failed all the same, unless it failed as merged alone."""
+        """Returns the final verdict on a graph. seen: the verdict of `first_look`.
+
+        If it is suspicious, the graph is examined in full. If the graph passes then, the first
+        verdict still counts, unless only the graphs partitioned one by one have failed.
+        """
         effort = self._effort(seen.graph, effort)
         if not suspicious(seen) or effort == effort.in_full():
             return seen
@@ -179,7 +202,7 @@ class Examiner:
         return seen if in_full.outcome == PASS else in_full
 
     def _effort(self, graph: Graph, effort: Effort) -> Effort:
-        """The effort, without LLVM for what TVM's own build is known not to do."""
+        """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""
         return replace(effort, with_llvm=False) if beyond.is_beyond(graph, self.workers.ir) else effort
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
@@ -191,14 +214,15 @@ class Examiner:
         return verdict
 
     def gather(self, subject: Subject, effort: Effort) -> tuple[Evidence, Judgement]:
-        """The evidence on a subject, and what the checks find in it."""
+        """Returns the evidence on a subject, and the findings of the checks in it."""
         return self._gatherer.gather(subject, effort)
 
     def describe(self, verdict: Verdict, module: str | None = None) -> Description:
-        """Describes as text what the target makes of a failing graph, as far as it gets without hanging
-        again.
+        """Describes a failing graph's modules and generated sources as texts.
 
-        module: TVM's JSON of the module, where it is not the graph that was lowered."""
+        A stage that hung is not run again, nor are those after it. module: TVM's JSON of the
+        module, if it was not lowered from the graph.
+        """
         finding = verdict.findings[0]
         stages = ["partition"] if self.workers.partition_only else ["partition", "build"]
         if finding.outcome == HANG and finding.stage in stages:

@@ -1,4 +1,4 @@
-"""Puts one graph through the workers, gathers what they report, and finds out whose fault a failure is."""
+"""Sends one graph to the workers, gathers the evidence, and decides whether a fault is TVM's."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ _USUAL: dict[str, Any] = {"opt_level": REFERENCE_OPT_LEVEL, "pass_config": {}}
 
 
 class Gatherer:
-    """Gathers evidence with the workers of one target. `close` after use. limit: of a stage of the target."""
+    """Gathers evidence with the workers of one target. Call `close` at the end.
+
+    limit: the time limit of a stage of the target.
+    """
 
     def __init__(self, workers: Workers, limit: TimeLimit) -> None:
         self._workers = workers
         self._limit = limit
         self._companions = Companions(workers)
         self._scratch: Scratch | None = None
-        #: The number of jobs so far.
+        #: The number of examinations so far.
         self.count = 0
         self._left: frozenset[str] | None = None
 
@@ -47,10 +50,11 @@ class Gatherer:
         self._scratch = None
 
     def gather(self, subject: Subject, effort: Effort) -> tuple[Evidence, Judgement]:
-        """The evidence on a subject, and what the checks find in it.
+        """Returns the evidence on a subject, and the findings of the checks in it.
 
-        Target and reference work at the same time, and the host calculates the bounds meanwhile. Where
-        nothing is found and nothing raises, the evidence is judged once."""
+        Target and reference work at the same time, and the host calculates the bounds meanwhile. If
+        there is no finding and nothing raises, the evidence is judged only once.
+        """
         folder = self._new_folder()
         evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
         artifacts = dict(evidence.target.facts("artifact"))
@@ -92,8 +96,11 @@ class Gatherer:
         return job
 
     def _compile(self, subject: Subject, job: Job, llvm: bool) -> tuple[Evidence, Job]:
-        """The evidence of target and reference. Where the target offloads only some graphs of a union, it is
-        about those, and so is the job that is returned."""
+        """Returns the evidence of target and reference, and the job.
+
+        If the target offloads something of only some graphs of a union, both are narrowed to those
+        graphs. llvm: whether the reference worker builds the graph.
+        """
         workers, graph = self._workers, subject.graph
         workers.target.submit(job, self._limit.seconds)
         report = workers.target.wait_for("regions")
@@ -107,7 +114,7 @@ class Gatherer:
             strict_views=workers.strict_views,
         )
         if evidence.target.nothing_to_judge:
-            # The reference would be built for nothing.
+            # No reference is needed.
             workers.target.collect()
         else:
             if llvm:
@@ -123,7 +130,7 @@ class Gatherer:
         return evidence, job
 
     def _expect(self, evidence: Evidence, subject: Subject) -> None:
-        """Calculates the outputs and their bounds, which depend on the nodes that are offloaded."""
+        """Calculates the expected outputs; their bounds depend on the nodes that are offloaded."""
         if subject.expected is not None:
             evidence.expected = [list(outputs) for outputs in subject.expected]
             return
@@ -137,7 +144,7 @@ class Gatherer:
             self._companions.expect(evidence.larger, evidence)
 
     def _load(self, evidence: Evidence, job: Job, artifacts: dict[str, str]) -> None:
-        """Has the loader load and run the artifacts, and the companions before and after it."""
+        """Loads and runs the artifacts in the loader, and in the companions before and after it."""
         workers, companions, limit = self._workers, self._companions, self._limit.seconds
         handed = evidence.target.handed()
         if evidence.target.died is None:
@@ -145,8 +152,8 @@ class Gatherer:
             handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
             companions.load_without_libraries(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
-        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
-        workers.loader.submit({**asked, "deterministic": workers.deterministic}, self._limit.seconds)
+        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        workers.loader.submit({**entries, "deterministic": workers.deterministic}, self._limit.seconds)
         evidence.loader = workers.loader.collect()
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
@@ -155,8 +162,11 @@ class Gatherer:
         companions.supersede(artifacts, evidence, self._limit.seconds)
 
     def describe(self, graph: Graph, constants: Any, stages: Sequence[str], module: str | None) -> JobReport:
-        """The target worker's report on a graph as text (`worker/describing.py`). stages: how far to go.
-        module: TVM's JSON of the module, where it is not the graph that is lowered."""
+        """Returns the target worker's report with texts on a graph (`worker/describing.py`).
+
+        stages: the stages that are run. module: TVM's JSON of the module, if it is not lowered from
+        the graph.
+        """
         job = {
             "kind": "describe", "graph": graph.to_dict(), "constants": constants, "stages": list(stages),
             "executors": self._workers.executors, **({} if module is None else {"module": module}),
@@ -167,47 +177,52 @@ class Gatherer:
     # --- whose fault it is ---------------------------------------------------------------------
 
     def _attribute(self, evidence: Evidence, job: Job, judgement: Judgement, llvm: bool) -> Judgement:
-        """Asks TVM's own build where something was found, withdraws what it does too, and judges what is
-        left.
+        """Withdraws facts for which TVM's own build has the same fault; returns a new judgement.
 
-        Each step judges by what the one before has added to the evidence."""
+        Each step adds to the evidence, and the next one starts from the new judgement.
+        """
         if not evidence.nothing_offloaded and self._companions.settle(job, evidence, judgement):
             judgement = judge(evidence)
         if llvm and self._confirm(evidence, job, judgement):
             judgement = judge(evidence)
         loader_fails = llvm and (evidence.loader.died or any(evidence.loader.raised()))
-        found = _found_too(judgement)
-        if not (loader_fails or found):
+        failing = _found_too(judgement)
+        if not (loader_fails or failing):
             return judgement
         evidence.deployed = self._deploy_reference(evidence, job, judgement)
         left = _found_too(judge(evidence))
-        for check in found - left:
+        for check in failing - left:
             evidence.loader.withdraw((), check, _TVM_TOO)
         return judge(evidence)
 
     def _confirm(self, evidence: Evidence, job: Job, judgement: Judgement) -> bool:
-        """Has LLVM build the graph for another executor than the reference's where it fails under that one,
-        and, where TVM runs operators itself, with the target's opt_level and pass-config: some of TVM's own
-        passes compute something else there. Returns whether that was done."""
+        """Lets LLVM build the graph again, under the conditions in which the target fails.
+
+        It is built for another executor than the reference's, if the target fails with that one,
+        and, if TVM runs operators itself, with the target's opt_level and pass-config, since some
+        of TVM's own passes change results then. Returns whether anything was built.
+        """
         workers = self._workers
         failed = {m.get("executor") for m in evidence.target.raised()}
         if evidence.target.died:
             failed = set(workers.executors)
-        asked = [(e, _USUAL) for e in workers.executors[1:] if e in failed][:1]
+        builds = [(e, _USUAL) for e in workers.executors[1:] if e in failed][:1]
         if evidence.host_runs_some and workers.built != _USUAL:
             if not failed and "numerics" in judgement.failing():
                 failed = set(workers.executors)
-            asked += [(e, workers.built) for e in workers.executors if e in failed][:1]
-        for executor, built in asked:
+            builds += [(e, workers.built) for e in workers.executors if e in failed][:1]
+        for executor, built in builds:
             said = workers.ask_reference(changed(job, **built, executor=executor))
             evidence.confirmation = said
             if said.died or any(said.raised()):
                 break
-        return bool(asked)
+        return bool(builds)
 
     def _left_by_tvm(self, job: Job) -> frozenset[str]:
-        """Names of the programs that are left running where LLVM builds and exports the graph: they are the
-        compiler's."""
+        """Returns the names of the programs that LLVM's build and export of a graph leave running.
+
+        They belong to the compiler, so they are determined only once.
+        """
         if self._left is None:
             export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(Path(job["folder"], "left.so"))}
             executor = self._workers.executors[0]
@@ -216,16 +231,18 @@ class Gatherer:
         return self._left
 
     def _deploy_reference(self, evidence: Evidence, job: Job, judgement: Judgement) -> JobReport:
-        """Has a loader load LLVM's own artifact, for the executors under which the target's fails: parts of
-        TVM are not in its runtime library. The loader has none of the target's libraries, which may do
-        anything."""
+        """Loads LLVM's own artifact in a loader, for the executors with which the target's fails.
+
+        It may fail too, since TVM's runtime library lacks parts of TVM. The loader has none of the
+        target's libraries, which could cause any fault. Returns its report.
+        """
         workers = self._workers
         failed = [m["executor"] for m in evidence.loader.raised() if m.get("executor")][:1]
         if not failed and not evidence.loader.died:
             findings = (f for f in judgement.findings if f.check in _TVM_TOO_CHECKS)
             failed = [e for f in findings if (e := f.details.get("executor")) in workers.executors]
         artifacts: dict[str, str] = {}
-        # The same inputs are views.
+        # The views are made of the same inputs as for the target's artifact.
         handed: dict[str, Any] = {"views": evidence.target.handed().get("views", {})}
         for executor in dict.fromkeys(failed or workers.executors[:1]):
             path = Path(job["folder"], f"reference_{executor}.so")
@@ -239,8 +256,8 @@ class Gatherer:
             return JobReport()
         loader = self._companions.bare_loader(evidence) or workers.loader
         checks = selection.loaded_of_llvm(job["checks"])
-        asked = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
-        loader.submit({**asked, "of_llvm": True}, self._limit.seconds)
+        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        loader.submit({**entries, "of_llvm": True}, self._limit.seconds)
         return loader.collect()
 
 
@@ -248,5 +265,5 @@ _TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)
 
 
 def _found_too(judgement: Judgement) -> set[str]:
-    """Ids of the checks that find something which may be TVM's own doing."""
+    """Returns the ids of the failing checks whose findings TVM itself may cause."""
     return judgement.failing() & _TVM_TOO_CHECKS

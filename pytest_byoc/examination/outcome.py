@@ -1,16 +1,17 @@
-"""The verdict on one example, and the truth table that decides it.
+"""The verdict on one graph, and the truth table that decides it.
 
-Each element of each output is judged twice, target and LLVM against the same bound:
+Each element of each output is compared with its bound for the target and for LLVM:
 
     target    LLVM      outcome
     inside    inside    pass
-    outside   inside    wrong-result: the target
-    inside    outside   reference-wrong: a bug of TVM's; does not fail the target
-    outside   outside   if they agree, oracle-suspect: our kernel or bound is in doubt, reported as
-                        our own error; otherwise wrong-result
+    outside   inside    wrong-result: a bug of the target
+    inside    outside   reference-wrong: a bug of TVM, which does not fail the target
+    outside   outside   oracle-suspect if both agree: our kernel or bound is in doubt, which is
+                        reported as our own error; otherwise wrong-result
 
-A stage that fails for the target and for LLVM alike is reference-wrong too. Nothing offloaded is
-not-offloaded, never pass; a graph most of whose elements cannot be judged is inconclusive.
+A stage that fails in the same way for the target and for LLVM is reference-wrong too. A graph of
+which nothing is offloaded is not-offloaded and never passes. A graph is inconclusive if the bound
+can judge less than half of its elements.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ INCONCLUSIVE = "inconclusive"
 REFERENCE_WRONG = "reference-wrong"
 ORACLE_SUSPECT = SUSPICION
 
-#: Every outcome an example can end in, in the order of the summary.
+#: All outcomes, in the order of the summary.
 OUTCOMES = (
     PASS,
     WRONG_RESULT,
@@ -44,12 +45,12 @@ OUTCOMES = (
     REFERENCE_WRONG,
     ORACLE_SUSPECT,
 )
-#: Those that fail the target.
+#: The outcomes that fail the target.
 FAILURES = (WRONG_RESULT, CRASH, HANG, ERROR)
-#: Of findings on a later run, with other inputs.
+#: The kinds of findings on a later run, with other inputs.
 LATER = frozenset(("second-run", "some-inputs-as-before"))
-#: Of several graphs the first of these that one ended in is the outcome of all: failures, then a pass,
-#: then what is neither.
+#: The order in which the outcome of several graphs is determined: the first of these outcomes that
+#: a graph has is that of all. Failures come first, then a pass, then outcomes that are neither.
 _WORST = (
     CRASH,
     HANG,
@@ -64,20 +65,23 @@ _WORST = (
 
 
 def worst(*outcomes: str) -> str:
-    """The outcome of several graphs of one case."""
+    """Returns the outcome of several graphs of one case."""
     return min(outcomes, key=_WORST.index)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One example, judged. findings: what is held against the target, causes first; empty unless the
-    outcome is a failure. offloaded: for each node of the graph, whether the target runs it; placement:
-    in which region (its position, or None). boundary_bytes: what a run passes into regions and out of
-    them. notes: what was found out beside, for the report. evidence: everything seen (arrays, printed
-    text …). not_checked: checks that could not be made, with the reason. smallest: the least number of
-    regions that would do (see `fragmentation`). merges: whether a region holds several operators or patterns.
-    speed: median seconds of a run of the "target" and of "llvm", where that was measured. made: ids of the
-    checks that were made on it.
+    """The judgement on one graph.
+
+    findings: the violations of the target, causes first; empty unless the outcome is a failure.
+    offloaded: for each node of the graph, whether the target runs it. regions: the number of
+    regions. notes: further observations for the report. evidence: all evidence (arrays, printed
+    text …), or None if it was not kept. placement: for each node, the position of its region, or
+    None. boundary_bytes: the bytes that a run passes into regions and out of them. not_checked: the
+    checks that could not be made, with the reason. smallest: the least number of regions that could
+    hold the offloaded nodes (see `fragmentation`). merges: whether a region holds several operators
+    or patterns. speed: the median seconds of a run of "target" and of "llvm", if measured. made:
+    the ids of the checks that were made.
     """
 
     graph: Graph
@@ -101,28 +105,31 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Why it is no pass, as a test's skip says it: the outcome, and what is known of it."""
-        told = "the target takes none of it"
+        """Returns why it is no pass, for a skipped test: the outcome, and its notes or meaning."""
+        meaning = "the target takes none of it"
         if self.outcome == INCONCLUSIVE:
-            told = "most of its elements cannot be judged: no bound is known of them"
-        return f"{self.outcome}: {'; '.join(self.notes) or told}"
+            meaning = "most of its elements cannot be judged: no bound is known of them"
+        return f"{self.outcome}: {'; '.join(self.notes) or meaning}"
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the functions that the graph's subgraphs became."""
+        """Returns the symbols of the graph's regions."""
         regions = getattr(self.evidence, "regions", None) or ()
         return tuple(region["symbol"] for region in regions if region.get("symbol"))
 
     @property
     def signature(self) -> Signature:
-        """Stays the same while a counterexample shrinks. Of a failing verdict alone."""
+        """Returns the signature of a failing verdict; it stays the same while the graph shrinks."""
         return signature(self.findings[0], self.symbols)
 
     def fails_like(self, other: Verdict) -> bool:
-        """Whether both fail in the same way: their signatures are the same, or both crash in one stage of one
-        check, of whatever signal (that hangs on what lies beside what was written to), or both find numbers
-        that are wrong, by however much. What the other shows in a later run alone, by chance of its inputs,
-        this one may show in the first."""
+        """Returns whether both verdicts fail in the same way.
+
+        They do if their signatures have the same `group` and `says`. The signal of a crash does not
+        matter, since it depends on the memory next to the one written to; nor does the size of an
+        error. If the other fails only in a later run, because of its inputs, this one may fail in
+        the first run.
+        """
         if not (self.failed and other.failed):
             return False
         mine, theirs = self.signature, other.signature
@@ -132,7 +139,7 @@ class Verdict:
 
 
 class ConformanceFailure(AssertionError):
-    """Raised by a test whose graph the target gets wrong. `verdict` holds the whole story."""
+    """Raised by a test whose graph the target fails. verdict: the failing verdict."""
 
     def __init__(self, message: str, verdict: Verdict) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What is remembered without need: the last of it, so that sessions of days need no more memory."""
+"""A dict of limited size for caches, so that sessions of several days need no more memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """A dict of the last `most` keys that were new to it."""
+    """A dict that keeps the `most` keys added last; writing to a key again does not renew it."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -1,8 +1,9 @@
-"""What tells one fault of a target from another: what is said of it, and what its graph needs to show it.
+"""Distinguishes the faults of a target by the signature of a verdict and the traits of its graph.
 
-A failing verdict has a signature: check, outcome, stage, kind, and, of an exception, its message without what
-changes from graph to graph. A graph has traits: what differs in it from the simplest case of its operators.
-Both are plain strings, which stay the same from session to session and from process to process.
+The signature of a failing verdict consists of check, outcome, stage, kind, and an exception's
+message without the parts that change from graph to graph. The traits of a graph are its differences
+from the simplest cases of its operators. Both are plain strings, the same in all sessions and
+processes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from ..core.graph import Graph
 from ..generation.plain import alone, differences, extents
 from ..operators import OPERATORS
 
-#: Kinds of findings that are about one number in another's place.
+#: The kinds of findings on wrong numbers.
 NUMBERS = frozenset(("wrong-value", "inexact"))
-#: Checks whose findings say that something is wrong, and nothing of what it is: which operator is at fault,
-#: and with which attributes, has to tell that. What the other checks find tells it by itself.
+#: The checks whose findings do not describe the fault: only the operator and its attributes
+#: distinguish their faults. The findings of other checks describe the fault themselves.
 GENERIC = frozenset(("numerics", "process", "roundtrip"))
 
-#: Where a compiler finds an error: in a source that the target wrote, under a name of the moment.
+#: The place that a compiler names in an error: a source of the target under a temporary name.
 _PLACE = re.compile(r"[^\s:]+:\d+(?::\d+)?: (?=(?:fatal )?error: )")
 _PATH = re.compile(r"(?<![\w./])/(?:[\w.+@-]+/)*[\w.+@-]+")
 _TEMPORARY = re.compile(r"/(?:tmp|byoc|pytest-byoc)[^/]*(?:/|$)")
@@ -33,13 +34,15 @@ _NUMBER = re.compile(
     r"0x[0-9a-fA-F]+|(?:(?<![\w)\]])-)?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|(?<![\w-])-?(?:nan|inf)\b|\b(?:True|False)\b"
 )
 _LIST = re.compile(r"#(?:,\s*#)+,?|#,(?=\))")
-#: Characters of a message that are kept: the rest tells nothing new.
+#: The largest number of characters of a message that are kept.
 _LONGEST = 300
 
 
 def normalised(message: str, symbols: Iterable[str] = ()) -> str:
-    """A message without what changes from graph to graph: numbers, names of values, dtypes, temporary paths,
-    and the names of the graph's subgraphs (`symbols`)."""
+    """Returns a message without the parts that change from graph to graph.
+
+    These are numbers, names of values, dtypes, temporary paths, and symbols of regions (`symbols`).
+    """
     text = " ".join(message.split())
     for symbol in sorted(symbols, key=len, reverse=True):
         text = text.replace(symbol, "@")
@@ -49,12 +52,12 @@ def normalised(message: str, symbols: Iterable[str] = ()) -> str:
     return _LIST.sub("#", text.replace("[]", "[#]"))[:_LONGEST]
 
 
-#: What compilers' and linkers' errors are told by; that a linker has failed at all is told last.
+#: The texts by which errors of compilers and linkers are recognised, the most specific first.
 _TELLING = ("undefined reference to", "multiple definition of", "cannot find -l", " error: ")
 
 
 def telling_line(message: str) -> str:
-    """Of what was raised the first line in which a compiler or a linker tells an error, or else the last."""
+    """Returns the first line with an error of a compiler or linker, or else the last line."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     for telling in _TELLING:
         for line in lines:
@@ -64,13 +67,17 @@ def telling_line(message: str) -> str:
 
 
 def exception_text(message: str) -> str:
-    """The end of a sentence about an exception: ": " and its telling line; "" where it has no text."""
+    """Returns ": " and the telling line, to end a sentence; "" if the exception has no text."""
     return f": {telling_line(message)}" if message.strip() else ""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """says: of an exception what it says, `normalised`; else empty: the kind tells findings apart."""
+    """The key by which failing verdicts are compared.
+
+    says: the message of an exception, `normalised`; "" for other findings, which `kind`
+    distinguishes.
+    """
 
     check: str
     outcome: str
@@ -84,9 +91,11 @@ class Signature:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Check, stage and kind, where kinds that may be one fault's are one: numbers that are
-        wrong by however much, deaths of whatever signal (that hangs on what lies beside what was
-        written to)."""
+        """Returns check, stage and kind, with one kind for those that one fault may have.
+
+        All wrong numbers are one kind, and so are all deaths: the signal depends on the memory next
+        to the one written to.
+        """
         kind = "number" if self.kind in NUMBERS else "crash" if self.outcome == "crash" else self.kind
         return self.check, self.stage, kind
 
@@ -95,7 +104,7 @@ class Signature:
         return self.check in GENERIC and not self.says
 
     def without(self, operators: Sequence[str]) -> str:
-        """What is said, without names of these operators."""
+        """Returns `says` with "op" in place of the names of these operators."""
         names = set()
         for operator in operators:
             record = OPERATORS.get(operator)
@@ -109,23 +118,25 @@ class Signature:
 
 
 def signature(finding: Finding, symbols: Iterable[str] = ()) -> Signature:
-    """symbols: names of the graph's subgraphs, which messages may hold."""
+    """Returns the signature of a finding. symbols: of the regions, which messages may name."""
     exception = finding.details.get("exception")
     says = normalised(telling_line(str(exception["message"])), symbols) if exception else ""
     return Signature(finding.check, finding.outcome, finding.stage, finding.kind, says)
 
 
 def message_key(finding: Finding, symbols: Iterable[str] = ()) -> str:
-    """The finding's message, `normalised`: what a waiver names a cause by."""
+    """Returns the first line of a finding's message, `normalised`; waivers name causes by it."""
     return normalised(finding.message.splitlines()[0] if finding.message else "", symbols)
 
 
 def traits(graph: Graph, ir: str) -> frozenset[str]:
-    """What of a graph differs from the simplest case of its operators: attributes; of an operator alone also
-    its dtype, its rank, where its operands come from, and which axes have more than one element (counted from
-    the last one)."""
+    """Returns the differences of a graph from the simplest cases of its operators.
+
+    These are attributes. For a graph of one operator they are also its dtype, its rank, the sources
+    of its operands, and the axes with more than one element (counted from the last one).
+    """
     if not all(node.op in OPERATORS for node in graph.nodes):
-        # A model of ONNX's.
+        # The node stands for a model of ONNX's tests.
         return frozenset()
     if len(graph.nodes) == 1:
         return frozenset((*suspects(graph, ir), *extents(graph)))
@@ -135,9 +146,9 @@ def traits(graph: Graph, ir: str) -> frozenset[str]:
 
 
 def suspects(graph: Graph, ir: str) -> frozenset[str]:
-    """The traits of an operator alone, without its extents."""
-    found = differences(graph, ir)
-    return frozenset((*_attributes(graph, ir), *found.others))
+    """Returns the traits of a graph of one operator, without its extents."""
+    others = differences(graph, ir).others
+    return frozenset((*_attributes(graph, ir), *others))
 
 
 def _attributes(graph: Graph, ir: str) -> Iterable[str]:

@@ -1,7 +1,7 @@
-"""Which stages are run for a target: all of them, or partitioning alone.
+"""Decides whether all stages are run for a target, or only partitioning.
 
-TVM holds patterns of targets whose codegen or runtime is not in this build of it. What their partition
-functions do is checked all the same: LLVM builds the regions in the target's place.
+TVM holds patterns of targets whose codegen or runtime is missing in the installed build. Their
+partition functions are checked all the same: LLVM builds the regions instead of the target.
 """
 
 from __future__ import annotations
@@ -14,34 +14,40 @@ from .claims import Claim, Claims
 from .outcome import CRASH, ERROR, HANG, Verdict
 from .workers import Workers
 
-#: The stages behind partitioning.
+#: The stages after partitioning.
 LEFT_OUT = ("codegen", "build", "export", "load", "run")
-#: Exit code of a session that passes, of a target of which only the partition stage could be run.
+#: The exit code of a session that passes, but could only run the partition stage of a target.
 EXIT_PARTITION_ONLY = 6
-#: Operators of which a target offloads one, most likely.
+#: Common operators, of which most targets offload at least one.
 _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax", "nn.max_pool2d")
-#: Graphs of a target that TVM knows by name whose regions are built and run before that is given up.
+#: The number of graphs that are built and run for a target that TVM knows by name, before only
+#: partitioning is checked.
 _TRIED = 3
 
 
 class Stages:
-    """Decides for one target, when its first region is seen, and says so in `Workers.partition_only`.
+    """Decides for one target when its first region is seen, and sets `Workers.partition_only`.
 
-    given: the value of --byoc-stages ("all" or "partition"), or None where what can be run here decides."""
+    given: the value of --byoc-stages ("all" or "partition"), or None, for which the decision
+    depends on the stages that can be run.
+    """
 
     def __init__(self, workers: Workers, claims: Claims, given: str | None) -> None:
         self._workers = workers
         self._claims = claims
         self._decided = given is not None
-        #: Whether a graph that was tried could be run, and why another one could not.
+        #: Whether a tried graph could be run, and the reason why another one could not.
         self._runs, self._refused = False, ""
         if given == "partition":
             workers.partition_only = "--byoc-stages=partition asks for it"
 
     def to_be_tried(self) -> Iterator[Graph]:
-        """Decides by the partitioning of the simplest graphs. Yields graphs to be built and run, whose
-        verdicts `learn` is to be given, where the target is one that TVM knows by name: its codegen may be
-        there, and its runtime not. None once one of them can be run."""
+        """Decides by partitioning simple graphs, and yields graphs that have to be built and run.
+
+        Graphs are yielded only for a target that TVM knows by name, because its codegen may be
+        installed without its runtime. The caller passes their verdicts to `learn`. No more follow
+        once one of them could be run.
+        """
         if self._decided:
             return
         graphs = [default_case(name, "float32").graph for name in _COMMON]
@@ -58,8 +64,10 @@ class Stages:
             self._workers.partition_only = self._refused
 
     def learn(self, verdict: Verdict) -> None:
-        """Takes note of the verdict on a graph that was built and run. All may die of it: that is a failure
-        of its own."""
+        """Notes the verdict on a graph that was yielded by `to_be_tried`.
+
+        A crash or hang decides nothing: it is a failure that the tests report.
+        """
         finding = verdict.findings[0] if verdict.findings else None
         if verdict.outcome in (CRASH, HANG):
             return
@@ -70,7 +78,7 @@ class Stages:
         self._refused = self._refused or reason
 
     def decide(self, graph: Graph) -> None:
-        """Decides by a graph, unless that was done, or nothing of the graph is offloaded."""
+        """Decides by a graph, unless it is decided already or nothing of the graph is offloaded."""
         if not self._decided:
             self._decide(self._claims.of(graph))
 
@@ -85,7 +93,7 @@ class Stages:
 
 
 def in_words(reason: str) -> str:
-    """What a session says of a target of which only the partition stage was run. reason: why."""
+    """Returns the notice of a session that only ran the partition stage. reason: why it did."""
     return (
         f"partition stage only: the stages {', '.join(LEFT_OUT[:-1])} and {LEFT_OUT[-1]} were not run "
         f"({reason}); LLVM built the regions in the target's place"

@@ -1,4 +1,4 @@
-"""A graph with the data that it is run with."""
+"""A graph with the data with which it is run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from ..reference_kernels import Bounded
 class Subject:
     """The subject of an examination.
 
-    inputs: sets of inputs, each {name: array}. module: TVM's JSON of the module, where it is not the graph
-    that is lowered. expected: for each set of inputs the outputs, where they do not come from the
-    oracle."""
+    inputs: sets of inputs, each {name: array}. module: TVM's JSON of the module, if it is not
+    lowered from the graph. expected: the outputs for each set of inputs, if they do not come from
+    the oracle.
+    """
 
     graph: Graph
     inputs: Sequence[dict[str, np.ndarray]]
@@ -30,6 +31,6 @@ class Subject:
 
     @classmethod
     def of(cls, graph: Graph, effort: Effort) -> Subject:
-        """The graph with its own data, which is the same every time."""
+        """Returns the graph with its generated data, which are the same every time."""
         inputs = data.input_sets(graph, between=each_input.CHECK.id in effort.checks)
         return cls(graph, inputs, data.constants(graph))

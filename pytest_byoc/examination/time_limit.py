@@ -1,16 +1,19 @@
-"""How long a stage of the target's may take."""
+"""The time limit of a stage of the target."""
 
 from __future__ import annotations
 
 from ..core.job_report import JobReport
 
-#: After a first hang: the limit as a multiple of the longest stage that did not hang, and its floor in
-#: seconds.
+#: The limit after a first hang: FACTOR times the longest stage that did not hang, and at least
+#: FLOOR seconds.
 FACTOR, FLOOR = 20.0, 3.0
 
 
 class TimeLimit:
-    """timeout: seconds, while nothing has hung."""
+    """The time limit of a stage, which is shortened once a stage has hung.
+
+    timeout: the limit in seconds as long as nothing has hung.
+    """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -23,12 +26,18 @@ class TimeLimit:
 
     @property
     def seconds(self) -> float:
-        """Once a stage has hung, what the others took is the measure: a target that hangs on an operator
-        would otherwise cost the full limit for each of its cases."""
+        """Returns the limit in seconds.
+
+        Once a stage has hung, the limit follows from the longest of the others, because a target
+        that hangs on an operator would otherwise cost the full limit for each of its cases.
+        """
         return min(self._timeout, max(FLOOR, FACTOR * self._longest)) if self._hung else self._timeout
 
     def learn(self, report: JobReport, of_several: bool = False) -> None:
-        """of_several: the report is on several graphs, whose seconds in a stage are one sum."""
+        """Notes the durations of a job's stages, and whether one hung.
+
+        of_several: the report is on several graphs, and its seconds of a stage are their sum.
+        """
         if report.died == "hung":
             assert report.end is not None
             report.end["shortened"] = report.end.get("limit", self._timeout) < self._timeout

@@ -1,4 +1,4 @@
-"""The workers of one target, and what is known of it once they have started."""
+"""Starts the workers of one target, and holds the facts about the target that they report."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .activity import Activity
 from .client import Worker
 from .native_handler import compiled
 
-#: Environment of a process whose malloc aborts where the ends of a piece have been written over.
+#: The environment of a process whose malloc aborts if the end of a piece has been overwritten.
 _WATCHING = {
     "LD_PRELOAD": " ".join(filter(None, [overrun.LIBRARY, os.environ.get("LD_PRELOAD")])),
     "MALLOC_CHECK_": "3",
 }
-#: What is told of libraries that a forked process cannot have from its parent.
+#: The notice on libraries that start threads, so that a forked process can't inherit them.
 _THREADS = (
     "the target's libraries loaded once for all graphs: they start threads when they are loaded, which no "
     "forked process has, so that each loads them for itself"
 )
-#: What is told where the loader has all of TVM.
+#: The notice on a loader that has all of TVM.
 _ONE_LIBRARY = (
     "loading with TVM's runtime alone: this TVM has no runtime library, so the loader has the compiler in "
     "memory too"
@@ -37,11 +37,14 @@ _ONE_LIBRARY = (
 
 
 class Workers:
-    """target, reference and loader; the companions start theirs when they are needed. `open` before, `close`
-    after use; between them:
+    """The target worker, the reference worker and the loader of one target.
 
-    ir, name, versions, executors: of the target. not_checked: what can't be, in words. host_lacks: operators
-    that TVM itself cannot run where an artifact is deployed, since its runtime library lacks them."""
+    Call `open` first and `close` at the end. Companions start further workers when they need them.
+
+    ir, name, versions, executors: facts about the target, known after `open`. not_checked: the
+    aspects that can't be checked, in words. host_lacks: the operators that TVM itself can't run in
+    a loaded artifact, since its runtime library lacks them.
+    """
 
     target: Worker
     reference: Worker
@@ -57,35 +60,35 @@ class Workers:
         self.versions: dict[str, str] = {}
         self.executors: list[str] = []
         self.not_checked: list[str] = []
-        #: Whether TVM knows the target by its name, and whether TVM brings the partition function along.
+        #: Whether TVM knows the target by name, and whether its partition function is TVM's own.
         self.named_in_tvm = self.tvms_partition = False
-        #: Why no stage behind partitioning can be run here, or is to be; "" where all are.
+        #: The reason why only partitioning is run; "" if all stages are run.
         self.partition_only = ""
-        #: Whether the patterns registered under the target's name are used in place of TVM's own function.
+        #: Whether the registered patterns are used in place of TVM's own partition function.
         self.by_table = False
         self.deterministic = True
-        #: How the target is built: "opt_level" and "pass_config", as for jobs of the reference.
+        #: The target's "opt_level" and "pass_config", as entries of a job of the reference.
         self.built: dict[str, Any] = {"opt_level": 0, "pass_config": {}}
-        #: Ids of the checks that the target has switched off.
+        #: The ids of the checks that the target has switched off.
         self.without_checks: frozenset[str] = frozenset()
         self.strict_views = False
         self.precision: Precision = FULL
         self.host_lacks: frozenset[str] = frozenset()
-        #: Makes a worker of a config, which is then started.
+        #: Creates a worker from its configuration, without starting it.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout,
             waiting=(activity or Activity()).tick,
         )
         self._target_config: dict[str, Any] = {}
-        #: The configurations of loaders, without and with what the target declares of them.
+        #: The configurations of a loader without the target's libraries, and of one with them.
         self._common: dict[str, Any] = {}
         self._with_libraries: dict[str, Any] = {}
         self._libraries: list[str] = []
-        #: All there ever were: a session that is refused leaves none behind.
+        #: All workers ever started, so that `close` stops them even if `open` has failed.
         self._started: list[Worker] = []
 
     def open(self) -> None:
-        """Starts the workers. Raises WorkerError when one can't be had."""
+        """Starts the workers. Raises WorkerError if one can't be started."""
         common: dict[str, Any] = {
             "ir": self.declaration.ir, "memory": self.settings.memory_bytes, "native_stack": compiled(),
         }
@@ -95,12 +98,12 @@ class Workers:
             "target": self.declaration.for_worker(),
             "libraries": self.declaration.libraries,
             "sys_path": self.declaration.sys_path,
-            # The same verdict every time; the check `reproducible` has another one.
+            # The seed is fixed, for the same verdict every time; `reproducible` uses another one.
             "env": {"PYTHONHASHSEED": "0"},
         }
         target = self.target = self._worker(target_config)
         if common["ir"] is None or not self.declaration.reference:
-            # Which IR the target is for, and whether there is one of that name, is known once it is ready.
+            # The target's IR, and whether a target of that name exists, is known once it is ready.
             common["ir"] = target.ready()["ir"]
         self.reference = self._worker({**common, "role": "reference"})
         self.loader = self._loader(common, [])
@@ -126,29 +129,33 @@ class Workers:
             self.not_checked.append(_ONE_LIBRARY)
 
     def another_target(self) -> Worker:
-        """One more target worker, started, in which Python's strings have other hashes."""
+        """Starts another target worker, in which Python's strings have other hashes."""
         return self._worker({**self._target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}})
 
     def bare_loader(self) -> Worker | None:
-        """A loader that has none of the target's libraries, started; None where there are none."""
+        """Starts a loader without the target's libraries; returns None if it declares none."""
         return self._loader({**self._common, "bare": True}, []) if self._libraries else None
 
     def watched_loader(self) -> Worker:
-        """A loader whose malloc checks the ends of each piece of memory, started."""
+        """Starts a loader whose malloc checks the ends of each piece of memory."""
         return self._loader(self._with_libraries, self._libraries, **_WATCHING)
 
     def executor_for(self, graph: Graph) -> str:
-        """The executor of a graph that is built for one: each in turn, by the graph's digest. Where a result
-        is empty it is the first: Relay's VM calls no function whose results are all empty."""
+        """Returns the executor for a graph that is built for only one: its digest selects it.
+
+        It is the first executor if a result of a node has no elements, because Relay's VM does not
+        call functions whose results are all empty.
+        """
         if any(not t.size for node in graph.nodes for t in node.types):
             return self.executors[0]
         return self.executors[zlib.crc32(graph.digest) % len(self.executors)]
 
     def partition_by_table(self, reason: str) -> None:
-        """Starts the target's worker anew, to partition by the patterns registered under its name and not by
-        TVM's own partition function. Raises WorkerError.
+        """Restarts the target worker, to partition by the patterns registered under its name.
 
-        reason: why that function can't be used here."""
+        They replace TVM's own partition function. Raises WorkerError if the worker can't be
+        started. reason: why that function can't be used.
+        """
         self._target_config["target"]["by_table"] = self.by_table = True
         self.target.stop()
         self.target = self._worker(self._target_config)
@@ -183,10 +190,10 @@ class Workers:
             worker.stop()
 
     def ask_reference(self, job: Mapping[str, Any]) -> JobReport:
-        """The reference worker's report on a job of any kind."""
+        """Returns the reference worker's report on a job of any kind."""
         self.reference.submit(job)
         return self.reference.collect()
 
     def another_reference(self) -> Worker:
-        """One more reference worker, started; the caller may stop it sooner than `close` does."""
+        """Starts another reference worker; the caller may stop it before `close` does."""
         return self._worker({"ir": self.ir, "memory": self.settings.memory_bytes, "role": "reference"})

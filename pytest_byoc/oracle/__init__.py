@@ -1,1 +1,1 @@
-"""Expected values and error bounds of a graph."""
+"""The oracle: expected values of a graph with error bounds."""

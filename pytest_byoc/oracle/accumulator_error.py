@@ -1,8 +1,8 @@
-"""What codegens may do with an accumulator of declared lower precision, as error: add to it what follows.
+"""Widens bounds for targets that add the operands of later nodes in a low-precision accumulator.
 
-The bias, a residual or the offset of a batch normalisation may be one more term of a contraction's sum,
-often the first: then every rounding of the accumulator is as large as that makes it. The bound of the
-addition by itself knows nothing of this.
+Such a target declares a lower precision of its accumulators. The bias, a residual or the offset of
+a batch normalisation may be one more term of a contraction's sum, often the first. Every rounding
+of the accumulator then grows with that term, which the bound of the addition alone does not cover.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from .folding_error import along, contraction, facts_of, normalisation, normalis
 
 @dataclass(frozen=True)
 class Sum:
-    """What an accumulator may hold: size, the sum of the magnitudes of its terms; terms, their number;
-    elements, the dtype of the contraction's operands."""
+    """The terms that an accumulator may hold for each element of a value.
+
+    size: the sum of their magnitudes. terms: their number. elements: the dtype of the
+    contraction's operands.
+    """
 
     size: np.ndarray
     terms: np.ndarray
@@ -30,7 +33,7 @@ class Sum:
 
 
 class Fusion:
-    """Follows, through those nodes of a graph that the target runs, what its accumulators may hold."""
+    """Tracks the sums that the target's accumulators may hold through the nodes that it runs."""
 
     def __init__(self, graph: Graph, precision: Precision) -> None:
         self._precision = precision
@@ -38,7 +41,11 @@ class Fusion:
         self._sums: dict[str, Sum | Node] = {}
 
     def widen(self, node: Node, values: Mapping[str, Bounded], y: Bounded) -> Bounded:
-        """The first result of a node that the target runs, with what adding in the accumulator adds."""
+        """Returns the first result of a node that the target runs, with a wider error bound.
+
+        The bound covers that the node's addition is made in the accumulator of a contraction
+        before it. y: the result with the bound of the node alone.
+        """
         if not y.is_float or not self._precision.accumulate_dtype:
             return y
         facts = facts_of(node)
@@ -62,14 +69,17 @@ class Fusion:
     def _moved(
         self, node: Node, position: int, values: Mapping[str, Bounded], y: Bounded
     ) -> tuple[np.ndarray | float, np.ndarray | None] | None:
-        """What the terms of the operand at `position` are multiplied by, and what is added to them;
-        None where that is not done in an accumulator."""
+        """Returns the scale of the terms of the operand at `position`, and the offset they get.
+
+        Both are magnitudes; the offset is None where nothing is added. The result is None where
+        the node can't be computed in an accumulator. y: the node's first result.
+        """
         others = [values[name] for i, name in enumerate(node.inputs) if i != position]
         facts = facts_of(node)
         if facts is not None and 1 - position in facts.addends:
             offset = np.abs(others[0].value) + np.where(others[0].ambiguous, 0.0, others[0].error)
             return 1.0, along(node, offset, y) if node.op == "nn.bias_add" else offset
-        # A scale can be multiplied into the weights if it is a constant.
+        # Only a constant scale can be multiplied into the weights.
         scales = facts is not None and 1 - position in facts.factors
         if scales and node.inputs[1 - position] in self._constants:
             return np.abs(others[0].value), None
@@ -79,7 +89,12 @@ class Fusion:
         return None
 
     def _added(self, y: Bounded, kept: np.ndarray, size: np.ndarray, before: Sum) -> Bounded:
-        """gamma(n + 1) of all n + 1 terms; gamma(n) of the n before is in the bound already."""
+        """Returns y with the error of adding one more term in the accumulator.
+
+        The bound of the whole sum is gamma(n + 1) times the magnitudes of all n + 1 terms. The part
+        gamma(n) of the n terms before is already in the bound of y. kept: the magnitudes of the n
+        terms. size: those of all terms. Where the accumulator may overflow, y becomes ambiguous.
+        """
         with computing(self._precision):
             sums: Arithmetic = accumulator(y.dtype, before.elements)
         if sums == arithmetic(y.dtype):
@@ -90,11 +105,15 @@ class Fusion:
         return replace(y, error=error, ambiguous=y.ambiguous | unknown)
 
     def _sum(self, name: str, values: Mapping[str, Bounded]) -> Sum | None:
-        """Evaluated when it is needed: it costs twice what the contraction does."""
-        found = self._sums.get(name)
-        if isinstance(found, Node):
-            operands = [values[i] for i in found.inputs]
+        """Returns the sum that an accumulator may hold for a value; None if there is none.
+
+        The sum of a contraction is evaluated only here, when it is needed, because it costs twice
+        as much as the contraction.
+        """
+        entry = self._sums.get(name)
+        if isinstance(entry, Node):
+            operands = [values[i] for i in entry.inputs]
             sizes = [np.abs(o.value) + np.where(o.ambiguous, 0.0, o.error) for o in operands]
-            terms = contraction(found, [np.ones(o.shape) for o in operands])
-            found = self._sums[name] = Sum(contraction(found, sizes), terms, operands[0].dtype)
-        return found
+            terms = contraction(entry, [np.ones(o.shape) for o in operands])
+            entry = self._sums[name] = Sum(contraction(entry, sizes), terms, operands[0].dtype)
+        return entry

@@ -1,4 +1,4 @@
-"""Expected values and error bounds of a graph, from the reference kernels."""
+"""Calculates the expected values of a graph with error bounds, by the reference kernels."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def evaluate(
     precision: Precision = FULL,
     lowered: Sequence[bool] | None = None,
 ) -> list[Bounded]:
-    """The graph's outputs. `arrays`: every input and constant by name, in its own dtype.
+    """Returns the graph's outputs with error bounds.
 
-    precision: what the target declares. lowered: for each node, whether the target may run it; by default
-    it runs all of them. Raises KeyError for an operator without a kernel.
+    arrays: every input and constant by name, in its own dtype. precision: the precision that the
+    target declares. lowered: for each node, whether the target may run it, and so with that
+    precision; by default it may run all of them. Raises KeyError for an operator without a kernel.
     """
     lowered = [True] * len(graph.nodes) if lowered is None else lowered
     values: dict[str, Bounded] = {
@@ -29,11 +30,11 @@ def evaluate(
     }
     folding, fusion = Folding(graph), Fusion(graph, precision)
     with np.errstate(all="ignore"):
-        for node, taken in zip(graph.nodes, lowered, strict=True):
+        for node, offloaded in zip(graph.nodes, lowered, strict=True):
             inputs = [values[i] for i in node.inputs]
-            first, *others = apply(node.op, inputs, node.attrs, precision if taken else FULL)
+            first, *others = apply(node.op, inputs, node.attrs, precision if offloaded else FULL)
             first = folding.widen(node, values, first)
-            if taken:
+            if offloaded:
                 first = fusion.widen(node, values, first)
             values.update(zip(node.outputs, (first, *others)))
     return [values[o] for o in graph.outputs]

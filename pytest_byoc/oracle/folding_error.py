@@ -1,9 +1,9 @@
-"""What compilers may do with constants, as error: they fold them into each other and into weights.
+"""Widens bounds for compilers that fold constants into each other and into weights.
 
-TVM makes x + (c1 + c2) of (x + c1) + c2 (SimplifyExpr) and scales a convolution's weights instead of its
-result (FoldScaleAxis); codegens do the same with biases and batch normalisation. Each is correct, and
-none is inside the bound of the operators one by one: the sum of the constants, or the scaled weight, is
-rounded too, and what is rounded may be much larger than the result.
+TVM turns (x + c1) + c2 into x + (c1 + c2) (SimplifyExpr) and scales a convolution's weights instead
+of its result (FoldScaleAxis); codegens do the same with biases and batch normalisation. These
+rewrites are correct, but their results may be outside of the bounds of the separate operators: the
+sum of the constants, or the scaled weight, is rounded too, and may be much larger than the result.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from ..operators.record import Operator
 from ..reference_kernels import KERNELS, Bounded, exact
 from ..reference_kernels.bounded import UNIT_ROUNDOFF
 
-#: Roundings of gamma / sqrt(variance + epsilon).
+#: The number of roundings in the calculation of gamma / sqrt(variance + epsilon).
 _SCALE = 4.0
 
 
 class Folding:
-    """Follows, through a graph, the size of what may have been folded into each value.
+    """Tracks through a graph the size of the terms that may have been folded into each value.
 
-    The size is the sum of the magnitudes of the terms: of the constants added to a value, of the
-    products of a contraction. None where nothing can be folded."""
+    The size of a value is the sum of the magnitudes of its terms: the constants added to it, or the
+    products of a contraction. A value into which nothing can be folded has no size.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._constants = {s.name for s in graph.constants}
         self._sizes: dict[str, np.ndarray | Node] = {}
 
     def widen(self, node: Node, values: Mapping[str, Bounded], y: Bounded) -> Bounded:
-        """The node's first result, with the error that folding its constants may add."""
+        """Returns the node's first result y with the error added that folding may cause."""
         if not y.is_float:
             return y
         size, extra = self._follow(node, values, y)
@@ -48,12 +49,16 @@ class Folding:
     def _follow(
         self, node: Node, values: Mapping[str, Bounded], y: Bounded
     ) -> tuple[np.ndarray | Node | None, np.ndarray | None]:
-        """The size of the result's terms, and the error in units roundoff."""
+        """Returns the size of the result's terms, and the error of folding in units roundoff.
+
+        Each is None where there is none. The size of a contraction is its node, from which `_size`
+        calculates it.
+        """
         facts = facts_of(node)
         if facts is None:
             return None, None
         if facts.contraction:
-            # Evaluated when it is needed: that costs as much as the contraction itself.
+            # The size is evaluated when it is needed: that costs as much as the contraction itself.
             return node, None
         if facts.homogeneous:
             return self._sizes.get(node.inputs[0]), None
@@ -77,26 +82,27 @@ class Folding:
         return None, None
 
     def _size(self, name: str, values: Mapping[str, Bounded]) -> np.ndarray | None:
-        found = self._sizes.get(name)
-        if isinstance(found, Node):
-            found = self._sizes[name] = contraction(found, [np.abs(values[i].value) for i in found.inputs])
-        return found
+        size = self._sizes.get(name)
+        if isinstance(size, Node):
+            size = self._sizes[name] = contraction(size, [np.abs(values[i].value) for i in size.inputs])
+        return size
 
 
 def facts_of(node: Node) -> Operator | None:
-    """The record of a node's operator; None for a node that stands for a whole model."""
+    """Returns the record of a node's operator; None for a node that stands for a whole model."""
     return OPERATORS.get(node.op)
 
 
 def contraction(node: Node, operands: list[np.ndarray]) -> np.ndarray:
-    """The value of a contraction of float64 operands."""
+    """Returns the value of a contraction with other operands, in float64."""
     attrs = {**node.attrs, **({"out_dtype": "float64"} if "out_dtype" in node.attrs else {})}
-    made = KERNELS[node.op]([exact(o, "float64") for o in operands], attrs)
-    assert isinstance(made, Bounded)
-    return made.value
+    result = KERNELS[node.op]([exact(o, "float64") for o in operands], attrs)
+    assert isinstance(result, Bounded)
+    return result.value
 
 
 def along(node: Node, vector: np.ndarray, y: Bounded) -> np.ndarray:
+    """Returns a vector reshaped so that it broadcasts along the node's axis of y."""
     axis = node.attrs["axis"] % len(y.shape)
     return vector.reshape((-1,) + (1,) * (len(y.shape) - 1 - axis))
 
@@ -106,7 +112,10 @@ def _addend(node: Node, value: np.ndarray, y: Bounded) -> np.ndarray:
 
 
 def normalises(node: Node, constants: set[str]) -> bool:
-    """Whether it is a batch normalisation by constant statistics, and so one scale and one offset."""
+    """Returns whether a node is a batch normalisation whose parameters are all constants.
+
+    Such a node is a multiplication by one constant and an addition of another.
+    """
     inference = node.op == "nn.batch_norm" and not node.attrs.get("training")
     return inference and constants.issuperset(node.inputs[1:])
 
@@ -114,7 +123,10 @@ def normalises(node: Node, constants: set[str]) -> bool:
 def normalisation(
     node: Node, values: Mapping[str, Bounded], y: Bounded
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What batch normalisation multiplies by, and what it adds: to the mean, the offset."""
+    """Returns the scale of a batch normalisation, and the magnitude of what it adds.
+
+    The latter is |mean * scale| + |beta|.
+    """
     gamma, beta, mean, variance = (along(node, values[i].value, y) for i in node.inputs[1:5])
     scale = 1.0 / np.sqrt(variance + node.attrs["epsilon"])
     if node.attrs.get("scale", True):
