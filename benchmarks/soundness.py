@@ -27,12 +27,12 @@ from pytest_byoc.core.graph import Graph, show
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.core.union import union
 from pytest_byoc.evidence.comparison import compare
-from pytest_byoc.examination.batching import groups
 from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.oracle import evaluation
 from pytest_byoc.reference_kernels import Bounded
+from pytest_byoc.suite.batching import groups
 
 SECONDS = 300.0
 #: Number of graphs drawn from one seed.

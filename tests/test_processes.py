@@ -150,7 +150,7 @@ def test_a_host_that_is_killed_leaves_nothing_that_the_next_session_does_not_rem
     command = [
         sys.executable, "-m", "pytest", f"--byoc-target={SERVING}:target", f"--byoc-ir={ir}",
         f"--byoc-python={PYTHON}", "--byoc-level=smoke", "--byoc-operators=nn.relu,add", "-p",
-        "no:cacheprovider",
+        "no:cacheprovider", "-p", "no:inline_snapshot",
     ]
     process = subprocess.Popen([*command, "-v"], cwd=pytester.path, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -138,6 +138,8 @@ def _said(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = True)
         [
             sys.executable, "-m", "pytest", "--byoc-target=example_c", f"--byoc-ir={ir}",
             f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu", "-p", "no:cacheprovider",
+            # It fails without pytest's terminal plugin.
+            "-p", "no:inline_snapshot",
             *([] if "no:terminal" in args else ["--color=no"]), "-p", "often",
             "-k", "test_operator and float32 and shape", *args,
         ],

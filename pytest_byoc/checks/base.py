@@ -102,6 +102,11 @@ class Check:
         that loader.
     variant: returns the job with which LLVM builds the same as the check, or None where there is no
         such job. Where LLVM's outputs are wrong too, the facts named in `facts` are withdrawn.
+    at_smoke: names of structures on which level smoke makes the check, beside the structures on
+        which it makes every check (`config/plan.py`). CHOSEN and FEW checks alone have any.
+    on_kinds: kinds of systematic cases (`Case.kinds`) on which level standard makes the check.
+    basic: a target can't switch it off: every verdict rests on it.
+    reproduced: reproduce.py of a failure makes the check; of the others it names the command.
     by_machine: not every machine can make it: it needs a certain C library, or a second device.
     how: the circumstances in which the target runs, for the message on a process that dies in them.
     """
@@ -123,6 +128,10 @@ class Check:
     variant: Callable[[Evidence], Variant | None] | None = None
     facts: tuple[str, ...] = ()
     by_machine: bool = False
+    at_smoke: tuple[str, ...] = ()
+    on_kinds: tuple[str, ...] = ()
+    basic: bool = False
+    reproduced: bool = False
     how: str = ""
     where: str = ""
 

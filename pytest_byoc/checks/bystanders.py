@@ -75,4 +75,5 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     partition_stage=True,
+    at_smoke=("each_once",),
 )

@@ -41,4 +41,5 @@ CHECK = Check(
     observe=observe,
     judge=judge,
     made=CHOSEN,
+    reproduced=True,
 )

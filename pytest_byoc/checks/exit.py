@@ -30,4 +30,5 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     records=False,
+    reproduced=True,
 )

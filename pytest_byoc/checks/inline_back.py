@@ -52,4 +52,6 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     partition_stage=True,
+    basic=True,
+    reproduced=True,
 )

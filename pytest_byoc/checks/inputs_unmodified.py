@@ -38,4 +38,5 @@ CHECK = Check(
     why="Kernels that work in place, or write into the wrong buffer.",
     observe=observe,
     judge=judge,
+    reproduced=True,
 )

@@ -258,4 +258,5 @@ CHECK = Check(
     owns=True,
     tvm_too=True,
     by_machine=True,
+    at_smoke=("each_once",),
 )

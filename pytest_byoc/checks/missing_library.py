@@ -51,4 +51,5 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     needs=(BARE,),
+    at_smoke=("large_weight",),
 )

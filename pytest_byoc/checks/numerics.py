@@ -31,4 +31,6 @@ CHECK = Check(
     why="A wrong attribute, axis, layout, operand order or constant.",
     observe=observe,
     judge=judge,
+    basic=True,
+    reproduced=True,
 )

@@ -38,4 +38,6 @@ CHECK = Check(
     observe=observe,
     judge=judge,
     partition_stage=True,
+    basic=True,
+    reproduced=True,
 )

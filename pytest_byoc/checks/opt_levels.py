@@ -54,4 +54,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    on_kinds=("large tensors",),
 )

@@ -65,4 +65,5 @@ CHECK = Check(
     rule="No output element holds the pattern its buffer was filled with before the run.",
     why="Values that are returned twice, early returns, swallowed errors.",
     judge=judge,
+    reproduced=True,
 )

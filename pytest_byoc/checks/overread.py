@@ -57,4 +57,6 @@ CHECK = Check(
     owns=True,
     # TVM's own kernels may load elements behind the end.
     target_alone=True,
+    at_smoke=("each_once", "forms_that_take_a_while"),
+    on_kinds=("aligned", "padded"),
 )

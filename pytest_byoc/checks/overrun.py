@@ -99,4 +99,6 @@ CHECK = Check(
     records=False,
     needs=(WATCHED,),
     by_machine=True,
+    at_smoke=("each_once", "large"),
+    on_kinds=("one element",),
 )

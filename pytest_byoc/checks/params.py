@@ -52,4 +52,5 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    at_smoke=("large_weight",),
 )

@@ -42,4 +42,5 @@ CHECK = Check(
     why="State kept between runs; caches with a wrong key.",
     observe=observe,
     judge=judge,
+    reproduced=True,
 )

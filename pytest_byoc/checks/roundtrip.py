@@ -39,4 +39,6 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
+    basic=True,
+    reproduced=True,
 )

@@ -136,4 +136,6 @@ CHECK = Check(
     judge=judge,
     made=CHOSEN,
     owns=True,
+    at_smoke=("each_once", "large", "forms_that_take_a_while"),
+    on_kinds=("large tensors",),
 )

@@ -90,4 +90,5 @@ CHECK = Check(
     made=CHOSEN,
     owns=True,
     tvm_too=True,
+    at_smoke=("large_weight",),
 )

@@ -60,4 +60,5 @@ CHECK = Check(
     repartitions=True,
     variant=variant,
     facts=("unbound",),
+    at_smoke=("large_weight",),
 )

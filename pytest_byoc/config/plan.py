@@ -27,27 +27,12 @@ ALL_CHECKS, SAVED, NUMEROUS = "all checks", "saved", "numerous"
 #: The kinds of a graph of no particular kind.
 PLAIN: frozenset[str] = frozenset()
 
-#: Structures on which all checks are made at smoke too. Together they have a feature that each
-#: expensive check needs: two regions of one chain, operands out of order, numerous buffers, each
-#: operator, kernels that run long (by their number of elements and otherwise), constants that
-#: dominate the artifact. Where ids are given, only these of the expensive checks are made.
-AT_SMOKE: dict[str, tuple[str, ...]] = {
-    "diamond": (),
-    "inputs_reversed": (),
-    "long_chain": (),
-    "each_once": ("bystanders", "threads", "memory", "overrun", "overread"),
-    "large": ("threads", "overrun"),
-    "large_weight": ("size", "archive", "params", "unbound", "truncated", "missing-library"),
-    "forms_that_take_a_while": ("threads", "overread"),
-}
-#: Additional checks at standard on cases of a kind (`Case.kinds`). Large tensors are among them
-#: since threads seldom overlap in short runs.
-ON_KINDS = {
-    "large tensors": ("threads", "opt-levels"),
-    "one element": ("overrun",),
-    "aligned": ("overread",),
-    "padded": ("overread",),
-}
+#: Structures on which every check is made at smoke too: two regions of one chain, operands out of order, many
+#: buffers.
+_IN_FULL = ("diamond", "inputs_reversed", "long_chain")
+#: All structures of level smoke on which more is checked than on every graph; `Check.at_smoke` names the
+#: others.
+AT_SMOKE = (*_IN_FULL, *(s for s in STRUCTURES if any(s in c.at_smoke for c in CHECKS)))
 #: The beginning of the ids of cases in which all checks are made on a structure.
 THOROUGH = "thorough"
 
@@ -70,7 +55,7 @@ def thorough(level: str) -> tuple[str, ...]:
     twice."""
     if level == "full":
         return ()
-    return tuple(AT_SMOKE) if level == "smoke" else tuple(s for s in STRUCTURES if s not in NUMERIC)
+    return AT_SMOKE if level == "smoke" else tuple(s for s in STRUCTURES if s not in NUMERIC)
 
 
 def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort:
@@ -95,12 +80,12 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
         kinds_made.add(CHOSEN)
     if (in_full and level == "full") or (selected and not alone):
         kinds_made.add(FEW)
-    only = AT_SMOKE[structure] if level == "smoke" and structure else ()
-    more = {i for kind in kinds & ON_KINDS.keys() for i in ON_KINDS[kind]} if level == "standard" else set()
+    restricted = level == "smoke" and bool(structure) and structure not in _IN_FULL
     return (
         *(
             c.id for c in CHECKS
-            if c.id in more or (c.made in kinds_made and (c.made == EVERY or not only or c.id in only))
+            if (level == "standard" and not kinds.isdisjoint(c.on_kinds))
+            or (c.made in kinds_made and (c.made == EVERY or not restricted or structure in c.at_smoke))
         ),
         *((SPEED,) if in_full and level == "full" else ()),
     )

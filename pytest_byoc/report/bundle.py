@@ -23,7 +23,7 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from ..checks import inline_back, selection
+from ..checks import CHECKS, inline_back, selection
 from ..core.graph import Graph, TensorType
 from ..core.importing import package_name
 from ..core.irs import IR_TITLES
@@ -47,10 +47,7 @@ _LINES, _WIDTH = 8, 100
 #: In reproduce.py's heading, where it matters.
 _BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
 #: Checks that reproduce.py makes; of the others it says which command repeats them.
-REPRODUCED = (
-    *("process", "offload", "inputs-unmodified", "outputs-written", "numerics", "rerun", "each-input"),
-    *("roundtrip", "exit", selection.INLINE_BACK),
-)
+REPRODUCED = ("process", *(check.id for check in CHECKS if check.reproduced))
 
 
 def write(

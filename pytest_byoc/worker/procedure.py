@@ -12,7 +12,7 @@ from ..checks import CHECKS
 
 #: The checks that can't be switched off: of crashes, hangs and exceptions (`process`), of what is
 #: offloaded, of the results with and without the target's code, and of the exported artifact.
-BASIC = ("process", "offload", "numerics", "roundtrip", "inline-back")
+BASIC = ("process", *(check.id for check in CHECKS if check.basic))
 
 
 class ProcedureError(ValueError):
