@@ -190,12 +190,12 @@ def test_graphs_of_a_vendor_are_checked_every_time(
     assert result.ret == 0
     result.assert_outcomes(passed=2, skipped=7, warnings=6)
     result.stdout.fnmatch_lines(["*CorpusWarning: not checked: *truncated.json: expected JSON*"])
-    report_data = report(pytester)
-    assert report_data["corpus"]["regressions/copied"] == report_data["corpus"]["regressions/deep/exp"] == "pass"
-    assert report_data["corpus"]["regressions/absent"].startswith("left out: there is no ")
+    listed = report(pytester)
+    assert listed["corpus"]["regressions/copied"] == listed["corpus"]["regressions/deep/exp"] == "pass"
+    assert listed["corpus"]["regressions/absent"].startswith("left out: there is no ")
     for name, words in UNUSABLE.items():
-        assert report_data["corpus"][name].startswith("unusable: ") and words in report_data["corpus"][name]
-        assert any(t.startswith(f"corpus[{name}]: ") and words in t for t in report_data["not_checked"])
+        assert listed["corpus"][name].startswith("unusable: ") and words in listed["corpus"][name]
+        assert any(t.startswith(f"corpus[{name}]: ") and words in t for t in listed["not_checked"])
     result.stdout.fnmatch_lines(["corpus: 1 left out, 2 pass, 6 unusable"])
     verified = pytester.run(sys.executable, "-m", "pytest_byoc", "verify", "all.zip")
     assert verified.ret == 0
@@ -307,7 +307,7 @@ def test_a_pipe_among_the_graphs_is_not_read(tmp_path: Path) -> None:
         ({"outputs": None}, "malformed graph"),
     ],
 )
-def test_malformed_values_of_a_graph_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_malformed_graphs_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     graph = default_case("exp", "float32").graph.to_dict()
     graph["inputs"][0]["name"] = graph["nodes"][0]["inputs"][0] = "x"
     (tmp_path / "g.json").write_text(json.dumps({**graph, **change}))

@@ -112,8 +112,8 @@ def test_a_changed_text_is_reported_by_lines() -> None:
     assert bystanders.differing_lines("one\n  two\nthree", "one\n  2\nthree") == ["- two", "+ 2"]
     lines = bystanders.differing_lines("\n".join("abcdefghij"), "")
     assert lines[:2] == ["- a", "- b"] and lines[8:] == ["… and 2 lines more"]
-    finding = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
-    assert findings.told([finding]) == ["It is changed.", "  - two", "  + 2"]
+    error = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
+    assert findings.told([error]) == ["It is changed.", "  - two", "  + 2"]
 
 
 def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:

@@ -62,8 +62,8 @@ def test_the_draft_is_appended_with_all_settings_the_target_needs(
         PARTICULAR.format(folder=str(path.parent), package=path.name, patterns=None)
     )
     here.joinpath("pyproject.toml").write_text('[project]\nname = "mine"')
-    arguments = ("mine.py:Particular", f"--ir={ir}", "--operators=nn.dense,nn.relu,floor", "-o", "pyproject.toml")
-    assert init(*arguments) == 0
+    args = ("mine.py:Particular", f"--ir={ir}", "--operators=nn.dense,nn.relu,floor", "-o", "pyproject.toml")
+    assert init(*args) == 0
     message = 'pyproject.toml: appended [tool.pytest-byoc.targets."a.particular one"]\n'
     assert capsys.readouterr().out == message
     text = here.joinpath("pyproject.toml").read_text()
@@ -82,7 +82,7 @@ def test_the_draft_is_appended_with_all_settings_the_target_needs(
     assert "#   libraries and runtime-libraries: " in text
     assert all(line.startswith("#") or len(line) < 110 for line in text.splitlines())
     # The table exists already: no worker is started.
-    assert init(*arguments, "--name=a.particular one") == 2
+    assert init(*args, "--name=a.particular one") == 2
     assert "pyproject.toml has a table" in capsys.readouterr().err
     assert here.joinpath("pyproject.toml").read_text() == text
 

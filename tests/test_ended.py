@@ -75,7 +75,7 @@ def test_a_worker_that_cannot_be_restarted_ends_the_session(
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 48 MiB in memory."""
+    """A folder on a file system of 48 MiB in memory."""
     folder = tmp_path / "small"
     folder.mkdir()
     done = subprocess.run(
@@ -99,8 +99,8 @@ def test_a_full_disk_ends_the_session_without_a_failure_of_the_target(
     assert f"there is no room for temporary files: {small}" in text and "TMPDIR" in text
     assert "Traceback" not in text and "INTERNALERROR" not in text
     assert "failed" not in result.parseoutcomes()
-    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert not report["failures"] and not report["outcomes"].get("crash") and not report["outcomes"].get("error")
+    saved = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert not saved["failures"] and not saved["outcomes"].get("crash") and not saved["outcomes"].get("error")
     assert [p.name for p in small.iterdir()] == ["ballast"]
 
 
