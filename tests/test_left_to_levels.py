@@ -11,8 +11,8 @@ pytestmark = pytest.mark.once
 
 
 def checks(notes: list[str]) -> set[str]:
-    (note,) = (note for note in notes if note.startswith("the checks "))
-    return set(note.removeprefix("the checks ").partition(", but for")[0].split(", "))
+    (text,) = (note for note in notes if note.startswith("the checks "))
+    return set(text.removeprefix("the checks ").partition(", but for")[0].split(", "))
 
 
 def test_smoke_leaves_the_expensive_checks_and_other_executors_to_standard() -> None:

@@ -198,7 +198,7 @@ def test_one_time_surveys_do_not_count_against_the_time_budget(
         ("--byoc-time-budget=soon", "must be a time like"),
     ],
 )
-def test_invalid_levels_seeds_and_budgets_are_refused(pytester: pytest.Pytester, option: str, message: str) -> None:
+def test_invalid_options_are_refused(pytester: pytest.Pytester, option: str, message: str) -> None:
     result = pytester.runpytest_subprocess("--byoc-target=example_c", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{message}*"])

@@ -92,7 +92,7 @@ def test_a_runtime_that_starts_threads_is_loaded_in_each_process(pytester: pytes
 
 
 @pytest.mark.once
-def test_effects_of_a_runtime_on_its_process_are_not_blamed_on_tvm(pytester: pytest.Pytester, ir: str) -> None:
+def test_tvm_is_not_blamed_for_effects_of_a_runtime(pytester: pytest.Pytester, ir: str) -> None:
     """LLVM's own artifact runs in a process without the target's runtime."""
     declare(pytester, "\nimport atexit, os\natexit.register(os.abort)\n")
     result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")

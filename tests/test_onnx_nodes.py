@@ -44,7 +44,7 @@ def report(*messages: dict[str, Any], **end: Any) -> JobReport:
 def judged(
     target: Any, llvm: Any, expected: Any = X, calls: int = 1, end: dict[str, Any] | None = None
 ) -> Verdict:
-    """The verdict where ONNX expects one array and target and LLVM return others."""
+    """Returns the verdict where ONNX expects one array, and target and LLVM return others."""
     inputs = {"x": X}
     region = {"symbol": "r0", "calls": ["add -> float32[3]"] * calls, "composites": []}
     seen = [
@@ -207,7 +207,7 @@ def test_the_import_shows_progress_and_is_not_charged(
     assert activity.uncharged >= 0.2
 
 
-def test_a_session_waits_for_the_import_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_import_waits_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     activity = Activity(lambda: shown.append(activity.in_words()))
     monkeypatch.setattr(onnx_nodes, "_WAIT", 0.01)
