@@ -223,9 +223,9 @@ def test_invalid_options_are_refused(pytester: pytest.Pytester, option: str, mes
 def test_a_failure_with_low_effort_is_examined_in_full(
     tmp_path: Path, merged: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
 ) -> None:
-    """The graph is first examined under one executor, if merged once more unmerged; a failure is
-    then examined under all executors and by LLVM (None in `examined`). merged: the outcome of
-    graphs that were partitioned apart and merged."""
+    """The graph is examined under one executor, after a failure of merged graphs once more
+    unmerged; a failure is then examined under all executors and by LLVM (None in `examined`).
+    merged: the outcome of graphs that were partitioned apart and merged."""
     graph = default_case("nn.relu", "float32").graph
     examinations: list[str | None] = []
     first = merged or ""

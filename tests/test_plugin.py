@@ -160,7 +160,7 @@ def test_bad_targets_exit_with_4(
     assert "Traceback" not in result.stderr.str()
 
 
-def test_missing_compiler_is_reported_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_named_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path))
     result = run(pytester, "--byoc-target=example_c")

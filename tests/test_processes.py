@@ -34,8 +34,8 @@ class Living:
         return [_read(pid, "cmdline").replace(b"\0", b" ").decode().strip() for pid in self.pids()]
 
     def pids(self) -> list[int]:
-        pids = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
-        return [pid for pid in pids if self._mark in _read(pid, "environ").split(b"\0")]
+        numbers = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
+        return [pid for pid in numbers if self._mark in _read(pid, "environ").split(b"\0")]
 
     def are_gone(self, seconds: float = 30.0) -> bool:
         """Returns whether all of them end within `seconds`."""

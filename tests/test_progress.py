@@ -197,7 +197,7 @@ def test_progress_is_printed_before_the_first_test(pytester: pytest.Pytester, ir
 
 
 @pytest.mark.parametrize("args", [("-qq",), ("--collect-only", "-q"), ("-p", "no:terminal")], ids=str)
-def test_machine_readable_output_has_no_progress(pytester: pytest.Pytester, ir: str, args: Sequence[str]) -> None:
+def test_quiet_sessions_have_no_progress(pytester: pytest.Pytester, ir: str, args: Sequence[str]) -> None:
     assert "byoc: " not in _output(pytester, ir, *args, terminal=False)
 
 

@@ -86,7 +86,7 @@ Rule = Callable[[Mapping[str, Any], TensorType], bool]
     ],
     ids=["batch", "dilation", "layout", "padding"],
 )
-def test_shrinking_ends_with_the_same_traits_from_every_start(fault: Rule, shape: tuple[int, ...] | None, left: set[str]) -> None:
+def test_all_irrelevant_parts_are_removed(fault: Rule, shape: tuple[int, ...] | None, left: set[str]) -> None:
     """All irrelevant attributes and extents of a convolution are removed, for every failing case;
     its weight has one element."""
 

@@ -273,8 +273,8 @@ def test_records_of_processes_are_merged() -> None:
 def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
     def measured(case: str, regions: int, target: float) -> TargetRecord:
         record = TargetRecord("mine", "relay", {"tvm": "0.16"})
-        offloaded, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
-        verdict = Verdict(chain(4), PASS, (), offloaded, regions, smallest=1, merges=regions < 4, speed=seconds)
+        placed, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
+        verdict = Verdict(chain(4), PASS, (), placed, regions, smallest=1, merges=regions < 4, speed=seconds)
         record.add(verdict, case)
         return record
 
