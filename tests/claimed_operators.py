@@ -44,16 +44,16 @@ def relay() -> dict[str, set[str]]:
         table = get_pattern_table(name)
         if callable(table):
             table = table()
-        claimed = {o for entry in table or () for o in operators(entry[1])}
+        supported = {o for entry in table or () for o in operators(entry[1])}
         for op in tvm.ir.Op.list_op_names():
             try:
                 attribute = tvm.ir.Op.get(op).get_attr("target." + name)
             except tvm.TVMError:  # no operator has such an attribute
                 break
             if attribute is not None:
-                claimed.add(str(op))
-        if claimed:
-            by_name[name] = claimed
+                supported.add(str(op))
+        if supported:
+            by_name[name] = supported
     return by_name
 
 

@@ -31,7 +31,7 @@ from .conftest import declaration, make_settings
 EVERYTHING = Vocabulary(frozenset(OPERATORS) - {"floor"})
 FEW = ("nn.conv2d", "nn.max_pool2d", "nn.bias_add", "add", "nn.relu")
 #: Structures with images that have no version with channels last.
-KEPT = {"patch_embedding", "inputs_of_many_kinds"}
+UNCONVERTED = {"patch_embedding", "inputs_of_many_kinds"}
 #: Structures that have channels last already.
 LAST = {"behind_channels_last", "conv_bias_add_nhwc", "conv_bias_relu_nhwc"}
 #: example_c that offloads only batches of one in float64.
@@ -83,7 +83,7 @@ def _beside(array: Any, whole: tuple[int, ...], order: tuple[int, ...], shape: t
     return array.reshape(whole).transpose(order).reshape(shape)
 
 
-def both(graph: Graph, last: Graph) -> tuple[list[Any], list[Any]]:
+def compared_outputs(graph: Graph, last: Graph) -> tuple[list[Any], list[Any]]:
     """Returns the outputs of `graph`, converted to channels last, and the outputs of `last`."""
     move = moved(graph, last)
     given = {**data.inputs(graph, 0), **data.constants(graph)}
@@ -104,12 +104,12 @@ def test_structures_compute_the_same_values_with_channels_last(ir: str) -> None:
         if last is None:
             kept.add(name)
             continue
-        one, other = both(graph, last)
+        one, other = compared_outputs(graph, last)
         for a, b in zip(one, other):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=name)
         layouts = {n.attrs.get("data_layout", n.attrs.get("layout")) for n in last.nodes if has_layout(n.op)}
         assert "NCHW" not in layouts or "NHWC" in layouts
-    assert kept == KEPT | LAST
+    assert kept == UNCONVERTED | LAST
 
 
 @pytest.mark.parametrize("op", ["nn.conv2d", "nn.conv1d", "nn.conv3d", "nn.max_pool2d", "nn.avg_pool2d"])

@@ -34,8 +34,8 @@ def test_exactly_these_cases_cannot_be_built_by_llvm(ir: str) -> None:
     assert not [c.id for c in selected if not c.without_llvm or not beyond.is_beyond(c.graph, ir)]
     assert not [c.id for c in systematic.cases(list(OPERATORS), ir) if beyond.is_beyond(c.graph, ir)]
     assert max(Counter(c.id for c in selected).values()) == 1
-    of = {c.operator for c in selected if c.smoke}
-    assert of == {c.operator for c in selected} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
+    smoke = {c.operator for c in selected if c.smoke}
+    assert smoke == {c.operator for c in selected} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
                                                  getattr(OPERATORS[n], ir).unbuilt}
 
 
@@ -64,7 +64,7 @@ def test_the_oracle_judges_cases_that_llvm_cannot_build(ir: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "by_llvm", "outcome", "asked"),
+    ("alone", "by_llvm", "outcome", "expected"),
     [
         (PASS, REFERENCE_WRONG, PASS, [False]),
         (WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, [False, True]),
@@ -73,7 +73,7 @@ def test_the_oracle_judges_cases_that_llvm_cannot_build(ir: str) -> None:
     ],
 )
 def test_only_failures_are_compared_to_llvm(
-    tmp_path: Path, alone: str, by_llvm: str, outcome: str, asked: list[bool]
+    tmp_path: Path, alone: str, by_llvm: str, outcome: str, expected: list[bool]
 ) -> None:
     seen: list[bool] = []
 
@@ -88,7 +88,7 @@ def test_only_failures_are_compared_to_llvm(
     examiner.workers.executors = ["graph", "vm"]
     try:
         assert examiner.examine(ohwi()).outcome == outcome
-        assert seen == asked
+        assert seen == expected
     finally:
         examiner.close()
 

@@ -37,7 +37,7 @@ def operands(graph: Graph) -> list[np.ndarray]:
     return [arrays[i] for i in graph.nodes[0].inputs]
 
 
-def of_values(label: str) -> bool:
+def has_special_values(label: str) -> bool:
     return label.endswith(("-edges", "-special_values", *(f"-{n}" for n in boundary.FLOAT_LABELS)))
 
 
@@ -156,7 +156,7 @@ _NOT_PLAIN = {
 def test_a_plain_evaluation_is_inside_the_bound(name: str) -> None:
     op = OPERATORS[name]
     for label, make in boundary.candidates(op, [d for d in op.dtypes if d != "bfloat16"]):
-        if not of_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
+        if not has_special_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
             continue
         graph = make()
         expected = evaluation.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
@@ -263,8 +263,8 @@ def test_tiled_extents_have_every_kind_of_remainder(name: str) -> None:
 
 def test_channels_last_has_its_own_boundary_cases() -> None:
     by_id = {c.id: c for c in cases(("nn.max_pool2d",), "relay")}
-    for what, shape in (("aligned", (1, 4, 4, 16)), ("short_rows-aligned", (1, 4, 4, 1))):
-        (node,) = (graph := by_id[f"nn.max_pool2d[float32-layout_nhwc-{what}]"].graph).nodes
+    for label, shape in (("aligned", (1, 4, 4, 16)), ("short_rows-aligned", (1, 4, 4, 1))):
+        (node,) = (graph := by_id[f"nn.max_pool2d[float32-layout_nhwc-{label}]"].graph).nodes
         assert node.attrs["layout"] == "NHWC" and graph.inputs[0].type.shape == shape
     with_nan = by_id["nn.max_pool2d[float32-layout_nhwc-nan]"]
     (source,) = with_nan.graph.inputs

@@ -20,7 +20,7 @@ LEAST = {"relay": 130, "relax": 110}
 
 
 @lru_cache(maxsize=2)
-def claimed(ir: str, python: str) -> dict[str, list[str]]:
+def supported_operators(ir: str, python: str) -> dict[str, list[str]]:
     """Returns the operators that backends of that interpreter's TVM support, by backend."""
     script = Path(__file__).with_name("claimed_operators.py")
     run = subprocess.run(
@@ -37,7 +37,7 @@ def recorded(ir: str) -> set[str]:
 
 
 def test_operators_of_upstream_backends_are_recorded(ir: str, tvm_python: str) -> None:
-    union = {op for ops in claimed(ir, tvm_python).values() for op in ops}
+    union = {op for ops in supported_operators(ir, tvm_python).values() for op in ops}
     # TVM 0.16 and 0.27 have this many: fewer would mean that the tables were not found.
     assert len(union) >= (77 if ir == "relay" else 68)
     missing = sorted(union - recorded(ir) - set(ABSENT[ir]))

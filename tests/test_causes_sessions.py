@@ -41,8 +41,8 @@ def run(pytester: pytest.Pytester, ir: str, target: Path, *args: str) -> pytest.
 
 
 def report_of(pytester: pytest.Pytester) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    return found
+    data: Mapping[str, Any] = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    return data
 
 
 def causes_of(pytester: pytest.Pytester) -> set[tuple[str, str]]:
@@ -59,7 +59,7 @@ KINDS = {
 }
 _SUMMARY = " short test summary info ".center(80, "=")
 OPERATORS = "--byoc-operators=nn.relu,add,exp,sqrt,nn.conv2d"
-CHOSEN = (
+SELECTED = (
     "test_operator and (int8 or (float32] and not conv2d) or (conv2d and (mixed_1 or strided))"
     " or (relu and shape) or (sqrt and nan))"
 )
@@ -67,7 +67,7 @@ CHOSEN = (
 
 def test_four_faults_are_four_causes(pytester: pytest.Pytester, tmp_path: Path, ir: str) -> None:
     target = apply(FAULTY, tmp_path)
-    result = run(pytester, ir, target, OPERATORS, "-k", CHOSEN)
+    result = run(pytester, ir, target, OPERATORS, "-k", SELECTED)
     assert causes_of(pytester) == KINDS, result.stdout.str()
     report = report_of(pytester)
     assert sum(c["tests"] for c in report["causes"]) == result.parseoutcomes()["failed"]
@@ -94,7 +94,7 @@ def report_check(report: Mapping[str, Any], cause: Mapping[str, Any]) -> str:
 @pytest.mark.once
 def test_processes_of_xdist_find_the_same_causes(pytester: pytest.Pytester, tmp_path: Path, ir: str) -> None:
     target = apply(FAULTY, tmp_path)
-    result = run(pytester, ir, target, OPERATORS, "-k", CHOSEN, "-n", "2")
+    result = run(pytester, ir, target, OPERATORS, "-k", SELECTED, "-n", "2")
     assert causes_of(pytester) == KINDS, result.stdout.str()
     assert sum(c["tests"] for c in report_of(pytester)["causes"]) == result.parseoutcomes()["failed"]
 
@@ -102,7 +102,7 @@ def test_processes_of_xdist_find_the_same_causes(pytester: pytest.Pytester, tmp_
 @pytest.mark.once
 def test_max_causes_ends_the_session(pytester: pytest.Pytester, tmp_path: Path, ir: str) -> None:
     target = apply(FAULTY, tmp_path)
-    result = run(pytester, ir, target, OPERATORS, "-k", CHOSEN, "--byoc-max-causes=1")
+    result = run(pytester, ir, target, OPERATORS, "-k", SELECTED, "--byoc-max-causes=1")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(report_of(pytester)["causes"]) == 1
     result.stdout.fnmatch_lines(

@@ -84,14 +84,14 @@ def test_a_target_that_keeps_state_gets_one_process_per_graph() -> None:
     assert all(c is not None and c.offloaded == (True,) for c in claims)
 
 
-def of_processes(folder: Path, number: int) -> list[Peers]:
+def peers_of_processes(folder: Path, number: int) -> list[Peers]:
     """Returns the peers that each process of pytest-xdist has."""
     values = {FOLDER: str(folder), "workercount": number}
     return [Peers.of({**values, "workerid": f"gw{index}"}, 0) for index in range(number)]
 
 
 def test_the_first_answer_of_any_process_is_kept(tmp_path: Path) -> None:
-    one, two = of_processes(tmp_path, 2)
+    one, two = peers_of_processes(tmp_path, 2)
     assert one.first(("failure", "a"), "here") == "here" == two.first(("failure", "a"), "there")
     assert two.first(("failure", "b"), "there") == "there" == one.first(("failure", "b"), "here")
     assert Peers().first(("failure", "a"), "alone") == "alone"
@@ -100,7 +100,7 @@ def test_the_first_answer_of_any_process_is_kept(tmp_path: Path) -> None:
 
 def test_answers_of_another_process_are_reused(tmp_path: Path) -> None:
     first, second = Crashing(), Crashing("nn.relu", "abs")
-    one, two = of_processes(tmp_path, 2)
+    one, two = peers_of_processes(tmp_path, 2)
     claims = Claims(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
     results = Claims(second, two).survey(GRAPHS)  # type: ignore[arg-type]
     assert results[:3] == claims and None not in results
@@ -110,10 +110,10 @@ def test_answers_of_another_process_are_reused(tmp_path: Path) -> None:
 
 def test_processes_start_at_different_graphs_with_equal_answers(tmp_path: Path) -> None:
     worker = Crashing()
-    for peers in of_processes(tmp_path, 2):
+    for peers in peers_of_processes(tmp_path, 2):
         assert Claims(worker, peers).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
-    begun = [peers.beginning_elsewhere("abcde") for peers in of_processes(tmp_path, 3)]
-    assert ["".join(items) for items in begun] == ["abcde", "bcdea", "deabc"]
+    orders = [peers.beginning_elsewhere("abcde") for peers in peers_of_processes(tmp_path, 3)]
+    assert ["".join(items) for items in orders] == ["abcde", "bcdea", "deabc"]
     assert Peers().beginning_elsewhere("abc") == list("abc")
     # A process that pytest-xdist starts in place of a crashed one gets the next number.
     fifth = Peers.of({FOLDER: "a", "workerid": "gw4", "workercount": 3}, 0)
@@ -123,7 +123,7 @@ def test_processes_start_at_different_graphs_with_equal_answers(tmp_path: Path) 
 @pytest.mark.parametrize("broken", [True, False])
 def test_unreadable_or_unwritable_answers_are_computed_again(tmp_path: Path, broken: bool) -> None:
     folder = tmp_path if broken else tmp_path / "on another machine" / "gone"
-    one, two = of_processes(folder, 2)
+    one, two = peers_of_processes(folder, 2)
     Claims(Crashing(), one).survey(GRAPHS)  # type: ignore[arg-type]
     for file in folder.rglob("*") if broken else ():
         if file.is_file():

@@ -102,12 +102,12 @@ def recorded(*facts: tuple[str, Any]) -> JobReport:
 
 
 @pytest.mark.parametrize(
-    ("again", "said"), [(["a", "b"], ""), (["a", "c"], "line 2: 'b', and then 'c'"), (["a"], "and then ''")]
+    ("again", "words"), [(["a", "b"], ""), (["a", "c"], "line 2: 'b', and then 'c'"), (["a"], "and then ''")]
 )
-def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], said: str) -> None:
+def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], words: str) -> None:
     first = recorded(("outline", ["a", "b"]))
     evidence = Evidence(sample(), [], {}, [], first, JobReport(), again=recorded(("outline", again)))
-    assert [said in f.message for f in reproducible.judge(evidence)] == ([True] if said else [])
+    assert [words in f.message for f in reproducible.judge(evidence)] == ([True] if words else [])
     evidence.deterministic = False
     assert not list(reproducible.judge(evidence))
 

@@ -21,7 +21,7 @@ def mask(shape: tuple[int, ...], *where: object) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "found, words",
+    "outside, words",
     [
         (mask((3, 4), np.s_[:]), "all elements"),
         (mask((1, 1), np.s_[:]), "the only element"),
@@ -57,8 +57,8 @@ def mask(shape: tuple[int, ...], *where: object) -> np.ndarray:
         (mask((), ()), "the only element"),
     ],
 )
-def test_the_words_for_a_difference(found: np.ndarray, words: str) -> None:
-    assert describe(found) == words
+def test_the_words_for_a_difference(outside: np.ndarray, words: str) -> None:
+    assert describe(outside) == words
 
 
 def test_axes_are_named_after_the_layout() -> None:

@@ -102,7 +102,7 @@ def test_every_class_of_bugs_has_a_fault_or_a_reason() -> None:
     assert {f.bug_class for f in FAULTS.values()} == everything - set(WITHOUT_FAULT)
     seen = {f.bug_class for f in FAULTS.values() if f.check}
     assert seen == everything - set(WITHOUT_FAULT) - set(WITHOUT_CHECK)
-    assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
+    assert len(FAULTS) >= 100 and all(len(reason) > 10 for reason in WITHOUT_FAULT.values())
 
 
 def test_names_of_faults_are_unique() -> None:

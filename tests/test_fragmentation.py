@@ -19,7 +19,7 @@ def graph(**reads: str) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("made", "host", "needed"),
+    ("case", "host", "needed"),
     [
         (graph(a="x", b="a", c="ab"), "", 1),
         (graph(a="x", b="a", c="b"), "b", 2),
@@ -38,10 +38,10 @@ def graph(**reads: str) -> Graph:
         (graph(a="x", b="x", h="a", i="b", c="hb", d="ia"), "hi", 3),
     ],
 )
-def test_least_number_of_regions(made: Graph, host: str, needed: int) -> None:
-    alone = [i if node.outputs[0] not in host else None for i, node in enumerate(made.nodes)]
-    assert smallest(made, alone, len(made.nodes) - len(host)) == needed
-    assert smallest(made, alone, needed) == needed
+def test_least_number_of_regions(case: Graph, host: str, needed: int) -> None:
+    alone = [i if node.outputs[0] not in host else None for i, node in enumerate(case.nodes)]
+    assert smallest(case, alone, len(case.nodes) - len(host)) == needed
+    assert smallest(case, alone, needed) == needed
 
 
 def test_calls_from_one_lowered_node_can_share_a_region() -> None:

@@ -141,13 +141,13 @@ def test_any_three_parameters_of_a_window_are_combined(operator: str, times: flo
     three = [made for _, made in threes(op, "float32", two)]
     assert 20 < len(three) <= 64
 
-    def met(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
-        return {frozenset(found) for one in made for found in combinations(one.classes, 3)}
+    def combined(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
+        return {frozenset(triple) for one in made for triple in combinations(one.classes, 3)}
 
-    assert len(met([*two, *three])) > times * len(met(two))
+    assert len(combined([*two, *three])) > times * len(combined(two))
     window = [i for i, p in enumerate(op.parameters) if p.name in ("strides", "padding", "dilation")]
     labelled = ([(op.parameters[i].name, c) for c in class_names(op, i, "float32")] for i in window)
-    assert {frozenset(wanted) for wanted in product(*labelled)} <= met([*two, *three])
+    assert {frozenset(wanted) for wanted in product(*labelled)} <= combined([*two, *three])
     assert not list(threes(OPERATORS["add"], "float32", []))
 
 

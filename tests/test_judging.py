@@ -86,11 +86,11 @@ def test_a_few_wrong_values_equal_to_the_poison_count_as_written() -> None:
     inputs = data.inputs(case.graph, 0)
     (expected,) = evaluation.evaluate(case.graph, inputs)
     wrong = np.where(expected.value > 100, 1, 100).astype("int8")
-    for number, found in ((2, False), (wrong.size - 2, True)):
+    for number, unwritten in ((2, False), (wrong.size - 2, True)):
         array = wrong.copy()
         array.reshape(-1)[:number] = 127
         evidence = Evidence(case.graph, [inputs], {}, [[expected]], first_run(array), JobReport())
-        assert any(outputs_written.judge(evidence)) == found
+        assert any(outputs_written.judge(evidence)) == unwritten
 
 
 def test_kinds_of_wrong_finite_and_non_finite_values_differ() -> None:
@@ -208,8 +208,8 @@ def test_memory_growth_per_round(rounds: int) -> None:
     evidence.deployed = recorded(("memory", measured))
     assert not list(memory.judge(evidence))
     # Kinds of growth are independent: TVM's growth of one kind does not excuse another kind.
-    for what, kind in (("mapped", "mappings"), ("opened", "descriptors")):
-        grows = {**measured, "used": [0] * 5, what: [9000 * rounds * i for i in range(5)]}
+    for counter, kind in (("mapped", "mappings"), ("opened", "descriptors")):
+        grows = {**measured, "used": [0] * 5, counter: [9000 * rounds * i for i in range(5)]}
         evidence.loader, evidence.deployed = recorded(("memory", grows)), recorded(("memory", measured))
         assert [f.kind for f in memory.judge(evidence)] == [kind]
         evidence.deployed = recorded(("memory", grows))

@@ -30,12 +30,12 @@ class Case:
     def __init__(self, name: str, dtype: str, seed: int) -> None:
         op, draw = OPERATORS[name], random.Random(zlib.crc32((f"{name} {seed}").encode()))
         x = TensorType(op.shapes[seed % len(op.shapes)], dtype)
-        chosen: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for parameter in op.parameters:
-            values = parameter.values(x, chosen)
-            chosen[parameter.name] = draw.choice(values[draw.choice(list(values))])
-        self.name, self.attrs = name, op.attrs(chosen)
-        self.operands = op.operands(x, chosen)
+            values = parameter.values(x, parameters)
+            parameters[parameter.name] = draw.choice(values[draw.choice(list(values))])
+        self.name, self.attrs = name, op.attrs(parameters)
+        self.operands = op.operands(x, parameters)
         self.arrays = []
         for i, o in enumerate(self.operands):
             low, high = op.domain if op.domain and o.role == LEAD else o.range()
@@ -66,10 +66,11 @@ def each(*dtypes: str) -> Any:
 
 
 
-def outside(y: Bounded, found: np.ndarray, slack: float = 0.0) -> np.ndarray:
-    """Returns a mask of the elements of `found` that are neither within the bound nor ambiguous."""
+def outside(y: Bounded, actual: np.ndarray, slack: float = 0.0) -> np.ndarray:
+    """Returns a mask of the elements of `actual` that are neither within the bound nor
+    ambiguous."""
     with np.errstate(all="ignore"):
-        far = np.abs(found.astype(np.float64) - y.value) > y.error + slack * np.abs(y.value)
+        far = np.abs(actual.astype(np.float64) - y.value) > y.error + slack * np.abs(y.value)
     return far & ~y.ambiguous
 
 

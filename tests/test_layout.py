@@ -77,25 +77,25 @@ def test_modules_import_only_from_lower_layers(name: str) -> None:
 
 def ends_of(imports: dict[str, set[str]]) -> set[str]:
     """Returns the modules that import none of the others, or that none of the others imports."""
-    used = {other for found in imports.values() for other in found}
-    return {name for name, found in imports.items() if not found or name not in used}
+    used = {other for names in imports.values() for other in names}
+    return {name for name, names in imports.items() if not names or name not in used}
 
 
 def test_imports_have_no_cycle() -> None:
     left = dict(IMPORTS)
     while ends := ends_of(left):
-        left = {name: found - ends for name, found in left.items() if name not in ends}
+        left = {name: names - ends for name, names in left.items() if name not in ends}
     assert not left, f"these import each other: {', '.join(sorted(left))}"
 
 
 def behind_the_wall() -> set[str]:
     """Returns the modules that a worker imports, directly or indirectly, from its program and its
     roles."""
-    found, left = set(), {"worker.__main__", "worker.server", "worker.roles", "ir.relay", "ir.relax"}
+    reached, left = set(), {"worker.__main__", "worker.server", "worker.roles", "ir.relay", "ir.relax"}
     while left:
-        found |= (new := left - found)
-        left = {other for name in new for other in IMPORTS[name]} - found
-    return found
+        reached |= (new := left - reached)
+        left = {other for name in new for other in IMPORTS[name]} - reached
+    return reached
 
 
 def test_workers_import_only_modules_behind_the_wall() -> None:

@@ -205,7 +205,7 @@ def test_invalid_options_are_refused(pytester: pytest.Pytester, option: str, mes
 
 
 @pytest.mark.parametrize(
-    ("merged", "quickly", "in_full", "outcome", "examined"),
+    ("merged", "first_try", "in_full", "outcome", "examined"),
     [
         (None, PASS, PASS, PASS, ["one"]),
         (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["one"]),
@@ -221,7 +221,7 @@ def test_invalid_options_are_refused(pytester: pytest.Pytester, option: str, mes
     ],
 )
 def test_a_failure_with_low_effort_is_examined_in_full(
-    tmp_path: Path, merged: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
+    tmp_path: Path, merged: str | None, first_try: str, in_full: str, outcome: str, examined: list[str | None]
 ) -> None:
     """The graph is examined under one executor, after a failure of merged graphs once more
     unmerged; a failure is then examined under all executors and by LLVM (None in `examined`).
@@ -235,7 +235,7 @@ def test_a_failure_with_low_effort_is_examined_in_full(
             one = effort.executors == ONE
             assert effort.with_llvm == (not one)
             examinations.append(f"{ONE} merged" if effort.merged else ONE if one else None)
-            return Verdict(graph, first if effort.merged else quickly if one else in_full)
+            return Verdict(graph, first if effort.merged else first_try if one else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.workers.ir, examiner.workers.executors = "relay", ["one"]

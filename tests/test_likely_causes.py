@@ -144,7 +144,7 @@ def test_causes_do_not_depend_on_the_order_of_failures() -> None:
     assert ids[0] == ids[1] and likely_causes(there.failures.values())[0].representative.check == "views"
 
 
-def seen(known: list[Verdict], new: Verdict) -> str | None:
+def recognised_operators(known: list[Verdict], new: Verdict) -> str | None:
     """Returns the operators of the known failure by which a verdict is recognised, or None."""
     recorded = record(*known)
     failure = recognised(list(recorded.failures.values()), new, IR)
@@ -153,30 +153,30 @@ def seen(known: list[Verdict], new: Verdict) -> str | None:
 
 def test_a_failure_is_recognised_by_the_traits_of_its_shrunk_graph() -> None:
     batch = wrong(conv((2, 1, 1, 1)))
-    assert seen([batch], wrong(conv((3, 4, 5, 6)))) == "nn.conv2d"
-    assert seen([batch], wrong(conv((1, 4, 5, 6), dilation=(1, 2)))) is None
-    assert seen([batch], wrong(of("nn.dense"))) is None
-    assert seen([batch], wrong(conv((2, 1, 1, 1)), "rerun")) is None
+    assert recognised_operators([batch], wrong(conv((3, 4, 5, 6)))) == "nn.conv2d"
+    assert recognised_operators([batch], wrong(conv((1, 4, 5, 6), dilation=(1, 2)))) is None
+    assert recognised_operators([batch], wrong(of("nn.dense"))) is None
+    assert recognised_operators([batch], wrong(conv((2, 1, 1, 1)), "rerun")) is None
     # A large error is not explained by a known small one.
     inexact = wrong(conv(), kind="inexact")
-    assert seen([inexact], wrong(conv((2, 1, 1, 1)))) is None
-    assert seen([wrong(conv())], wrong(conv((2, 1, 1, 1)), kind="inexact")) is not None
+    assert recognised_operators([inexact], wrong(conv((2, 1, 1, 1)))) is None
+    assert recognised_operators([wrong(conv())], wrong(conv((2, 1, 1, 1)), kind="inexact")) is not None
 
 
 def test_a_finding_is_known_once_two_operators_have_shown_it() -> None:
     one, two, three = (wrong(of(op), "views", "differs") for op in ("exp", "tanh", "add"))
-    assert seen([one], two) is None and seen([one, two], three) == "exp"
+    assert recognised_operators([one], two) is None and recognised_operators([one, two], three) == "exp"
     # A wrong value says nothing about its cause.
-    assert seen([wrong(of("exp")), wrong(of("tanh"))], wrong(of("add"))) is None
+    assert recognised_operators([wrong(of("exp")), wrong(of("tanh"))], wrong(of("add"))) is None
 
 
 def test_wrong_values_of_several_operators_are_not_recognised() -> None:
     builder = Builder(seed=1)
     x = builder.input(TensorType((2, 3), "float32"))
     both = builder.graph(builder.simple("tanh", builder.simple("exp", x)))
-    assert seen([wrong(of("exp"))], wrong(both)) is None
+    assert recognised_operators([wrong(of("exp"))], wrong(both)) is None
     known = raising(of("exp"), "no table for exp")
-    assert seen([known], raising(both, "no table for exp")) == "exp"
+    assert recognised_operators([known], raising(both, "no table for exp")) == "exp"
 
 
 def test_traits_are_differences_from_the_simplest_case() -> None:
@@ -198,7 +198,7 @@ def test_causes_of_several_processes_are_merged() -> None:
     assert cause.tests == 4 and cause.operators == ["exp", "tanh"] and cause.dtypes == ["float32"]
 
 
-class Dying:
+class CrashingExaminer:
     """Stands for an examiner of a target whose process dies on every graph in the stage `stage`,
     printing `printed`; under malloc's check of block ends (overrun) it prints `watched`."""
 
@@ -214,7 +214,7 @@ class Dying:
 
 
 @pytest.mark.parametrize(
-    ("stage", "printed", "watched", "told"),
+    ("stage", "printed", "watched", "expected"),
     [
         ("run", "", "free(): invalid pointer\n", True),
         ("run", "", "vendor: assertion failed\n", False),
@@ -227,11 +227,11 @@ class Dying:
     ],
 )
 def test_a_crash_by_a_write_out_of_bounds_is_reported_as_such(
-    stage: str, printed: str, watched: str, told: bool
+    stage: str, printed: str, watched: str, expected: bool
 ) -> None:
-    examiner: Any = Dying(stage, printed, watched)
+    examiner: Any = CrashingExaminer(stage, printed, watched)
     original = examiner.examine(of("nn.relu"))
     shrunk, _ = Shrinking(examiner, IR, original, lambda verdict: None).run()
-    assert shrunk.findings[0].message.startswith("something is written behind (or before)") == told
+    assert shrunk.findings[0].message.startswith("something is written behind (or before)") == expected
     assert "the process died in the stage" in shrunk.findings[0].message
     assert shrunk.fails_like(original)

@@ -11,7 +11,7 @@ from pytest_byoc.generation.neighbours import between, followed, forms
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.operators.measured import dtypes
 
-CLAIMED = ("nn.relu", "add", "nn.conv2d", "sigmoid", "sqrt")
+OTHERS = ("nn.relu", "add", "nn.conv2d", "sigmoid", "sqrt")
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
@@ -19,10 +19,10 @@ CLAIMED = ("nn.relu", "add", "nn.conv2d", "sigmoid", "sqrt")
 def test_every_graph_has_the_operator_once_with_a_neighbour(name: str, ir: str) -> None:
     if ir not in OPERATORS[name].irs() or not dtypes(OPERATORS[name], ir):
         pytest.skip(f"nothing of it in {ir}")
-    graphs = between(name, dtypes(OPERATORS[name], ir)[0], CLAIMED, ir)
+    graphs = between(name, dtypes(OPERATORS[name], ir)[0], OTHERS, ir)
     for graph in graphs:
         assert [n.op for n in graph.nodes].count(name) == 1 and 2 <= len(graph.nodes) <= 3
-        assert set(graph.operators) <= {name, *CLAIMED}
+        assert set(graph.operators) <= {name, *OTHERS}
         for node in graph.nodes:
             types = OPERATORS[node.op].infer([graph.type_of(i) for i in node.inputs], node.attrs)
             assert types == node.types
@@ -30,33 +30,33 @@ def test_every_graph_has_the_operator_once_with_a_neighbour(name: str, ir: str) 
 
 def test_most_operators_have_neighbours() -> None:
     runnable = [n for n, op in OPERATORS.items() if "relay" in op.irs() and dtypes(op, "relay")]
-    with_neighbours = [n for n in runnable if between(n, dtypes(OPERATORS[n], "relay")[0], CLAIMED, "relay")]
+    with_neighbours = [n for n in runnable if between(n, dtypes(OPERATORS[n], "relay")[0], OTHERS, "relay")]
     assert len(with_neighbours) > 0.9 * len(runnable)
 
 
 def test_neighbours_are_on_both_sides() -> None:
-    graphs = between("nn.softmax", "float32", CLAIMED, "relay")
+    graphs = between("nn.softmax", "float32", OTHERS, "relay")
     chains = {tuple(n.op for n in g.nodes) for g in graphs}
     assert ("nn.relu", "nn.softmax", "add") in chains
     # Values of another operator may lie outside a domain.
     assert ("sqrt", "nn.softmax", "nn.relu") in chains
     assert not any("sqrt" in chain[1:] for chain in chains)
-    alone = between("sqrt", "float32", CLAIMED, "relay")
+    alone = between("sqrt", "float32", OTHERS, "relay")
     assert alone and all(g.nodes[0].op == "sqrt" for g in alone)
-    assert len(between("nn.conv2d", "float32", CLAIMED, "relay")) > 3
+    assert len(between("nn.conv2d", "float32", OTHERS, "relay")) > 3
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_chains_of_two_are_independent(name: str, ir: str) -> None:
     known = dtypes(OPERATORS[name], ir) if ir in OPERATORS[name].irs() else ()
-    graph = followed(name, known[0], CLAIMED, ir) if known else None
+    graph = followed(name, known[0], OTHERS, ir) if known else None
     if graph is None:
         pytest.skip(f"none of them can stand behind it in {ir}")
     pairs = chains(graph)
     assert len(pairs) * 2 == len(graph.nodes)
     for one, other in pairs:
-        assert one.op == name and other.op in CLAIMED
+        assert one.op == name and other.op in OTHERS
         types = OPERATORS[other.op].infer([graph.type_of(i) for i in other.inputs], other.attrs)
         assert types == other.types
 
@@ -107,7 +107,7 @@ def test_many_following_operators_are_divided_among_the_graphs() -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_forms_of_an_operator_read_one_value(name: str, ir: str) -> None:
     known = dtypes(OPERATORS[name], ir) if ir in OPERATORS[name].irs() else ()
-    graph = forms(name, known[0], CLAIMED, ir) if known else None
+    graph = forms(name, known[0], OTHERS, ir) if known else None
     if graph is None:
         pytest.skip(f"it has one form in {ir}")
     same = [n for n in graph.nodes if n.op == name]
@@ -122,12 +122,12 @@ def test_forms_of_an_operator_read_one_value(name: str, ir: str) -> None:
 
 
 def test_each_parameter_distinguishes_two_forms() -> None:
-    graph = forms("nn.max_pool2d", "float32", CLAIMED, "relay")
+    graph = forms("nn.max_pool2d", "float32", OTHERS, "relay")
     assert graph is not None and graph.nodes[0].op == "nn.relu"
     first, *others = (n.attrs for n in graph.nodes[1:])
     changed = [sorted(k for k in first if attrs[k] != first[k]) for attrs in others]
     assert {tuple(c) for c in changed} >= {("pool_size",), ("strides",), ("padding",), ("dilation",)}
     # Weights of one type are shared.
-    dense = forms("nn.conv2d", "float32", CLAIMED, "relay")
+    dense = forms("nn.conv2d", "float32", OTHERS, "relay")
     assert dense is not None
     assert max(Counter(n.inputs[1] for n in dense.nodes if n.op == "nn.conv2d").values()) > 1

@@ -44,11 +44,11 @@ def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[t
     draw = random.Random(zlib.crc32(str((op.name, x)).encode()))
 
     def choose(forced: tuple[str, str, int] | None, at_random: bool) -> Any:
-        chosen: dict[str, Any] = {}
+        selected: dict[str, Any] = {}
         pairs = set()
         for parameter in op.parameters:
-            values = parameter.values(x, chosen)
-            assert values, f"{parameter.name} has no value for {x} after {chosen}"
+            values = parameter.values(x, selected)
+            assert values, f"{parameter.name} has no value for {x} after {selected}"
             name, index = next(iter(values)), 0
             if at_random:
                 name = draw.choice(list(values))
@@ -56,8 +56,8 @@ def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[t
             if forced and forced[0] == parameter.name:
                 name, index = forced[1:]
             pairs.add((parameter.name, name))
-            chosen[parameter.name] = values[name][index]
-        return chosen, pairs
+            selected[parameter.name] = values[name][index]
+        return selected, pairs
 
     default, _ = choose(None, False)
     yield choose(None, False)
@@ -75,8 +75,8 @@ def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[t
 def applied(op: Operator, dtype: str) -> Iterator[tuple[TensorType, dict[str, Any]]]:
     for shape in op.shapes:
         x = TensorType(shape, dtype)
-        for chosen, _ in choices(op, x):
-            yield x, chosen
+        for selected, _ in choices(op, x):
+            yield x, selected
 
 
 def test_names_are_unique() -> None:
@@ -117,11 +117,11 @@ def test_classes_are_all_reached(op: Operator) -> None:
     named, reached = set(), set()
     for shape in op.shapes:
         x = TensorType(shape, op.dtypes[0])
-        for chosen, pairs in choices(op, x):
-            assert set(chosen) == {p.name for p in op.parameters}
+        for selected, pairs in choices(op, x):
+            assert set(selected) == {p.name for p in op.parameters}
             reached |= pairs
             for p in op.parameters:
-                classes = p.classes(x, chosen) if callable(p.classes) else p.classes
+                classes = p.classes(x, selected) if callable(p.classes) else p.classes
                 named |= {(p.name, name) for name in classes}
     assert named == reached
 
@@ -129,14 +129,14 @@ def test_classes_are_all_reached(op: Operator) -> None:
 @EVERY
 def test_the_type_rule_accepts_the_operands_of_every_choice(op: Operator) -> None:
     for dtype in op.dtypes:
-        for x, chosen in applied(op, dtype):
-            operands = op.operands(x, chosen)
+        for x, selected in applied(op, dtype):
+            operands = op.operands(x, selected)
             roles = [o.role for o in operands]
             assert roles.count(LEAD) == 1 and set(roles) <= set(ROLES)
             assert operands[roles.index(LEAD)].type == x
             assert all(o.range()[0] <= o.range()[1] for o in operands)
-            results = op.infer([o.type for o in operands], op.attrs(chosen))
-            assert results and all(t.size > 0 and t.size <= 20000 for t in results), (x, chosen)
+            results = op.infer([o.type for o in operands], op.attrs(selected))
+            assert results and all(t.size > 0 and t.size <= 20000 for t in results), (x, selected)
 
 
 @EVERY
@@ -145,15 +145,15 @@ def test_kernels_agree_with_the_type_rule(op: Operator) -> None:
         # One shape in two is enough: the kernels' own tests draw the rest.
         for shape in op.shapes[::2]:
             x = TensorType(shape, dtype)
-            for chosen, _ in list(choices(op, x))[::3]:
-                types = [o.type for o in op.operands(x, chosen)]
+            for selected, _ in list(choices(op, x))[::3]:
+                types = [o.type for o in op.operands(x, selected)]
                 ones = [exact(np.ones(t.shape, data.numpy_dtype(t.dtype))) for t in types]
-                result = KERNELS[op.name](ones, op.attrs(chosen))
+                result = KERNELS[op.name](ones, op.attrs(selected))
                 results = (result,) if isinstance(result, Bounded) else result
                 for part in ("value", "error", "ambiguous"):
                     shapes = [getattr(y, part).shape for y in results]
-                    assert shapes == [t.shape for t in op.infer(types, op.attrs(chosen))]
-                assert [y.dtype for y in results] == [t.dtype for t in op.infer(types, op.attrs(chosen))]
+                    assert shapes == [t.shape for t in op.infer(types, op.attrs(selected))]
+                assert [y.dtype for y in results] == [t.dtype for t in op.infer(types, op.attrs(selected))]
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
@@ -170,10 +170,10 @@ def test_parameters_within_an_ir_have_only_its_values(ir: str) -> None:
             continue
         assert named <= {p.name for p in op.parameters}
         for shape in op.shapes:
-            for chosen, _ in choices(op, TensorType(shape, op.dtypes[0])):
-                assert all(chosen[name] in allowed for name, allowed in lowering.only.items())
-                assert not any(lacks(chosen[name], chosen) for name, lacks in lowering.lacks.items())
-                assert not lowering.is_unbuilt(chosen)
+            for selected, _ in choices(op, TensorType(shape, op.dtypes[0])):
+                assert all(selected[name] in allowed for name, allowed in lowering.only.items())
+                assert not any(lacks(selected[name], selected) for name, lacks in lowering.lacks.items())
+                assert not lowering.is_unbuilt(selected)
         for name in lowering.only:
             with pytest.raises(TypeRuleError, match=name):
                 lowering(None, [], {name: "other"}, [])
@@ -185,14 +185,14 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
     if op.name == "cast_like":  # it accepts any
         return
     x = TensorType(op.shapes[0], op.dtypes[0])
-    chosen = next(choices(op, x))[0]
-    operands = op.operands(x, chosen)
+    selected = next(choices(op, x))[0]
+    operands = op.operands(x, selected)
     if len(operands) == 1:
-        assert op.infer([x], op.attrs(chosen))
+        assert op.infer([x], op.attrs(selected))
         return
     types = [o.type for o in operands]
     with pytest.raises(TypeRuleError):
-        op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
+        op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(selected))
     if op.name in ANY_SHAPE:
         return
     shape = types[1].shape
@@ -203,7 +203,7 @@ def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
         if not unfit:
             continue
         with pytest.raises(TypeRuleError):
-            op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(chosen))
+            op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(selected))
 
 
 # --- type rules, by example ------------------------------------------------------------------

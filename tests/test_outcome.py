@@ -206,10 +206,10 @@ def test_outputs_without_elements_count_as_judged() -> None:
     assert evidence.judged_share() == 1.0
 
 
-@pytest.mark.parametrize(("turn", "outcome"), [("archive", "error"), ("roundtrip", "reference-wrong")])
-def test_only_a_failure_of_llvm_in_the_same_check_is_an_excuse(turn: str, outcome: str) -> None:
+@pytest.mark.parametrize(("check", "outcome"), [("archive", "error"), ("roundtrip", "reference-wrong")])
+def test_only_a_failure_of_llvm_in_the_same_check_is_an_excuse(check: str, outcome: str) -> None:
     evidence = verdict().evidence
     assert isinstance(evidence, Evidence)
     evidence.loader = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
-    evidence.deployed = JobReport([{**an_exception("load"), "check": turn}, {"done": True}], END)
+    evidence.deployed = JobReport([{**an_exception("load"), "check": check}, {"done": True}], END)
     assert decided(evidence).outcome == outcome

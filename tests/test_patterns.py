@@ -294,15 +294,15 @@ def test_a_product_is_mostly_requantised_by_its_operands_scales(channels: bool) 
     count, natural_ones = 0, 0
     for seed in range(200):
         graph = instance(pattern, {}, "relay", seed).graph
-        of = {c.name: c.data for c in graph.constants}
+        by_name = {c.name: c.data for c in graph.constants}
         product, _, requantize = graph.nodes[-3:]
-        x, w, s = (of[product.inputs[4]], of[product.inputs[5]], of[requantize.inputs[1]])
+        x, w, s = (by_name[product.inputs[4]], by_name[product.inputs[5]], by_name[requantize.inputs[1]])
         if isinstance(w, list) != channels:
             continue
         count += 1
         if s == ([x * each for each in w] if isinstance(w, list) else x * w):
             natural_ones += 1
-            assert of[requantize.inputs[2]] == 0
+            assert by_name[requantize.inputs[2]] == 0
             if channels:
                 axis = product.attrs["data_layout"].index("C")
                 assert requantize.attrs["axis"] in (axis, axis - 4)

@@ -71,7 +71,7 @@ def without_subnormals(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x) if x.dtype.kind == "f" else x
 
 
-class Seen:
+class Comparison:
     """Simulated results against their bounds: counts, and the ratio of the bound to the worst
     error."""
 
@@ -96,7 +96,7 @@ class Seen:
 
 
 def compared(
-    name: str, arrays: list[np.ndarray], attrs: Any, precision: Precision, results: Any, seen: Seen
+    name: str, arrays: list[np.ndarray], attrs: Any, precision: Precision, results: Any, seen: Comparison
 ) -> None:
     operands = [exact(a) for a in arrays]
     for narrow, wide, y in zip(
@@ -116,7 +116,7 @@ def has_nothing_to_sum(case: Case) -> bool:
 def test_sums_in_half_precision_are_inside_the_widened_bound(name: str) -> None:
     """Sums have any order, fused or not, on the record's own data. In the median, the bound is less
     than 100 times the worst error of a case."""
-    seen = Seen()
+    seen = Comparison()
     for seed in range(12):
         case = Case(name, "float32", seed)
         if has_nothing_to_sum(case):
@@ -166,7 +166,7 @@ TIGHT = {"nn.layer_norm": 40.0}
 @pytest.mark.parametrize("n", [16, 200])
 def test_bounds_of_sums_are_tight_where_all_roundings_have_one_direction(name: str, n: int) -> None:
     make, attrs = ADVERSARIAL[name]
-    arrays, seen = make(adversarial(n)), Seen()
+    arrays, seen = make(adversarial(n)), Comparison()
     for order in (ORDERS["forwards"], fused):
         compared(name, arrays, attrs, HALF, plain(name, arrays, attrs, in_half(order)), seen)
     assert seen.needed and seen.ratios and max(seen.ratios) < TIGHT.get(name, 3.0)
@@ -177,7 +177,7 @@ def test_products_of_float16_operands_summed_in_float16() -> None:
     attrs = {"units": 3, "out_dtype": "float32"}
     numbers = np.random.default_rng(1)
     arrays = [numbers.uniform(-2, 2, s).astype("float16") for s in ((5, 60), (3, 60))]
-    seen = Seen()
+    seen = Comparison()
     for order in (*ORDERS.values(), fused):
         terms = arrays[0].astype(np.float32)[:, None] * arrays[1].astype(np.float32)[None]
         compared("nn.dense", arrays, attrs, HALF, [in_half(order)(terms)], seen)
@@ -219,7 +219,7 @@ def test_squares_that_may_overflow_float16_are_ambiguous() -> None:
 @pytest.mark.parametrize("kind", ROUNDED)
 @pytest.mark.parametrize("name", CONTRACTIONS)
 def test_contractions_of_rounded_operands_are_inside_the_widened_bound(name: str, kind: str) -> None:
-    seen, precision = Seen(), Precision(**declared({"contraction_dtype": kind}))
+    seen, precision = Comparison(), Precision(**declared({"contraction_dtype": kind}))
     for seed in range(12):
         case = Case(name, "float32", seed)
         arrays = [round_to(a, kind) for a in case.arrays[:2]] + case.arrays[2:]
@@ -235,7 +235,7 @@ def test_the_bound_is_tight_where_all_operands_round_down(kind: str) -> None:
     """1 + u, a tie, becomes 1: each product is off by 2 u, and so is the bound."""
     v = np.full(50, 1 + 2.0 ** -ROUNDED[kind][0], np.float32)
     attrs = ADVERSARIAL["nn.dense"][1]
-    arrays, seen = [v[None], v[None]], Seen()
+    arrays, seen = [v[None], v[None]], Comparison()
     rounded = [round_to(a, kind) for a in arrays]
     assert (rounded[0] == 1).all()
     precision = Precision(contraction_dtype=kind)
@@ -269,7 +269,7 @@ def test_contraction_dtype_applies_only_to_float32_contractions() -> None:
 
 def test_rounding_errors_of_operands_and_of_their_sum_add_up() -> None:
     precision = Precision(**declared({"contraction_dtype": "float16", "accumulate_dtype": "float16"}))
-    seen = Seen()
+    seen = Comparison()
     for seed in range(12):
         case = Case("nn.dense", "float32", seed)
         arrays = [round_to(a, "float16") for a in case.arrays]
@@ -303,7 +303,7 @@ def test_flushed_operands_and_results_are_inside_the_widened_bound(name: str, at
     """Subnormals are replaced by zero before and after the operator. Arithmetic may flush its
     operands anyway; the bound of pure data movement must be widened."""
     numbers, tiny = np.random.default_rng(2), float(np.finfo("float32").tiny)
-    seen = Seen()
+    seen = Comparison()
     for size in (tiny, 1e3 * tiny, tiny**0.5, 1.0):
         count = 2 if name in ("add", "multiply", "maximum", "divide", "nn.dense") else 1
         arrays = [(numbers.uniform(0.01, 2, (8, 8)) * size).astype("float32") for _ in range(count)]

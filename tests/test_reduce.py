@@ -26,7 +26,7 @@ IR = "relay"
 FAMILY = ("add", "nn.relu", "exp", "nn.softmax")
 
 
-class Tried:
+class Failing:
     """A predicate that fails graphs with all of some operators, and records the graphs it is called
     with."""
 
@@ -47,7 +47,7 @@ def holding(*operators: str, nodes: int = 9) -> Graph:
 
 
 def test_a_failure_of_one_operator_shrinks_to_its_simplest_case() -> None:
-    fails = Tried("exp")
+    fails = Failing("exp")
     small, finished = reduce(holding("exp"), fails, IR)
     assert finished and small.operators == ("exp",)
     assert sum(s.type.size for s in small.sources()) <= 1
@@ -107,13 +107,13 @@ def test_attributes_and_extents_of_several_operators_become_small() -> None:
     builder = Builder(seed=1)
     x = builder.input(TensorType((4, 6), "float32"))
     graph = builder.graph(builder.simple("nn.softmax", builder.simple("exp", x), axis=0))
-    small, finished = reduce(graph, Tried("exp", "nn.softmax"), IR)
+    small, finished = reduce(graph, Failing("exp", "nn.softmax"), IR)
     assert finished and [n.attrs for n in small.nodes] == [{}, {"axis": -1}]
     assert small.inputs[0].type.shape == (1, 1)
 
 
 def test_a_failure_of_two_operators_keeps_both() -> None:
-    small, finished = reduce(holding("exp", "nn.softmax"), Tried("exp", "nn.softmax"), IR)
+    small, finished = reduce(holding("exp", "nn.softmax"), Failing("exp", "nn.softmax"), IR)
     assert finished and sorted(n.op for n in small.nodes) == ["exp", "nn.softmax"]
 
 
@@ -124,19 +124,19 @@ def test_a_graph_without_a_failing_simpler_graph_is_kept() -> None:
 
 def test_graphs_are_tried_once_and_within_the_limit() -> None:
     for allowed in (5, 80):
-        fails = Tried("exp", "nn.softmax", "add")
+        fails = Failing("exp", "nn.softmax", "add")
         reduced = reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
         assert reduced.finished == (allowed == 80)
         assert len(fails.graphs) == len(set(fails.graphs)) <= allowed
 
 
 def test_a_node_with_a_known_failure_is_not_shrunk_further() -> None:
-    graph, fails = holding("exp"), Tried("exp")
+    graph, fails = holding("exp"), Failing("exp")
     small = reduce(graph, fails, IR, known=lambda g: g.operators == ("exp",)).graph
     assert small == fails.graphs[-1] and small.operators == ("exp",)
     assert len(fails.graphs) <= len(graph.nodes)
-    assert reduce(graph, Tried("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(
-        graph, Tried("exp"), IR
+    assert reduce(graph, Failing("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(
+        graph, Failing("exp"), IR
     )
 
 

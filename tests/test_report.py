@@ -354,7 +354,7 @@ def test_the_report_command_writes_the_page(tmp_path: Path, capsys: pytest.Captu
     assert main(["report", str(tmp_path / "none.json")]) == 2
     path.write_text("{")
     assert main(["report", str(path)]) == 2
-    assert "No such file" in (said := capsys.readouterr().err) and "is not JSON" in said
+    assert "No such file" in (errors := capsys.readouterr().err) and "is not JSON" in errors
 
 
 def bundle(tmp_path: Path) -> Path:

@@ -38,7 +38,7 @@ IMAGE = (1, 3, 4, 4)
 
 #: The effort of level full for a graph of no kind, and the effort of level smoke.
 IN_FULL = plan.every_graph()
-QUICK = replace(IN_FULL, executors=ONE, with_llvm=False)
+LOW_EFFORT = replace(IN_FULL, executors=ONE, with_llvm=False)
 
 
 def test_a_union_computes_the_values_of_its_graphs() -> None:
@@ -154,13 +154,13 @@ def test_graphs_partitioned_separately_are_judged_in_one_module(opened: Examiner
     and known as such."""
     graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
     assert opened.merges
-    assert examinations(opened).together(graphs, QUICK) is None
+    assert examinations(opened).together(graphs, LOW_EFFORT) is None
     for graph in graphs:
         claim = opened.claims.known(graph)
         assert claim == Claims(opened.workers.target).of(graph)
         offloaded = graph.nodes[0].op != "floor"
-        assert opened.knows(graph, QUICK) == offloaded
-        verdict = opened.examine(graph, QUICK)
+        assert opened.knows(graph, LOW_EFFORT) == offloaded
+        verdict = opened.examine(graph, LOW_EFFORT)
         assert verdict.outcome == (PASS if offloaded else NOT_OFFLOADED)
         assert verdict.offloaded == (offloaded,) and verdict.regions == offloaded
 
@@ -209,7 +209,7 @@ def test_merged_modules_keep_all_regions_and_composites(
     graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
-        verdict = examiner.examine_anew(union(graphs), replace(QUICK, merged=True))
+        verdict = examiner.examine_anew(union(graphs), replace(LOW_EFFORT, merged=True))
     assert len(alone) > 2
     assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
     merged = ir == "relay" and not attribute

@@ -91,13 +91,13 @@ def test_a_second_structure_of_one_name_is_refused() -> None:
 def test_neutral_constants_change_shapes_but_no_values() -> None:
     graph = STRUCTURES["neutral_constants"](Builder(seed=1), EVERYTHING)
     arrays = {**data.inputs(graph, 0), **data.constants(graph)}
-    grown = 0
+    changed = 0
     for node, result in zip(graph.nodes, evaluation.evaluate(graph, arrays)):
         x, y = arrays[node.inputs[0]], result.value
-        grown += x.shape != y.shape
+        changed += x.shape != y.shape
         if node.op not in ("maximum", "minimum"):
             assert (np.broadcast_to(x, y.shape) == y).all()
-    assert grown == len(graph.nodes) * 2 / 3
+    assert changed == len(graph.nodes) * 2 / 3
 
 
 def test_structures_have_only_operators_of_the_vocabulary() -> None:

@@ -97,9 +97,9 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_an_invalid_graph_is_refused_with_one_message(what: str) -> None:
-    graph, message = WRONG[what]
+@pytest.mark.parametrize("label", WRONG)
+def test_an_invalid_graph_is_refused_with_one_message(label: str) -> None:
+    graph, message = WRONG[label]
     with pytest.raises(byoc.GraphError, match=message) as info:
         validated(graph)
     assert "\n" not in str(info.value)
@@ -145,9 +145,9 @@ def test_generated_graphs_are_valid(ir: str) -> None:
         default = default_case(name, OPERATORS[name].dtypes[0], ir).graph
         ways = list(forms())
         converted = adapted(default, ways[number % len(ways)], ir)
-        found = [*cases([name], ir), *beyond.cases([name], ir)]
-        graphs += [c.graph for c in random.Random(number).sample(found, min(4, len(found)))]
-        graphs += [c.graph for c in found if c.id.endswith("-unset]")]
+        every = [*cases([name], ir), *beyond.cases([name], ir)]
+        graphs += [c.graph for c in random.Random(number).sample(every, min(4, len(every)))]
+        graphs += [c.graph for c in every if c.id.endswith("-unset]")]
         graphs += [g for _, g in near_misses(default, ir)][:: max(1, number % 5)][:3]
         graphs += [converted] if converted is not None else []
     assert len(graphs) > 500

@@ -389,20 +389,20 @@ def test_an_error_of_tvm_at_the_targets_opt_level_is_no_failure(
     if ir != "relay":
         pytest.skip("Relax has no such operator")
     b = Builder(seed=1)
-    grown = b.simple("nn.relu", b.input(TensorType((1, 1, 2, 12), "float32")))
+    image = b.simple("nn.relu", b.input(TensorType((1, 1, 2, 12), "float32")))
     gradient = b.input(TensorType((1, 1, 1, 10), "float32"))
     attrs = {
         "data_layout": "NCHW", "grad_layout": "NCHW", "kernel_layout": "OIHW", "kernel_size": (2, 3),
         "channels": 1, "groups": 1, "padding": (0, 0, 0, 0), "strides": (1, 1), "dilation": (1, 1),
     }
-    graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
+    graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, image), attrs)[0])
     e, verdict = examined(tmp_path, ir, graph)
     assert e.workers.built["opt_level"] == 3 and any(verdict.offloaded)
     assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
 
 
-@pytest.mark.parametrize(("mode", "said"), [(0x800, "upwards"), (0x400, "downwards")])
-def test_a_changed_rounding_mode_is_reported(mode: int, said: str) -> None:
+@pytest.mark.parametrize(("mode", "words"), [(0x800, "upwards"), (0x400, "downwards")])
+def test_a_changed_rounding_mode_is_reported(mode: int, words: str) -> None:
     """The modes are FE_UPWARD and FE_DOWNWARD of x86."""
     if platform.machine() != "x86_64":
         pytest.skip("the numbers are x86's")
@@ -411,7 +411,7 @@ def test_a_changed_rounding_mode_is_reported(mode: int, said: str) -> None:
     try:
         assert fenv.changes() == []
         libm.fesetround(mode)
-        assert any(said in what for what in fenv.changes())
+        assert any(words in change for change in fenv.changes())
     finally:
         libm.fesetround(0)
     assert fenv.changes() == []
@@ -428,7 +428,7 @@ def _change_handler() -> None:
 # pytest-xdist's process has threads; the child needs none of them.
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (lambda: os.chdir("/"), "the working directory ("),
         (lambda: os.umask(0o27), "the mask for new files ("),
@@ -441,7 +441,7 @@ def _change_handler() -> None:
     ],
 )
 def test_changes_of_process_state_are_reported(
-    tmp_path: Path, change: Callable[[], object], said: str
+    tmp_path: Path, change: Callable[[], object], words: str
 ) -> None:
     """The change is made in a forked child, which ends afterwards."""
     report_file = tmp_path / "told"
@@ -458,7 +458,7 @@ def test_changes_of_process_state_are_reported(
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert report_file.read_text().startswith(said) and "\n" not in report_file.read_text()
+    assert report_file.read_text().startswith(words) and "\n" not in report_file.read_text()
 
 
 def printed_with_tvm(code: str) -> list[str]:

@@ -46,7 +46,7 @@ def _conv(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 def _transposed(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     if a["groups"] != 1:
-        return None  # the evaluator takes one group
+        return None  # the evaluator supports one group only
     x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "IO")
     steps = {**_steps(a), "output_padding": list(a["output_padding"])}
     if x.ndim == 3:
@@ -108,13 +108,13 @@ def _batch(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     moved = np.moveaxis(x, a["axis"], 1)
     operands = [moved, *_scaled(a, scale, shift), mean, variance]
     if a["training"]:
-        y, *found = run_all("BatchNormalization", operands, 3, 15, epsilon=a["epsilon"], training_mode=1)
+        y, *statistics = run_all("BatchNormalization", operands, 3, 15, epsilon=a["epsilon"], training_mode=1)
         # ONNX's attributes are float32: the batch's own statistics are computed back from the
         # result.
         kept = float(np.float32(0.9))
         renewed = (
             0.9 * old + 0.1 * (new - kept * old) / (1 - kept)
-            for old, new in zip((mean, variance), found, strict=True)
+            for old, new in zip((mean, variance), statistics, strict=True)
         )
         return np.moveaxis(y, 1, a["axis"]), *renewed
     y = run("BatchNormalization", operands, 15, epsilon=a["epsilon"])

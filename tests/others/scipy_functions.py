@@ -27,7 +27,7 @@ def _logsumexp(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
     return np.asarray(scipy.special.logsumexp(arrays[0], axis=a["axis"], keepdims=a["keepdims"]))
 
 
-def _spread(of: Any) -> Any:
+def _spread(finish: Any) -> Any:
     """Returns an evaluation over one axis or all axes; it returns None for several."""
 
     def evaluate(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
@@ -38,7 +38,7 @@ def _spread(of: Any) -> Any:
         if several or a["exclude"] or n < 2:
             return None
         variance = scipy.stats.describe(x, axis=axis, ddof=int(a["unbiased"])).variance
-        return np.asarray(of(variance)).reshape(outs[0].shape)
+        return np.asarray(finish(variance)).reshape(outs[0].shape)
 
     return evaluate
 
