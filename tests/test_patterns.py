@@ -231,7 +231,7 @@ def test_the_search_finds_graphs_that_match() -> None:
 
 
 def test_the_search_finds_matches_after_a_rewrite_of_the_graph() -> None:
-    """A partition function may rewrite a graph so that a pattern matches which does not match alone."""
+    """A pattern may match only after the partition function has rewritten the graph."""
     result = search(CONV, "relay", composites_of("conv"), answering(lambda g: Alone(False, structure=False)))
     assert result.fate == "matched"
 
