@@ -1,8 +1,9 @@
-"""Run by an interpreter that holds TVM: the operators its own backends claim, as JSON.
+"""Prints, as JSON, the operators that TVM's own backends support. An interpreter with TVM runs it.
 
     python claimed_operators.py relay|relax PATH_TO_REPOSITORY
 
-From the pattern tables (what is inside composites counts) and, in Relay, `target.NAME` attributes.
+The operators are read from the pattern tables (those inside composites count) and, in Relay, from
+`target.NAME` attributes.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ def relay() -> dict[str, set[str]]:
         names.add(module.name)
         try:
             importlib.import_module(contrib.__name__ + "." + module.name)
-        except Exception:  # a backend whose SDK is missing claims nothing here
+        except Exception:  # a backend whose SDK is missing adds nothing here
             continue
-    # Names of tables and attributes that are not those of their modules.
+    # The names of these tables and attributes differ from the names of their modules.
     names |= {"cmsis-nn", "ethos-n", "ethos-u", "coremlcompiler"}
-    # A vendor's own, in that vendor's fork.
+    # These are a vendor's, from that vendor's fork of TVM.
     names -= {"shl", "csinn", "register"}
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for name in sorted(names):
         table = get_pattern_table(name)
         if callable(table):
             table = table()
-        claimed = {o for entry in table or () for o in operators(entry[1])}
+        supported = {o for entry in table or () for o in operators(entry[1])}
         for op in tvm.ir.Op.list_op_names():
             try:
                 attribute = tvm.ir.Op.get(op).get_attr("target." + name)
             except tvm.TVMError:  # no operator has such an attribute
                 break
             if attribute is not None:
-                claimed.add(str(op))
-        if claimed:
-            found[name] = claimed
-    return found
+                supported.add(str(op))
+        if supported:
+            by_name[name] = supported
+    return by_name
 
 
 def relax() -> dict[str, set[str]]:
@@ -65,10 +66,10 @@ def relax() -> dict[str, set[str]]:
             importlib.import_module(package.name)
         except Exception:
             continue
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for entry in get_patterns_with_prefix(""):
-        found.setdefault(str(entry.name).split(".")[0], set()).update(operators(entry.pattern))
-    return found
+        by_name.setdefault(str(entry.name).split(".")[0], set()).update(operators(entry.pattern))
+    return by_name
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shared by the project's own tests."""
+"""Fixtures and helpers that the project's own tests share."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from pytest_byoc.generation.builder import Builder
 
 pytest_plugins = ["pytester"]
 
-# pytester gives each test a home of its own; what is kept there (the imported ONNX node tests) is
-# the same for all.
+# pytester gives each test its own home folder; the cached ONNX node tests are the same for all
+# tests.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 
-#: Address space a job may take.
+#: Largest address space of a job, in bytes.
 MEMORY_BYTES = 4 << 30
-#: The interpreter that holds TVM; the environments of tox set it.
+#: The interpreter with TVM; the environments of tox set it.
 PYTHON = os.environ.get("BYOC_TEST_PYTHON") or sys.executable
-#: Whether ONNX's reference evaluator has what the tests compare to; beside an old TVM it is an old one.
+#: Whether ONNX's reference evaluator has the operators the tests need; with an old TVM it is too
+#: old.
 NEW_ONNX = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 17)
 needs_new_onnx = pytest.mark.skipif(not NEW_ONNX, reason="this version's reference evaluator lacks it")
-#: Tests of a vendor's own: a graph of nn.relu, which example_c takes, and one of sign, which it does not.
+#: A vendor's own tests: a graph of nn.relu, which example_c offloads, and one of sign, which it
+#: does not.
 RELU_AND_SIGN = """\
 import pytest_byoc as byoc
 
@@ -55,7 +57,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 @functools.cache
 def available_ir() -> str | None:
-    """The IR that the tests' TVM has; None without a TVM."""
+    """Returns the IR of the tests' TVM, or None without a TVM."""
     code = (
         "import tvm\n"
         "v = tuple(int(p) for p in tvm.__version__.split('.')[:2])\n"
@@ -67,19 +69,20 @@ def available_ir() -> str | None:
 
 @pytest.fixture(scope="session")
 def ir() -> str:
-    """The IR under test. Tests that need TVM use it; without TVM they are skipped, except where
-    BYOC_TEST_IR says which one must be there."""
-    found = available_ir()
+    """The IR under test. Tests that need TVM use this fixture. Without TVM they are skipped, or
+    fail if BYOC_TEST_IR names an IR."""
+    available = available_ir()
     wanted = os.environ.get("BYOC_TEST_IR")
-    if wanted and found != wanted:
-        pytest.fail(f"BYOC_TEST_IR is {wanted}, but {PYTHON} has {found or 'no TVM'}")
-    if found is None:
+    if wanted and available != wanted:
+        pytest.fail(f"BYOC_TEST_IR is {wanted}, but {PYTHON} has {available or 'no TVM'}")
+    if available is None:
         pytest.skip(f"{PYTHON} has no TVM")
-    return found
+    return available
 
 
 def interruptible() -> None:
-    """For a process that is to be sent SIGINT: a shell starts what it runs in its background without."""
+    """Restores the default SIGINT handler in a child process; a shell's background jobs ignore
+    SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -91,7 +94,8 @@ def make_settings(tmp: Path, timeout: float = 30.0, **more: Any) -> Settings:
 
 
 def several_outputs() -> Graph:
-    """Two results of one node, one value twice, an input and a constant among the outputs."""
+    """Returns a graph whose outputs are two results of one node, one value twice, an input and a
+    constant."""
     b = Builder(seed=3)
     x = b.input(TensorType((2, 6), "float32"))
     c = b.constant(TensorType((), "float32"))
@@ -101,13 +105,13 @@ def several_outputs() -> Graph:
 
 
 def declaration(reference: str, ir: str | None) -> TargetDeclaration:
-    """A target run by the tests' interpreter."""
+    """Returns the declaration of a target that the tests' interpreter runs."""
     return declare(reference, Path.cwd(), ir, PYTHON, Path.cwd())
 
 
 @pytest.fixture(scope="session")
 def tvm_python(ir: str) -> str:
-    """The interpreter that holds the tests' TVM."""
+    """The path of the interpreter that holds the tests' TVM."""
     return PYTHON
 
 

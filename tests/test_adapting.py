@@ -1,4 +1,5 @@
-"""Graphs in the form that a target takes: channels last, batches of one, four axes, another dtype."""
+"""Tests of graphs adapted to the only form a target offloads: channels last, batch 1, four axes, a
+dtype."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ from .conftest import declaration, make_settings
 
 EVERYTHING = Vocabulary(frozenset(OPERATORS) - {"floor"})
 FEW = ("nn.conv2d", "nn.max_pool2d", "nn.bias_add", "add", "nn.relu")
-#: Structures with images that stay as they are.
-KEPT = {"patch_embedding", "inputs_of_many_kinds"}
-#: Those that have channels last.
+#: Structures with images that have no version with channels last.
+UNCONVERTED = {"patch_embedding", "inputs_of_many_kinds"}
+#: Structures that have channels last already.
 LAST = {"behind_channels_last", "conv_bias_add_nhwc", "conv_bias_relu_nhwc"}
-#: example_c with batches of one alone, in float64.
+#: example_c that offloads only batches of one in float64.
 ONE_IN_FLOAT64 = Fault(
     "one_in_float64", 7, "it takes batches of one alone, and float64", FEW, None,
     (
@@ -41,7 +42,7 @@ ONE_IN_FLOAT64 = Fault(
               '    if dtype != "float64" or buffers[0].shape[:1] not in ((), (1,)):'),
     ),
 )
-#: example_c with convolutions and poolings in NHWC alone.
+#: example_c that offloads convolutions and poolings in NHWC only.
 NHWC_ALONE = Fault(
     "nhwc_alone", 9, "it takes channels last alone", ("nn.conv2d", "nn.max_pool2d"), None,
     (
@@ -53,9 +54,9 @@ NHWC_ALONE = Fault(
 
 
 def moved(graph: Graph, last: Graph) -> dict[str, Any]:
-    """Of each value what makes of its array the one with channels last."""
+    """Returns, by value name, the function that converts its array to channels last."""
     nodes = {node.outputs[0]: node for node in last.nodes}
-    found: dict[str, Any] = {}
+    conversions: dict[str, Any] = {}
     for part in parts(graph):
         changed = [n for n in part.nodes if has_layout(n.op) and n.attrs != nodes[n.outputs[0]].attrs]
         if not changed:
@@ -66,24 +67,24 @@ def moved(graph: Graph, last: Graph) -> dict[str, Any]:
         for name in names:
             shape = part.type_of(name).shape
             if len(shape) == rank:
-                found[name] = partial(np.transpose, axes=order)
+                conversions[name] = partial(np.transpose, axes=order)
             elif last.type_of(name).shape != shape:
                 whole = (1,) * (rank - len(shape)) + shape
-                found[name] = partial(_beside, whole=whole, order=order, shape=last.type_of(name).shape)
+                conversions[name] = partial(_beside, whole=whole, order=order, shape=last.type_of(name).shape)
         for node in changed:
             if "kernel_layout" in node.attrs:
                 layouts = node.attrs["kernel_layout"], nodes[node.outputs[0]].attrs["kernel_layout"]
                 axes = [layouts[0].index(letter) for letter in layouts[1]]
-                found[node.inputs[1]] = partial(np.transpose, axes=axes)
-    return found
+                conversions[node.inputs[1]] = partial(np.transpose, axes=axes)
+    return conversions
 
 
 def _beside(array: Any, whole: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     return array.reshape(whole).transpose(order).reshape(shape)
 
 
-def both(graph: Graph, last: Graph) -> tuple[list[Any], list[Any]]:
-    """Outputs of the one, as they would be with channels last, and of the other."""
+def compared_outputs(graph: Graph, last: Graph) -> tuple[list[Any], list[Any]]:
+    """Returns the outputs of `graph`, converted to channels last, and the outputs of `last`."""
     move = moved(graph, last)
     given = {**data.inputs(graph, 0), **data.constants(graph)}
     again = {name: move.get(name, np.asarray)(array) for name, array in given.items()}
@@ -96,33 +97,33 @@ def image_structures() -> dict[str, Graph]:
     return {name: g for name, g in structures().items() if any(has_layout(o) for o in g.operators)}
 
 
-def test_structures_compute_the_same_with_channels_last(ir: str) -> None:
+def test_structures_compute_the_same_values_with_channels_last(ir: str) -> None:
     kept = set()
     for name, graph in image_structures().items():
         last = channels_last(graph, ir)
         if last is None:
             kept.add(name)
             continue
-        one, other = both(graph, last)
+        one, other = compared_outputs(graph, last)
         for a, b in zip(one, other):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=name)
         layouts = {n.attrs.get("data_layout", n.attrs.get("layout")) for n in last.nodes if has_layout(n.op)}
         assert "NCHW" not in layouts or "NHWC" in layouts
-    assert kept == KEPT | LAST
+    assert kept == UNCONVERTED | LAST
 
 
 @pytest.mark.parametrize("op", ["nn.conv2d", "nn.conv1d", "nn.conv3d", "nn.max_pool2d", "nn.avg_pool2d"])
 def test_systematic_cases_have_channels_last(ir: str, op: str) -> None:
-    found = [(case, channels_last(case.graph, ir)) for case in cases([op], ir)]
+    pairs = [(case, channels_last(case.graph, ir)) for case in cases([op], ir)]
     key = "data_layout" if "conv" in op else "layout"
-    before = [case.graph.nodes[0].attrs[key] for case, last in found if last is not None]
+    before = [case.graph.nodes[0].attrs[key] for case, last in pairs if last is not None]
     assert before and all(layout.startswith("NC") for layout in before)
-    assert {last.nodes[0].attrs[key][-1] for _, last in found if last is not None} == {"C"}
-    # What stays has channels last already.
-    assert all(case.graph.nodes[0].attrs[key].endswith("C") for case, last in found if last is None)
+    assert {last.nodes[0].attrs[key][-1] for _, last in pairs if last is not None} == {"C"}
+    # Cases that are not converted have channels last already.
+    assert all(case.graph.nodes[0].attrs[key].endswith("C") for case, last in pairs if last is None)
 
 
-def test_depthwise_weights_go_with_the_layout(ir: str) -> None:
+def test_depthwise_weights_are_converted_with_the_layout(ir: str) -> None:
     builder = Builder(seed=1)
     y = builder.simple("nn.conv2d", builder.input(TensorType((1, 4, 5, 6), "float32")), groups=4, channels=4)
     last = channels_last(builder.graph(y), ir)
@@ -131,7 +132,7 @@ def test_depthwise_weights_go_with_the_layout(ir: str) -> None:
     assert last.nodes[0].types[0].shape == (1, 3, 4, 4)
 
 
-def test_what_does_not_say_where_channels_are_stays(ir: str) -> None:
+def test_graphs_without_a_channel_axis_are_not_converted(ir: str) -> None:
     builder = Builder(seed=1)
     x = builder.input(TensorType((1, 4, 5, 6), "float32"))
     flat = builder.simple("nn.batch_flatten", builder.simple("nn.max_pool2d", x))
@@ -140,9 +141,9 @@ def test_what_does_not_say_where_channels_are_stays(ir: str) -> None:
 
 
 def structures() -> dict[str, Graph]:
-    # Which one is made of parts is the target's.
-    made = {n: make for n, make in STRUCTURES.items() if n != "each_once"}
-    return {name: make(Builder(seed=1), EVERYTHING) for name, make in made.items()}
+    # The parts of each_once depend on the target.
+    makers = {n: make for n, make in STRUCTURES.items() if n != "each_once"}
+    return {name: make(Builder(seed=1), EVERYTHING) for name, make in makers.items()}
 
 
 def evaluated(graph: Graph) -> list[np.ndarray]:
@@ -151,11 +152,11 @@ def evaluated(graph: Graph) -> list[np.ndarray]:
 
 
 @pytest.mark.once
-def test_structures_in_four_axes_compute_the_same(ir: str) -> None:
-    found = {name: (graph, adapted(graph, ("four axes",), ir)) for name, graph in structures().items()}
-    changed = {name: (graph, made) for name, (graph, made) in found.items() if made is not None}
-    for name, (graph, made) in changed.items():
-        for one, other in zip(evaluated(graph), evaluated(made)):
+def test_structures_in_four_axes_compute_the_same_values(ir: str) -> None:
+    pairs = {name: (graph, adapted(graph, ("four axes",), ir)) for name, graph in structures().items()}
+    changed = {name: (graph, new) for name, (graph, new) in pairs.items() if new is not None}
+    for name, (graph, new) in changed.items():
+        for one, other in zip(evaluated(graph), evaluated(new)):
             assert one.size == other.size, name
             np.testing.assert_allclose(one.reshape(-1), other.reshape(-1), 1e-12, 1e-12, err_msg=name)
     assert len(changed) > 80
@@ -163,51 +164,51 @@ def test_structures_in_four_axes_compute_the_same(ir: str) -> None:
 
 
 @pytest.mark.once
-def test_structures_of_one_have_batches_of_one(ir: str) -> None:
+def test_structures_adapted_to_a_batch_of_one(ir: str) -> None:
     changed = 0
     for name, graph in structures().items():
-        made = adapted(graph, ("a batch of one",), ir)
-        if made is None:
+        new = adapted(graph, ("a batch of one",), ir)
+        if new is None:
             continue
         changed += 1
-        for part, before in zip(parts(made), parts(graph)):
+        for part, before in zip(parts(new), parts(graph)):
             names = data_sources(part) if part != before else ()
             leads = [s.type for s in part.sources() if s.name in names]
             assert all(t.shape[0] == 1 for t in leads if t.rank > 1), name
-        assert [o.shape for o in evaluated(made)] == [made.type_of(o).shape for o in made.outputs], name
+        assert [o.shape for o in evaluated(new)] == [new.type_of(o).shape for o in new.outputs], name
     assert changed > 190
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("dtype", ["float16", "int8", "uint8", "int32", "float64"])
-def test_structures_in_another_dtype(ir: str, dtype: str) -> None:
+def test_structures_adapted_to_another_dtype(ir: str, dtype: str) -> None:
     changed = 0
     for name, graph in structures().items():
-        made = adapted(graph, (dtype,), ir)
-        if made is None:
+        new = adapted(graph, (dtype,), ir)
+        if new is None:
             continue
         changed += 1
-        for part, before in zip(parts(made), parts(graph)):
+        for part, before in zip(parts(new), parts(graph)):
             types = {s.type.dtype for s in part.sources()}
             assert part == before or "float32" not in types, name
-        for source in made.sources():
+        for source in new.sources():
             if source.type.dtype == dtype and dtype not in ("float16", "float64") and source.data is None:
                 assert source.high - source.low >= 1 and (dtype != "uint8" or source.low >= 0), name
-        assert all(o.shape == made.type_of(n).shape for n, o in zip(made.outputs, evaluated(made))), name
+        assert all(o.shape == new.type_of(n).shape for n, o in zip(new.outputs, evaluated(new))), name
     assert changed > (190 if dtype.startswith("float") else 20)
 
 
 @pytest.mark.once
-def test_forms_of_fewest_ways_come_first() -> None:
-    found = list(forms())
-    assert len(found) == len(set(found)) and found[0] == ("four axes",)
-    assert found.index(("a batch of one", "channels last")) < found.index(("float16",))
+def test_forms_with_the_fewest_adaptations_come_first() -> None:
+    ordered = list(forms())
+    assert len(ordered) == len(set(ordered)) and ordered[0] == ("four axes",)
+    assert ordered.index(("a batch of one", "channels last")) < ordered.index(("float16",))
     assert joined([("channels last",), (), ("a batch of one", "int8"), ("float16",)]) == (
         "a batch of one", "channels last", "int8"
     )
 
 
-def test_new_operands_of_random_graphs_are_in_the_form(ir: str) -> None:
+def test_new_operands_of_random_graphs_have_the_form(ir: str) -> None:
     form = ("four axes", "a batch of one")
     assert lead(TensorType((3, 5), "int8"), form) == TensorType((1, 1, 1, 5), "int8")
     assert lead(TensorType((), "int8"), form).shape == ()
@@ -216,7 +217,7 @@ def test_new_operands_of_random_graphs_are_in_the_form(ir: str) -> None:
     for graph in some(20, "form", operators=names, ir=ir, focus="nn.relu", fit=partial(lead, form=form)):
         first = {node.inputs[0] for node in graph.nodes}
         leads += [s.type for s in graph.sources() if s.name in first]
-    # What has fewer axes is broadcast, or a scalar.
+    # Operands with fewer axes are broadcast, or scalars.
     assert sum(t.rank >= 4 for t in leads) > 10 and all(t.rank < 4 or t.shape[0] == 1 for t in leads)
 
 
@@ -227,27 +228,27 @@ def opened(tmp_path: Path, target: str, ir: str) -> TargetSession:
     return session
 
 
-def test_a_target_gets_the_layout_it_takes(tmp_path: Path, ir: str) -> None:
+def test_cases_are_adapted_to_the_only_layout_of_the_target(tmp_path: Path, ir: str) -> None:
     target = apply(NHWC_ALONE, tmp_path)
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
     try:
-        found = {case.id: case for case in cases(["nn.conv2d"], ir)}
-        simplest = next(case for case in found.values() if case.simplest)
+        by_id = {case.id: case for case in cases(["nn.conv2d"], ir)}
+        simplest = next(case for case in by_id.values() if case.simplest)
         suite = Suite(session)
         assert suite.check_case(simplest).outcome == NOT_OFFLOADED
-        other = next(c for c in found.values() if c.id.endswith("-padding_asymmetric]"))
+        other = next(c for c in by_id.values() if c.id.endswith("-padding_asymmetric]"))
         assert other.graph.nodes[0].attrs["data_layout"] == "NCHW"
         verdict = suite.check_case(other)
         assert verdict.outcome == PASS and verdict.graph.nodes[0].attrs["data_layout"] == "NHWC"
         verdict = suite.check_structure("plain_convolutions")
         assert verdict.outcome == PASS and all(verdict.offloaded)
-        told = [text for text in session.record.not_checked if "only with channels last;" in text]
-        assert len(told) == len(set(told)) and any(text.startswith("nn.conv2d, ") for text in told)
+        notes = [text for text in session.record.not_checked if "only with channels last;" in text]
+        assert len(notes) == len(set(notes)) and any(text.startswith("nn.conv2d, ") for text in notes)
     finally:
         session.close()
 
 
-def test_a_target_gets_the_batch_and_the_dtype_it_takes(tmp_path: Path, ir: str) -> None:
+def test_cases_are_adapted_to_the_only_batch_and_dtype_of_the_target(tmp_path: Path, ir: str) -> None:
     target = apply(ONE_IN_FLOAT64, tmp_path)
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
     try:
@@ -258,22 +259,22 @@ def test_a_target_gets_the_batch_and_the_dtype_it_takes(tmp_path: Path, ir: str)
         assert {s.type.dtype for s in verdict.graph.sources()} == {"float64"}
         assert verdict.graph.inputs[0].type.shape[0] == 1
         assert suite.offloaded.fit("add")(TensorType((3, 5), "float64")).shape == (1, 5)
-        told = [text for text in session.record.not_checked if "only with" in text]
-        assert any("nn.relu" in t and "only with a batch of one, float64;" in t for t in told), told
-        # What is not in that form is not offloaded, and not told as a pass.
+        notes = [text for text in session.record.not_checked if "only with" in text]
+        assert any("nn.relu" in t and "only with a batch of one, float64;" in t for t in notes), notes
+        # A graph in another form is not offloaded, and does not count as a pass.
         simplest = next(case for case in cases(["add"], ir) if case.simplest)
         assert suite.check_case(simplest).outcome == NOT_OFFLOADED
     finally:
         session.close()
 
 
-def test_cases_stay_as_they_are_for_others(tmp_path: Path, ir: str) -> None:
+def test_cases_are_not_adapted_for_a_target_without_restrictions(tmp_path: Path, ir: str) -> None:
     session = opened(tmp_path, "example_c", ir)
     try:
         suite = Suite(session)
-        found: list[Case] = suite.offloaded.cases("nn.conv2d", "nn.max_pool2d")
+        adapted_cases: list[Case] = suite.offloaded.cases("nn.conv2d", "nn.max_pool2d")
         plain = {case.id: case.graph for case in cases(["nn.conv2d", "nn.max_pool2d"], ir)}
-        assert all(case.graph == plain[case.id] for case in found if case.id in plain)
+        assert all(case.graph == plain[case.id] for case in adapted_cases if case.id in plain)
         assert not any("channels last" in text for text in session.record.not_checked)
     finally:
         session.close()

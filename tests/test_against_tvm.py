@@ -1,4 +1,4 @@
-"""The records, the generator and the oracle against TVM itself."""
+"""Tests of the records, the generator and the oracle against TVM itself."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from pytest_byoc.generation import beyond
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.operators import OPERATORS
 
-#: Random graphs whose types are checked, and those that are also built by LLVM (more on demand).
+#: Number of random graphs whose types are checked, and of those that LLVM also builds
+#: (BYOC_TEST_GRAPHS).
 TYPED = 2000
 BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "150"))
-#: One in so many systematic cases is built by LLVM (all of them with BYOC_TEST_STRIDE=1).
+#: LLVM builds one in STRIDE systematic cases (all of them with BYOC_TEST_STRIDE=1).
 STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "16"))
 
 
 def test_systematic_cases_type_check(reference_worker: Worker, ir: str) -> None:
-    found = [c.graph for c in (*cases(list(OPERATORS), ir), *beyond.cases(list(OPERATORS), ir))]
-    assert len(found) > 300
-    wrong = wrong_types(reference_worker, found)
-    assert not wrong, f"{len(wrong)} of {len(found)}; the first:\n{wrong[0]}"
+    graphs = [c.graph for c in (*cases(list(OPERATORS), ir), *beyond.cases(list(OPERATORS), ir))]
+    assert len(graphs) > 300
+    wrong = wrong_types(reference_worker, graphs)
+    assert not wrong, f"{len(wrong)} of {len(graphs)}; the first:\n{wrong[0]}"
 
 
 def test_random_graphs_type_check(reference_worker: Worker, ir: str) -> None:
-    found = random_graphs(TYPED, ir, max_nodes=10)
-    assert len(set(found)) > 0.99 * TYPED
-    assert {n.op for g in found for n in g.nodes} == {o for o in OPERATORS if ir in OPERATORS[o].irs()}
-    wrong = wrong_types(reference_worker, found)
-    assert not wrong, f"{len(wrong)} of {len(found)}; the first:\n{wrong[0]}"
+    graphs = random_graphs(TYPED, ir, max_nodes=10)
+    assert len(set(graphs)) > 0.99 * TYPED
+    assert {n.op for g in graphs for n in g.nodes} == {o for o in OPERATORS if ir in OPERATORS[o].irs()}
+    wrong = wrong_types(reference_worker, graphs)
+    assert not wrong, f"{len(wrong)} of {len(graphs)}; the first:\n{wrong[0]}"
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +64,10 @@ def test_bound_is_tight(judged: list[Judged]) -> None:
 
 def test_systematic_cases_are_inside_the_bound(reference_worker: Worker, ir: str) -> None:
     wrong = []
-    chosen = cases(list(OPERATORS), ir)[::STRIDE]
-    for case, found in zip(chosen, judge_all(reference_worker, [c.graph for c in chosen], ir)):
-        if unexplained(found, ir):
-            wrong.append(f"{case.id}: {found.fault}")
-        elif found.fault is None and found.share < 0.5:
-            wrong.append(f"{case.id}: only {found.share:.0%} of the elements can be judged")
+    selected = cases(list(OPERATORS), ir)[::STRIDE]
+    for case, result in zip(selected, judge_all(reference_worker, [c.graph for c in selected], ir)):
+        if unexplained(result, ir):
+            wrong.append(f"{case.id}: {result.fault}")
+        elif result.fault is None and result.share < 0.5:
+            wrong.append(f"{case.id}: only {result.share:.0%} of the elements can be judged")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:20])

@@ -1,4 +1,4 @@
-"""Attention by example: what ONNX says, masks, keys in tiles, special values."""
+"""Tests of attention by example: ONNX's evaluation, masks, keys in tiles, special values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _apply(arrays: list[np.ndarray], scale: float | None = None, mask: str | Non
 
 
 def _onnx(arrays: list[np.ndarray], **attrs: Any) -> np.ndarray:
-    """ONNX's Attention, which keeps the heads before the sequence."""
+    """Evaluates ONNX's Attention, whose heads come before the sequence."""
     swapped = [a.swapaxes(1, 2) for a in arrays[:3]] + arrays[3:]
     named = {f"x{i}": a for i, a in enumerate(swapped)}
     kind = onnx.helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
@@ -45,7 +45,7 @@ def _onnx(arrays: list[np.ndarray], **attrs: Any) -> np.ndarray:
     ("scale", "mask", "bias"),
     [(None, None, None), (0.3, None, None), (None, "TopLeft", None), (None, None, (2, 2, 3, 5))],
 )
-def test_what_onnx_says(scale: float | None, mask: str | None, bias: tuple[int, ...] | None) -> None:
+def test_agrees_with_onnx(scale: float | None, mask: str | None, bias: tuple[int, ...] | None) -> None:
     arrays = _drawn((2, 3, 2, 4), (2, 5, 2, 4), (2, 5, 2, 6), *([bias] if bias else []))
     y = _apply(arrays, scale, mask)
     attrs: dict[str, Any] = {"is_causal": int(mask is not None)}
@@ -64,16 +64,16 @@ def test_what_onnx_says(scale: float | None, mask: str | None, bias: tuple[int, 
         (2, 4, "BottomRight", [3, 4]),
     ],
 )
-def test_keys_a_query_sees(queries: int, keys: int, mask: str, seen: list[int]) -> None:
-    """All scores alike: the result is the mean of what is seen."""
+def test_number_of_keys_visible_to_each_query(queries: int, keys: int, mask: str, seen: list[int]) -> None:
+    """All scores are equal: the result is the mean of the visible values."""
     q, k = np.zeros((1, queries, 1, 3), "float32"), np.zeros((1, keys, 1, 3), "float32")
     v = 2.0 ** np.arange(keys, dtype="float32").reshape(1, keys, 1, 1)
     y = _apply([q, k, v], None, mask)
     np.testing.assert_allclose(y.value.flatten(), [(2.0**n - 1) / n for n in seen])
 
 
-def test_what_no_query_sees_counts_for_nothing() -> None:
-    """Neither its ambiguity nor its size; but 0 * infinity may be NaN."""
+def test_masked_keys_do_not_influence_the_result() -> None:
+    """Neither the ambiguity nor the size of a masked key counts; but 0 * infinity may be NaN."""
     q, k, v = _drawn((1, 2, 1, 4), (1, 4, 1, 4), (1, 4, 1, 3))
     attrs = {"scale": None, "causal_mask": "TopLeft"}
     inputs = [exact(a) for a in (q, k, v)]
@@ -87,7 +87,7 @@ def test_what_no_query_sees_counts_for_nothing() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_keys_in_tiles(dtype: str) -> None:
-    """FlashAttention: a running maximum, and the sums so far corrected with each tile of 16 keys."""
+    """FlashAttention: a running maximum, and partial sums corrected with each tile of 16 keys."""
     kind = np.dtype(dtype).type
     q, k, v = _drawn((1, 9, 1, 4), (1, 80, 1, 4), (1, 80, 1, 5), dtype=dtype)
     y = _apply([q, k, v])
@@ -99,12 +99,13 @@ def test_keys_in_tiles(dtype: str) -> None:
             new = max(most, scores.max())
             powers, correction = np.exp(scores - new), np.exp(most - new)
             total, out, most = total * correction + powers.sum(), out * correction + powers @ values, new
-        found = out / total
-        assert found.dtype == dtype and (np.abs(found - y.value[0, i, 0]) <= y.error[0, i, 0]).all()
+        tiled = out / total
+        assert tiled.dtype == dtype and (np.abs(tiled - y.value[0, i, 0]) <= y.error[0, i, 0]).all()
 
 
-def test_scores_far_below_what_a_mask_leaves_are_ambiguous() -> None:
-    """TVM sets hidden scores to 0 before it takes the maximum: exp(-200 - 0) is 0, and 0 / 0 NaN."""
+def test_visible_scores_far_below_the_masked_zeros_are_ambiguous() -> None:
+    """TVM sets masked scores to 0 before it computes the maximum: exp(-200 - 0) is 0, and 0 / 0 is
+    NaN."""
     q, k = np.full((1, 2, 1, 1), 10, "float32"), np.full((1, 2, 1, 1), -20, "float32")
     (v,) = _drawn((1, 2, 1, 3))
     np.testing.assert_array_equal(_apply([q, k, v], 1.0, "TopLeft").ambiguous[0, :, 0, 0], [True, False])

@@ -1,4 +1,4 @@
-"""What TVM's own build cannot judge, and a target may take all the same."""
+"""Tests of cases that a target may offload but TVM's own LLVM build cannot judge."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ OHWI = "nn.conv2d[float32-nhwc-ohwi-without_llvm]"
 
 
 def ohwi() -> Graph:
-    (found,) = [c.graph for c in beyond.cases(["nn.conv2d"], "relay") if c.id == OHWI]
-    return found
+    (graphs,) = [c.graph for c in beyond.cases(["nn.conv2d"], "relay") if c.id == OHWI]
+    return graphs
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_the_cases_are_beyond_llvm_and_others_are_not(ir: str) -> None:
-    found = beyond.cases(list(OPERATORS), ir)
-    assert not [c.id for c in found if not c.without_llvm or not beyond.is_beyond(c.graph, ir)]
+def test_exactly_these_cases_cannot_be_built_by_llvm(ir: str) -> None:
+    selected = beyond.cases(list(OPERATORS), ir)
+    assert not [c.id for c in selected if not c.without_llvm or not beyond.is_beyond(c.graph, ir)]
     assert not [c.id for c in systematic.cases(list(OPERATORS), ir) if beyond.is_beyond(c.graph, ir)]
-    assert max(Counter(c.id for c in found).values()) == 1
-    of = {c.operator for c in found if c.smoke}
-    assert of == {c.operator for c in found} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
+    assert max(Counter(c.id for c in selected).values()) == 1
+    smoke = {c.operator for c in selected if c.smoke}
+    assert smoke == {c.operator for c in selected} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
                                                  getattr(OPERATORS[n], ir).unbuilt}
 
 
-def test_layouts_meet_every_class_of_the_other_parameters() -> None:
+def test_layouts_are_combined_with_every_class_of_other_parameters() -> None:
     layouts = Counter(
         tuple(c.graph.nodes[0].attrs[key] for key in ("data_layout", "kernel_layout"))
         for c in beyond.cases(["nn.conv2d"], "relay")
@@ -53,8 +53,8 @@ def test_layouts_meet_every_class_of_the_other_parameters() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_the_oracle_has_an_answer(ir: str) -> None:
-    """To all but a few it is one that elements can be judged by."""
+def test_the_oracle_judges_cases_that_llvm_cannot_build(ir: str) -> None:
+    """In all but a few cases at least half of the elements are unambiguous."""
     vague = []
     for c in beyond.cases(list(OPERATORS), ir):
         results = evaluation.evaluate(c.graph, {**data.constants(c.graph), **data.inputs(c.graph, 0)})
@@ -64,7 +64,7 @@ def test_the_oracle_has_an_answer(ir: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "by_llvm", "outcome", "asked"),
+    ("alone", "by_llvm", "outcome", "expected"),
     [
         (PASS, REFERENCE_WRONG, PASS, [False]),
         (WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, [False, True]),
@@ -72,8 +72,8 @@ def test_the_oracle_has_an_answer(ir: str) -> None:
         (WRONG_RESULT, REFERENCE_WRONG, REFERENCE_WRONG, [False, True]),
     ],
 )
-def test_llvm_is_asked_about_what_fails(
-    tmp_path: Path, alone: str, by_llvm: str, outcome: str, asked: list[bool]
+def test_only_failures_are_compared_to_llvm(
+    tmp_path: Path, alone: str, by_llvm: str, outcome: str, expected: list[bool]
 ) -> None:
     seen: list[bool] = []
 
@@ -88,12 +88,12 @@ def test_llvm_is_asked_about_what_fails(
     examiner.workers.executors = ["graph", "vm"]
     try:
         assert examiner.examine(ohwi()).outcome == outcome
-        assert seen == asked
+        assert seen == expected
     finally:
         examiner.close()
 
 
-def test_a_layout_that_llvm_may_not_build_is_judged(tmp_path: Path, ir: str) -> None:
+def test_a_layout_that_llvm_cannot_build_is_judged(tmp_path: Path, ir: str) -> None:
     fault = apply(FAULTS["ohwi_axes_exchanged"], tmp_path)
     for target, outcome in (("example_c", PASS), (f"{fault / '__init__.py'}:target", WRONG_RESULT)):
         examiner = Examiner(make_settings(tmp_path), declaration(target, ir))

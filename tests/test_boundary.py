@@ -1,4 +1,4 @@
-"""Cases at the edges: what they hold, and what the kernels say of them. Without TVM."""
+"""Tests of boundary cases: their values, and the kernels' results for them. Without TVM."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def operands(graph: Graph) -> list[np.ndarray]:
     return [arrays[i] for i in graph.nodes[0].inputs]
 
 
-def of_values(label: str) -> bool:
+def has_special_values(label: str) -> bool:
     return label.endswith(("-edges", "-special_values", *(f"-{n}" for n in boundary.FLOAT_LABELS)))
 
 
-# --- what is generated -----------------------------------------------------------------------
+# --- generated values ------------------------------------------------------------------------
 
 
 @NAMES
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_every_floating_operator_has_each_kind_of_value_or_a_reason(name: str, ir: str) -> None:
+def test_floating_operators_have_each_kind_of_special_value_or_a_reason(name: str, ir: str) -> None:
     op = OPERATORS[name]
     if ir not in op.irs():
         return
-    found = {c.id for c in cases([name], ir)}
+    ids = {c.id for c in cases([name], ir)}
     floats = [d for d in measured.dtypes(op, ir) if d in FLOATS]
     for label in [f"{d}-{v}" for d in floats[:1] for v in boundary.FLOAT_LABELS]:
-        assert (f"{name}[{label}]" in found) == (measured.left_out(op, label, ir) is None), label
+        assert (f"{name}[{label}]" in ids) == (measured.left_out(op, label, ir) is None), label
 
 
 @pytest.mark.parametrize(
@@ -64,30 +64,30 @@ def test_every_floating_operator_has_each_kind_of_value_or_a_reason(name: str, i
         ("extremes", [np.finfo("f").max, -np.finfo("f").max, np.finfo("f").tiny, 1.0]),
     ],
 )
-def test_any_two_values_meet(label: str, among: list[float]) -> None:
+def test_any_two_special_values_are_paired(label: str, among: list[float]) -> None:
     a, b = operands(graph_of("add", f"float32-{label}"))
-    met = {(repr(p), repr(q)) for p, q in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)}
+    pairs = {(repr(p), repr(q)) for p, q in zip(a.ravel().tolist(), b.ravel().tolist(), strict=True)}
     for p, q in product(among, repeat=2):
         if (p, q) != (1.0, 1.0):
-            assert (repr(float(p)), repr(float(q))) in met
+            assert (repr(float(p)), repr(float(q))) in pairs
 
 
 @pytest.mark.parametrize("dtype", boundary.EDGED)
-def test_edges_of_integers_meet(dtype: str) -> None:
+def test_extreme_integers_are_paired(dtype: str) -> None:
     a, b = operands(graph_of("maximum", f"{dtype}-edges"))
     info = np.iinfo(dtype)
-    met = set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
-    assert set(product([info.min, info.max, *([-1] if info.min else [])], repeat=2)) <= met
+    pairs = set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+    assert set(product([info.min, info.max, *([-1] if info.min else [])], repeat=2)) <= pairs
 
 
-def test_values_leave_rows_without_them() -> None:
-    """A NaN at either end of the tensor: the rows between show whether it spreads."""
+def test_some_rows_have_no_special_value() -> None:
+    """A NaN stands at either end of the tensor: the rows between show whether it spreads."""
     (x,) = operands(graph_of("sum", "float32-nan"))
     assert np.isnan(x.flat[0]) and np.isnan(x.flat[-1]) and np.isnan(x).sum() == 2
     assert (~np.isnan(x).any(axis=-1)).sum() >= 4
 
 
-def test_zeros_and_subnormals_are_what_they_are_called() -> None:
+def test_negative_zeros_and_subnormals_are_generated() -> None:
     (x,) = operands(graph_of("nn.relu", "float32-negative_zero"))
     assert np.signbit(x[x == 0]).any()
     (x,) = operands(graph_of("nn.relu", "float32-subnormals"))
@@ -114,7 +114,7 @@ def test_an_empty_tensor_has_no_elements() -> None:
         assert graph_of("nn.relu", f"float32-{label}").inputs[0].type.size == 0
 
 
-# --- what is left out ------------------------------------------------------------------------
+# --- cases that are left out -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
@@ -126,9 +126,9 @@ def test_only_cases_that_exist_are_left_out(ir: str) -> None:
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_what_tvm_gets_wrong_is_listed(ir: str) -> None:
-    """A case left out because LLVM is outside the bound is a fault of TVM's, or of a kernel: somebody
-    has looked."""
+def test_every_wrong_result_of_tvm_is_documented(ir: str) -> None:
+    """A case left out because LLVM is outside the bound is a fault of TVM or of a kernel; somebody
+    has to examine and document it."""
     faults = (Path(__file__).parent.parent / "docs" / "tvm-faults.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`([\w.]+)`", faults))
     for name, reasons in measured.table()[ir]["left_out"].items():
@@ -136,18 +136,18 @@ def test_what_tvm_gets_wrong_is_listed(ir: str) -> None:
         assert not wrong or name in listed, f"tvm-faults.md says nothing of {name} {wrong} in {ir}"
 
 
-# --- what the kernels say --------------------------------------------------------------------
+# --- results of the kernels ------------------------------------------------------------------
 
-#: Plain evaluations that are not made for such values: by which labels.
+#: Labels of values for which the plain evaluation of an operator is not valid.
 _NOT_PLAIN = {
     # log(x + sqrt(x * x + 1)) overflows before its result.
     "asinh": ("infinities", "extremes", "special_values"),
     "acosh": ("extremes", "special_values"),
     # The quotient of two infinities has no angle.
     "atan2": ("infinities", "special_values"),
-    # By way of float64.
+    # The plain evaluation goes through float64.
     **dict.fromkeys(("floor_divide", "trunc_divide", "mod", "floor_mod", "trunc_mod"), ("int64-edges",)),
-    # Fractions of integers.
+    # Fractions have no NaN and no infinity.
     "qnn.quantize": ("nan", "infinities", "special_values"),
 }
 
@@ -156,12 +156,12 @@ _NOT_PLAIN = {
 def test_a_plain_evaluation_is_inside_the_bound(name: str) -> None:
     op = OPERATORS[name]
     for label, make in boundary.candidates(op, [d for d in op.dtypes if d != "bfloat16"]):
-        if not of_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
+        if not has_special_values(label) or label.endswith(_NOT_PLAIN.get(name, ("none",))):
             continue
         graph = make()
         expected = evaluation.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
-        found = plain(name, operands(graph), dict(graph.nodes[0].attrs))[: op.used]
-        for actual, bounded in zip(found, expected, strict=True):
+        results = plain(name, operands(graph), dict(graph.nodes[0].attrs))[: op.used]
+        for actual, bounded in zip(results, expected, strict=True):
             outside = compare(actual, bounded).outside
             assert not outside.any(), (label, actual[outside], bounded.value[outside], bounded.error[outside])
 
@@ -171,7 +171,7 @@ def apply(name: str, *arrays: Any, dtype: str = "float32", **attrs: Any) -> Boun
     return y[0] if isinstance(y, tuple) else y
 
 
-def test_a_sum_beyond_int64_is_ambiguous_and_others_are_exact() -> None:
+def test_int64_overflow_is_ambiguous_and_other_results_are_exact() -> None:
     top, least = 2**63 - 1, -(2**63)
     y = apply("add", [top, top, least, top], [1, 0, -1, least], dtype="int64")
     np.testing.assert_array_equal(y.ambiguous, [True, False, True, False])
@@ -182,7 +182,7 @@ def test_a_sum_beyond_int64_is_ambiguous_and_others_are_exact() -> None:
     assert apply("nn.dense", [[top, 1]], [[1, 1]], dtype="int64").ambiguous
 
 
-def test_unwrapped_integers() -> None:
+def test_integers_are_computed_without_wrap_around() -> None:
     big = np.array([2**62, 2])
     y = integer(unwrapped(np.multiply, big, big), False, "int64")
     np.testing.assert_array_equal(y.ambiguous, [True, False])
@@ -190,7 +190,7 @@ def test_unwrapped_integers() -> None:
     assert unwrapped(np.multiply, np.array([3]), np.array([4])).dtype == np.int64
 
 
-def test_the_least_integer_is_least() -> None:
+def test_the_least_int64_sorts_below_all_others() -> None:
     row = exact(np.array([5, -(2**63), 7]))
     attrs = {"axis": (0,), "keepdims": False, "select_last_index": False, "dtype": "int32"}
     least = KERNELS["argmin"]([row], attrs)
@@ -200,25 +200,25 @@ def test_the_least_integer_is_least() -> None:
 
 
 @pytest.mark.parametrize("name", ["nn.relu", "exp", "negative", "sqrt"])
-def test_a_subnormal_operand_may_be_taken_for_zero(name: str) -> None:
+def test_a_subnormal_operand_may_be_flushed_to_zero(name: str) -> None:
     y = apply(name, [1e-40, 0.5])
     at_zero = apply(name, [0.0])
     assert not y.ambiguous[0] and abs(at_zero.value[0] - y.value[0]) <= y.error[0]
 
 
-def test_what_depends_on_a_subnormal_being_flushed_is_ambiguous() -> None:
+def test_results_that_depend_on_flushing_a_subnormal_are_ambiguous() -> None:
     assert apply("log", [1e-40]).ambiguous and apply("divide", [1.0], [1e-40]).ambiguous
     assert apply("less", [0.0], [1e-40]).ambiguous and apply("ceil", [1e-40]).ambiguous
     assert maybe_flushed(exact(np.array([1e-30], "f"))).error == 0
 
 
-def test_data_that_is_moved_keeps_its_subnormals() -> None:
+def test_data_movement_keeps_subnormals() -> None:
     y = apply("reshape", [1e-40, 1.0], newshape=(2, 1))
     assert (y.error == 0).all() and not y.ambiguous.any()
 
 
-def test_a_row_with_infinity_has_no_variance() -> None:
-    """inf - inf, by one pass over the data or by two."""
+def test_layer_norm_of_a_row_with_infinity_is_nan() -> None:
+    """One pass over the data and two passes both compute inf - inf."""
     row = {"axes": (-1,), "epsilon": 1e-5, "center": True, "scale": True}
     y = apply("nn.layer_norm", [[INF, 1.0], [2.0, 1.0]], [1.0, 1.0], [0.0, 0.0], **row)
     assert np.isnan(y.value[0]).all() and np.isfinite(y.value[1]).all() and not y.ambiguous.any()
@@ -233,7 +233,7 @@ def test_squares_that_may_overflow_make_a_norm_ambiguous() -> None:
     assert y.ambiguous.all()
 
 
-def test_a_quotient_of_infinity_rounded_is_undecided() -> None:
+def test_floor_divide_of_infinity_is_ambiguous() -> None:
     np.testing.assert_array_equal(apply("floor_divide", [INF, 5.0], [2.0, 2.0]).ambiguous, [True, False])
 
 
@@ -241,8 +241,9 @@ def test_a_quotient_of_infinity_rounded_is_undecided() -> None:
 
 
 @pytest.mark.parametrize("name", ["nn.dense", "nn.matmul", "nn.batch_matmul", "nn.conv2d", "qnn.dense"])
-def test_tiles_leave_something_over_of_each_extent(name: str) -> None:
-    """Of rows, depth and columns: nothing, something of one of them, something of all."""
+def test_tiled_extents_have_every_kind_of_remainder(name: str) -> None:
+    """Rows, depth and columns have no remainder, a remainder in one of them, or a remainder in
+    all."""
     left = set()
     for extents in boundary.TILES:
         graph = graph_of(name, f"{OPERATORS[name].dtypes[0]}-{boundary.TILED}" + "x".join(map(str, extents)))
@@ -257,15 +258,15 @@ def test_tiles_leave_something_over_of_each_extent(name: str) -> None:
     assert left == {(False,) * 3, (True,) * 3, *few}
 
 
-# --- extents, and channels that are last ---------------------------------------------------------------
+# --- extents, and channels last --------------------------------------------------------------
 
 
-def test_channels_are_last_in_cases_of_their_own() -> None:
-    found = {c.id: c for c in cases(("nn.max_pool2d",), "relay")}
-    for what, shape in (("aligned", (1, 4, 4, 16)), ("short_rows-aligned", (1, 4, 4, 1))):
-        (node,) = (graph := found[f"nn.max_pool2d[float32-layout_nhwc-{what}]"].graph).nodes
+def test_channels_last_has_its_own_boundary_cases() -> None:
+    by_id = {c.id: c for c in cases(("nn.max_pool2d",), "relay")}
+    for label, shape in (("aligned", (1, 4, 4, 16)), ("short_rows-aligned", (1, 4, 4, 1))):
+        (node,) = (graph := by_id[f"nn.max_pool2d[float32-layout_nhwc-{label}]"].graph).nodes
         assert node.attrs["layout"] == "NHWC" and graph.inputs[0].type.shape == shape
-    with_nan = found["nn.max_pool2d[float32-layout_nhwc-nan]"]
+    with_nan = by_id["nn.max_pool2d[float32-layout_nhwc-nan]"]
     (source,) = with_nan.graph.inputs
     assert source.data is not None and source.data[0] == "nan" and with_nan.smoke
 
@@ -273,10 +274,10 @@ def test_channels_are_last_in_cases_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"), [("nn.softmax", "float32"), ("qnn.dense", "int8"), ("add", "float32")]
 )
-def test_short_rows_end_with_a_cache_line(name: str, dtype: str) -> None:
-    found = {c.id: c for c in cases((name,), "relay")}
-    type_ = found[f"{name}[{dtype}-short_rows-aligned]"].graph.inputs[0].type
+def test_short_rows_fill_whole_cache_lines(name: str, dtype: str) -> None:
+    by_id = {c.id: c for c in cases((name,), "relay")}
+    type_ = by_id[f"{name}[{dtype}-short_rows-aligned]"].graph.inputs[0].type
     size = int(dtype.lstrip("floatin")) // 8
     assert type_.size * size % 64 == 0 and type_.shape[-1] * size == 4
-    equal = found[f"{name}[{dtype}-equal_extents]"].graph.inputs[0].type
+    equal = by_id[f"{name}[{dtype}-equal_extents]"].graph.inputs[0].type
     assert len(set(equal.shape)) == 1 and equal.rank > 1

@@ -1,4 +1,5 @@
-"""The bundle of a failure: its files, and the script. Only what runs a script needs TVM."""
+"""Tests of a failure's bundle: its files and its script. Only the tests that run a script need
+TVM."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ DECLARATION = {
 
 
 def verdict(graph: Graph, reference_wrong: bool = False, kept: bool = True) -> Verdict:
-    """As if LLVM and the target had returned what was expected."""
+    """Returns a verdict as if LLVM and the target had returned the expected values."""
     if not kept:
         return Verdict(graph, WRONG_RESULT)
     inputs, constants = [data.inputs(graph, 0), data.inputs(graph, 1)], data.constants(graph)
@@ -81,26 +82,26 @@ def test_the_arrays_have_the_documented_names(tmp_path: Path) -> None:
     graph = several_outputs()
     write(tmp_path, verdict(graph))
     with np.load(tmp_path / "data.npz", allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
+        by_name = {name: arrays[name] for name in arrays.files}
     n = range(len(graph.outputs))
     names = {"A.x0", "B.x0", "constant.c0"}
     for label in "AB":
         for kind in ("expected", "bound", "ambiguous", "judged", "llvm", "target.graph"):
             names |= {f"{kind}.{label}.{i}" for i in n}
     names |= {f"target.graph.A_again.{i}" for i in n} | {f"loaded.graph.A.{i}" for i in n}
-    assert set(found) == names
-    assert found["constant.c0"].shape == ()
-    assert found["expected.A.0"].dtype == np.float64
-    assert found["judged.A.0"].all()
-    # The rule that reproduce.py applies with them is that of the tool.
+    assert set(by_name) == names
+    assert by_name["constant.c0"].shape == ()
+    assert by_name["expected.A.0"].dtype == np.float64
+    assert by_name["judged.A.0"].all()
+    # reproduce.py applies the same rule to these arrays as the plugin.
     expected = evaluate(graph, {**data.constants(graph), **data.inputs(graph, 0)})[0]
     for step in (0.5, 1.5):
-        actual = expected.value + step * found["bound.A.0"]
-        outside = ~(np.abs(actual - found["expected.A.0"]) <= found["bound.A.0"])
+        actual = expected.value + step * by_name["bound.A.0"]
+        outside = ~(np.abs(actual - by_name["expected.A.0"]) <= by_name["bound.A.0"])
         assert (outside == compare(actual, expected).outside).all()
 
 
-def test_the_bound_of_a_float64_output_is_doubled_as_in_the_comparison(tmp_path: Path) -> None:
+def test_the_saved_bound_of_a_float64_output_is_doubled(tmp_path: Path) -> None:
     b = Builder(seed=2)
     graph = b.graph(b.simple("exp", b.input(TensorType((5,), "float64"))))
     write(tmp_path, verdict(graph))
@@ -114,7 +115,8 @@ def test_the_bound_of_a_float64_output_is_doubled_as_in_the_comparison(tmp_path:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:
-    """The names in the script, without TVM. check(function, …): the sentence it fails with."""
+    """The script's namespace, run without TVM; `check(name, ...)` returns the message it fails
+    with."""
     write(tmp_path, verdict(several_outputs()))
     path = tmp_path / "reproduce.py"
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "reproduce"}
@@ -141,13 +143,13 @@ def script(tmp_path: Path) -> Any:
     return namespace
 
 
-def test_the_script_holds_outputs_to_the_bound(script: Any) -> None:
+def test_the_script_checks_outputs_against_the_bound(script: Any) -> None:
     good, check = script["good"], script["check"]
     assert check("check_bound", good, "A", "here") is None
     wrong = [g.copy() for g in good]
     wrong[1][1, 2] += 1
-    said = check("check_bound", wrong, "A", "here")
-    assert said.startswith("output v3 here is ") and " at [1, 2], expected " in said
+    message = check("check_bound", wrong, "A", "here")
+    assert message.startswith("output v3 here is ") and " at [1, 2], expected " in message
     assert "expected 5" in check("check_bound", good[1:], "A", "here")
     double, nan = good[0].astype("float64"), np.full_like(good[0], np.nan)
     assert "is float64 " in check("check_bound", [double, *good[1:]], "A", "here")
@@ -157,8 +159,8 @@ def test_the_script_holds_outputs_to_the_bound(script: Any) -> None:
 def test_the_script_finds_unwritten_elements(script: Any) -> None:
     holes = [g.copy() for g in script["good"]]
     holes[0].view(np.uint32)[1, 0] = 0x7F7F7F7F
-    said = script["check"]("check_bound", holes, "A", "here")
-    assert said == "output v4 has 1 unwritten elements here, the first at [1, 0]."
+    message = script["check"]("check_bound", holes, "A", "here")
+    assert message == "output v4 has 1 unwritten elements here, the first at [1, 0]."
 
 
 def test_the_script_compares_runs_bit_by_bit(script: Any) -> None:
@@ -173,7 +175,7 @@ def test_the_script_compares_runs_bit_by_bit(script: Any) -> None:
     assert check("check_same", nans[0], nans[1], "again") is None
 
 
-def test_what_llvm_gets_wrong_alike_is_passed_over(tmp_path: Path, script: Any) -> None:
+def test_the_script_ignores_errors_that_llvm_shares(tmp_path: Path, script: Any) -> None:
     write(tmp_path, verdict(several_outputs(), reference_wrong=True))
     script["data"] = np.load(tmp_path / "data.npz")
     check = script["check"]
@@ -183,7 +185,7 @@ def test_what_llvm_gets_wrong_alike_is_passed_over(tmp_path: Path, script: Any) 
 
 
 @pytest.mark.parametrize("ir", IRS)
-def test_the_script_is_python_3_8_and_needs_none_of_ours(tmp_path: Path, ir: str) -> None:
+def test_the_script_runs_on_python_3_8_without_pytest_byoc(tmp_path: Path, ir: str) -> None:
     assert "reproduce.py" in write(tmp_path, verdict(several_outputs()), ir, 'says """this""" \\x')
     text = (tmp_path / "reproduce.py").read_text(encoding="utf-8")
     tree = ast.parse(text, feature_version=(3, 8))
@@ -199,7 +201,7 @@ def test_the_script_is_python_3_8_and_needs_none_of_ours(tmp_path: Path, ir: str
 
 
 @pytest.mark.parametrize("ir", IRS)
-def test_a_target_tvm_knows_is_looked_up_by_name(tmp_path: Path, ir: str) -> None:
+def test_the_script_looks_up_tvms_own_targets_by_name(tmp_path: Path, ir: str) -> None:
     write(tmp_path, verdict(several_outputs()), ir, reference=None, name="dnnl")
     text = (tmp_path / "reproduce.py").read_text(encoding="utf-8")
     compile(text, "reproduce.py", "exec")
@@ -219,7 +221,7 @@ def test_a_file_inside_packages_is_imported_by_its_full_name(tmp_path: Path) -> 
         assert f"importlib.import_module({name!r}).partition" in text
 
 
-def test_a_bundle_is_written_even_where_onnx_and_the_ir_have_no_words(tmp_path: Path) -> None:
+def test_a_bundle_is_written_for_an_operator_that_onnx_and_the_ir_lack(tmp_path: Path) -> None:
     t = TensorType((2,), "float32")
     v = verdict(several_outputs())
     node = Node("no.such", ("x0",), {}, ("v0",), (t,))
@@ -233,7 +235,7 @@ def test_a_bundle_is_written_even_where_onnx_and_the_ir_have_no_words(tmp_path: 
     assert not (tmp_path / "graph.onnx").exists()
 
 
-def test_without_evidence_graph_and_text_remain(tmp_path: Path) -> None:
+def test_without_evidence_the_bundle_has_graph_and_text(tmp_path: Path) -> None:
     assert write(tmp_path, verdict(several_outputs(), kept=False)) == ["graph.json", "failure.txt"]
     assert json.loads((tmp_path / "graph.json").read_text())["format"]
     assert "nothing was kept of the examination" in (tmp_path / "failure.txt").read_text()
@@ -249,14 +251,14 @@ def brain() -> Graph:
     return b.graph(b.node("add", [b.simple("nn.relu", x), c], {})[0])
 
 
-def test_bfloat16_is_kept_as_bits(tmp_path: Path) -> None:
+def test_bfloat16_is_saved_as_bits(tmp_path: Path) -> None:
     graph = brain()
     write(tmp_path, verdict(graph))
     with np.load(tmp_path / "data.npz", allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
+        by_name = {name: arrays[name] for name in arrays.files}
     for name in ("A.x0", "constant.c0", "llvm.A.0", "target.graph.A.0", "loaded.graph.A.0"):
-        assert found[name].dtype == np.uint16, name
-    bits = found["A.x0"].astype(np.uint32) << 16
+        assert by_name[name].dtype == np.uint16, name
+    bits = by_name["A.x0"].astype(np.uint32) << 16
     np.testing.assert_array_equal(bits.view(np.float32), data.inputs(graph, 0)["x0"].astype(np.float32))
     text = (tmp_path / "reproduce.py").read_text()
     assert "hold its bits" in text and "INPUTS = {'x0': 'bfloat16'}" in text
@@ -264,8 +266,8 @@ def test_bfloat16_is_kept_as_bits(tmp_path: Path) -> None:
     assert "hold its bits" not in (tmp_path / "reproduce.py").read_text()
 
 
-def test_a_graph_of_bfloat16_is_reproduced(tmp_path: Path, ir: str) -> None:
-    """In the workers' interpreter, which may have no ml_dtypes; the target leaves all to TVM."""
+def test_a_bfloat16_graph_is_reproduced(tmp_path: Path, ir: str) -> None:
+    """Runs in the workers' interpreter, which may lack ml_dtypes; the target offloads nothing."""
     (tmp_path / "whole.py").write_text("def partition(mod):\n    return mod\n")
     folder = tmp_path / "bundle"
     names = {"python": PYTHON, "sys_path": [], "libraries": [], "options": {}}
@@ -277,11 +279,11 @@ def test_a_graph_of_bfloat16_is_reproduced(tmp_path: Path, ir: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
         return done.returncode, done.stdout + done.stderr
 
-    found, text = status()
-    assert found == 0, text
+    code, text = status()
+    assert code == 0, text
     arrays = dict(np.load(folder / "data.npz"))
     arrays["expected.A.0"][1, 2] += 0.5
     del arrays["llvm.A.0"]  # it would excuse the target
     np.savez(folder / "data.npz", **arrays)
-    found, text = status()
-    assert found == 1 and "FAILED: output v1 in the first run" in text and " at [1, 2]" in text, text
+    code, text = status()
+    assert code == 1 and "FAILED: output v1 in the first run" in text and " at [1, 2]" in text, text

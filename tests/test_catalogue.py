@@ -1,4 +1,5 @@
-"""The catalogue against what TVM's own backends claim, and its documentation against the records."""
+"""Tests of the catalogue against TVM's own backends, and of its documentation against the
+records."""
 
 from __future__ import annotations
 
@@ -14,37 +15,37 @@ from pytest_byoc.operators import FAMILIES, OPERATORS, measured
 from pytest_byoc.operators.absent import ABSENT
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What the catalogue is to hold at least.
+#: Least number of operators in the catalogue, by IR.
 LEAST = {"relay": 130, "relax": 110}
 
 
 @lru_cache(maxsize=2)
-def claimed(ir: str, python: str) -> dict[str, list[str]]:
-    """Operators claimed in that interpreter's TVM, by backend."""
+def supported_operators(ir: str, python: str) -> dict[str, list[str]]:
+    """Returns the operators that backends of that interpreter's TVM support, by backend."""
     script = Path(__file__).with_name("claimed_operators.py")
     run = subprocess.run(
         [python, str(script), ir, str(ROOT)], capture_output=True, text=True, timeout=300, check=False
     )
     line = next((x for x in run.stdout.splitlines() if x.startswith("CLAIMED ")), None)
     assert line is not None, run.stderr[-2000:]
-    found: dict[str, list[str]] = json.loads(line[len("CLAIMED ") :])
-    return found
+    by_backend: dict[str, list[str]] = json.loads(line[len("CLAIMED ") :])
+    return by_backend
 
 
 def recorded(ir: str) -> set[str]:
     return {getattr(op, ir).op for op in OPERATORS.values() if getattr(op, ir) is not None}
 
 
-def test_what_upstream_backends_claim_is_recorded(ir: str, tvm_python: str) -> None:
-    union = {op for ops in claimed(ir, tvm_python).values() for op in ops}
-    # So many are claimed in TVM 0.16 and 0.27: fewer would mean that the tables were not found.
+def test_operators_of_upstream_backends_are_recorded(ir: str, tvm_python: str) -> None:
+    union = {op for ops in supported_operators(ir, tvm_python).values() for op in ops}
+    # TVM 0.16 and 0.27 have this many: fewer would mean that the tables were not found.
     assert len(union) >= (77 if ir == "relay" else 68)
     missing = sorted(union - recorded(ir) - set(ABSENT[ir]))
     assert not missing, f"neither a record nor a reason for {missing}"
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_reasons_are_given_only_for_what_is_absent(ir: str) -> None:
+def test_reasons_are_given_only_for_absent_operators(ir: str) -> None:
     assert not set(ABSENT[ir]) & recorded(ir)
     assert all(ABSENT[ir].values())
 
@@ -55,7 +56,7 @@ def test_size_of_the_catalogue(ir: str) -> None:
     assert count >= LEAST[ir]
 
 
-def test_measurements_are_of_operators_that_exist() -> None:
+def test_measurements_name_existing_operators() -> None:
     for ir, part in measured.table().items():
         for name, fails in part["fails"].items():
             assert name in OPERATORS and ir in OPERATORS[name].irs(), f"measured.json: {ir} {name}"
@@ -69,8 +70,8 @@ def test_every_operator_runs_in_some_dtype(ir: str) -> None:
             assert measured.dtypes(op, ir), f"{op.name}: LLVM runs it in no dtype, so it can't be judged"
 
 
-def test_documentation_is_what_the_records_say() -> None:
-    """`python scripts/write_docs.py` has been run since the records and checks were last changed."""
+def test_documentation_is_up_to_date() -> None:
+    """`python scripts/write_docs.py` has been run since the last change of records and checks."""
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         import write_docs  # type: ignore[import-not-found]

@@ -1,4 +1,4 @@
-"""Partition functions that change graphs of which they offload nothing: the change is judged."""
+"""Tests of partition functions that change graphs but offload nothing: the change is judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 from .conftest import PYTHON, RELU_AND_SIGN
 
-#: Each function partitions for example_c, which takes nn.relu and not sign, and changes calls of sign.
+#: Each function partitions for example_c, which offloads nn.relu but not sign, and changes calls of
+#: sign.
 _TARGET = """\
 import tvm
 from pytest_byoc.examples.example_c import target as example
@@ -106,8 +107,8 @@ def with_calls_changed(mod, change):
 def run(
     pytester: pytest.Pytester, ir: str, function: str, *args: str
 ) -> tuple[Any, dict[str, Any]]:
-    """A session at smoke on one of the functions, with a graph of each operator unless other arguments are
-    given: pytest's result, and the report."""
+    """Runs a session at smoke with one of the functions, on a graph of each operator unless other
+    arguments are given. Returns pytest's result and the report."""
     pytester.makepyfile(wreck=_TARGET + (_RELAY if ir == "relay" else _RELAX), test_graphs=RELU_AND_SIGN)
     result = pytester.runpytest_subprocess(
         f"--byoc-target=wreck.py:{function}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
@@ -118,7 +119,7 @@ def run(
 
 
 @pytest.mark.parametrize("function", ["with_sine", "with_sine_in_place"])
-def test_another_value_is_a_failure(pytester: pytest.Pytester, ir: str, function: str) -> None:
+def test_a_change_of_the_value_is_a_failure(pytester: pytest.Pytester, ir: str, function: str) -> None:
     result, report = run(pytester, ir, function)
     result.assert_outcomes(passed=1, failed=1)
     (failure,) = report["failures"]
@@ -135,7 +136,7 @@ def test_another_value_is_a_failure(pytester: pytest.Pytester, ir: str, function
         ("retyped", "the type of main: it was given (float32[3,5]) -> float32[3,5], and returned"),
     ],
 )
-def test_another_main_is_an_error(
+def test_a_renamed_or_retyped_main_is_an_error(
     pytester: pytest.Pytester, ir: str, function: str, words: str
 ) -> None:
     result, report = run(pytester, ir, function)
@@ -145,21 +146,21 @@ def test_another_main_is_an_error(
     assert words in failure["message"]
 
 
-def test_the_same_value_is_no_failure(pytester: pytest.Pytester, ir: str) -> None:
-    """It is judged, and no pass all the same: nothing was offloaded."""
+def test_a_change_that_keeps_the_value_is_no_failure(pytester: pytest.Pytester, ir: str) -> None:
+    """The graph is judged but does not count as a pass, because nothing was offloaded."""
     result, report = run(pytester, ir, "rounded")
     result.assert_outcomes(passed=1, skipped=1)
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
     assert (report["outcomes"]["pass"], report["outcomes"]["not-offloaded"]) == (1, 1)
 
 
-def test_what_is_changed_alone_and_not_in_a_module_of_several_is_found(
+def test_a_change_made_only_to_single_graphs_is_detected(
     pytester: pytest.Pytester, ir: str
 ) -> None:
-    """The installed suite puts several graphs into one module."""
+    """The suite puts several graphs into one module."""
     result, report = run(pytester, ir, "single", "--byoc-operators=sign,nn.relu", "-k", "test_operator")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    # There is no sine of integers: Relax raises in partitioning, Relay in LLVM's build of it.
-    found = {(f["check"], f["outcome"]) for f in report["failures"]}
-    assert ("inline-back", "wrong-result") in found
+    # Sine of integers does not exist: Relax raises in partitioning, Relay in LLVM's build.
+    outcomes = {(f["check"], f["outcome"]) for f in report["failures"]}
+    assert ("inline-back", "wrong-result") in outcomes
     assert {tuple(f["operators"]) for f in report["failures"]} == {("sign",)}

@@ -1,4 +1,5 @@
-"""Claims are asked of many graphs in one process; one that ends the process costs the others nothing."""
+"""Tests of the survey of offloaded nodes: many graphs share a process, and a crash affects only one
+of them."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ NAMES = ("nn.relu", "add", "abs", "sigmoid", "tanh")
 GRAPHS = [default_case(name, "float32").graph for name in NAMES]
 
 
-#: Jobs that show whether several graphs may share a process: five alone, and together.
+#: Number of jobs that show whether graphs may share a process: five graphs alone, and all together.
 PROBES = 6
 
 
 class Crashing:
-    """A worker whose process ends at graphs of some operators, and which takes all others whole; or of the
-    graphs of one process the first alone."""
+    """A worker whose process ends at graphs with certain operators and which offloads all other
+    graphs; with `first_alone`, it offloads only the first graph of each process."""
 
     def __init__(self, *crashing: str, first_alone: bool = False) -> None:
         self.crashing = crashing
@@ -63,66 +64,66 @@ class Crashing:
         return report
 
 
-def test_a_crash_costs_the_other_graphs_nothing() -> None:
+def test_a_crash_does_not_affect_the_other_graphs() -> None:
     worker = Crashing("add", "sigmoid")
-    found = Claims(worker).survey(GRAPHS)  # type: ignore[arg-type]
-    assert [c is not None for c in found] == [True, False, True, False, True]
-    assert all(c is None or c.offloaded == (True,) for c in found)
+    claims = Claims(worker).survey(GRAPHS)  # type: ignore[arg-type]
+    assert [c is not None for c in claims] == [True, False, True, False, True]
+    assert all(c is None or c.offloaded == (True,) for c in claims)
     assert worker.jobs == PROBES + 3, "one for each crash, and one for the rest"
 
 
-def test_each_graph_is_asked_about_once() -> None:
+def test_each_graph_is_surveyed_once() -> None:
     worker = Crashing()
     claims = Claims(worker)  # type: ignore[arg-type]
     assert claims.survey(GRAPHS) == claims.survey(GRAPHS[::-1])[::-1]
     assert worker.jobs == PROBES + 1 and claims.known(GRAPHS[0]) is not None
 
 
-def test_a_target_that_keeps_state_is_asked_about_each_graph_alone() -> None:
-    found = Claims(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
-    assert all(c is not None and c.offloaded == (True,) for c in found)
+def test_a_target_that_keeps_state_gets_one_process_per_graph() -> None:
+    claims = Claims(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
+    assert all(c is not None and c.offloaded == (True,) for c in claims)
 
 
-def of_processes(folder: Path, number: int) -> list[Peers]:
-    """As each process of pytest-xdist has it."""
-    told = {FOLDER: str(folder), "workercount": number}
-    return [Peers.of({**told, "workerid": f"gw{turn}"}, 0) for turn in range(number)]
+def peers_of_processes(folder: Path, number: int) -> list[Peers]:
+    """Returns the peers that each process of pytest-xdist has."""
+    values = {FOLDER: str(folder), "workercount": number}
+    return [Peers.of({**values, "workerid": f"gw{index}"}, 0) for index in range(number)]
 
 
-def test_the_first_answer_stands(tmp_path: Path) -> None:
-    one, two = of_processes(tmp_path, 2)
+def test_the_first_answer_of_any_process_is_kept(tmp_path: Path) -> None:
+    one, two = peers_of_processes(tmp_path, 2)
     assert one.first(("failure", "a"), "here") == "here" == two.first(("failure", "a"), "there")
     assert two.first(("failure", "b"), "there") == "there" == one.first(("failure", "b"), "here")
     assert Peers().first(("failure", "a"), "alone") == "alone"
     assert not list(tmp_path.rglob("*.[0-9]*"))
 
 
-def test_what_another_process_found_out_is_not_asked_again(tmp_path: Path) -> None:
+def test_answers_of_another_process_are_reused(tmp_path: Path) -> None:
     first, second = Crashing(), Crashing("nn.relu", "abs")
-    one, two = of_processes(tmp_path, 2)
+    one, two = peers_of_processes(tmp_path, 2)
     claims = Claims(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
-    found = Claims(second, two).survey(GRAPHS)  # type: ignore[arg-type]
-    assert found[:3] == claims and None not in found
+    results = Claims(second, two).survey(GRAPHS)  # type: ignore[arg-type]
+    assert results[:3] == claims and None not in results
     jobs = [[len(job["graphs"]), job["kind"]] for job in second.asked]
     assert jobs[PROBES:] == [[2, "claims"]], "of sigmoid and tanh alone"
 
 
-def test_processes_begin_elsewhere_and_answer_alike(tmp_path: Path) -> None:
+def test_processes_start_at_different_graphs_with_equal_answers(tmp_path: Path) -> None:
     worker = Crashing()
-    for peers in of_processes(tmp_path, 2):
+    for peers in peers_of_processes(tmp_path, 2):
         assert Claims(worker, peers).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
-    begun = [peers.beginning_elsewhere("abcde") for peers in of_processes(tmp_path, 3)]
-    assert ["".join(items) for items in begun] == ["abcde", "bcdea", "deabc"]
+    orders = [peers.beginning_elsewhere("abcde") for peers in peers_of_processes(tmp_path, 3)]
+    assert ["".join(items) for items in orders] == ["abcde", "bcdea", "deabc"]
     assert Peers().beginning_elsewhere("abc") == list("abc")
-    # A process that pytest-xdist starts for one that crashed goes on counting.
+    # A process that pytest-xdist starts in place of a crashed one gets the next number.
     fifth = Peers.of({FOLDER: "a", "workerid": "gw4", "workercount": 3}, 0)
     assert fifth.beginning_elsewhere("abc") == list("bca")
 
 
 @pytest.mark.parametrize("broken", [True, False])
-def test_answers_that_cannot_be_read_or_left_are_asked_for(tmp_path: Path, broken: bool) -> None:
+def test_unreadable_or_unwritable_answers_are_computed_again(tmp_path: Path, broken: bool) -> None:
     folder = tmp_path if broken else tmp_path / "on another machine" / "gone"
-    one, two = of_processes(folder, 2)
+    one, two = peers_of_processes(folder, 2)
     Claims(Crashing(), one).survey(GRAPHS)  # type: ignore[arg-type]
     for file in folder.rglob("*") if broken else ():
         if file.is_file():
@@ -132,16 +133,16 @@ def test_answers_that_cannot_be_read_or_left_are_asked_for(tmp_path: Path, broke
     assert worker.jobs == PROBES + 1
 
 
-def test_targets_and_kinds_of_questions_are_told_apart(tmp_path: Path) -> None:
-    told = {FOLDER: str(tmp_path), "workerid": "gw0", "workercount": 1}
-    Peers.of(told, 0).tell(["a", "claims", {}], {"fact": "regions"})
-    assert Peers.of(told, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
-    assert Peers.of(told, 1).answer(["a", "claims", {}]) is None
-    assert Peers.of(told, 0).answer(["a", "alone", {}]) is None
+def test_answers_are_kept_apart_by_target_and_kind(tmp_path: Path) -> None:
+    values = {FOLDER: str(tmp_path), "workerid": "gw0", "workercount": 1}
+    Peers.of(values, 0).tell(["a", "claims", {}], {"fact": "regions"})
+    assert Peers.of(values, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
+    assert Peers.of(values, 1).answer(["a", "claims", {}]) is None
+    assert Peers.of(values, 0).answer(["a", "alone", {}]) is None
     assert Peers.of({}, 0).answer(["a", "claims", {}]) is None
 
 
-def test_the_oldest_claims_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_claims_are_dropped_and_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_byoc.examination.claims.KEPT", 3)
     worker = Crashing("add")
     claims = Claims(worker)  # type: ignore[arg-type]
@@ -151,8 +152,8 @@ def test_the_oldest_claims_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) 
     assert claims.survey(GRAPHS) == first, "and no survey lacks what it has asked for itself"
 
 
-def test_once_a_graph_has_hung_the_others_have_less_time() -> None:
-    """A partition function that hangs on everything would cost the full limit for each."""
+def test_after_a_hang_the_other_graphs_get_less_time() -> None:
+    """A partition function that always hangs would otherwise cost the full limit for each graph."""
 
     class Hanging(Crashing):
         limits: list[float | None] = []

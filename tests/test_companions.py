@@ -1,4 +1,4 @@
-"""What some checks need beside a graph's own examination, and what they make of it."""
+"""Tests of checks that need other graphs or workers than the graph's own examination."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sample(constants: bool = True, twice: bool = False) -> Graph:
 # --- other graphs ----------------------------------------------------------------------------------
 
 
-def test_a_twin_has_other_constants_in_the_same_places() -> None:
+def test_a_twin_differs_only_in_the_values_of_constants() -> None:
     graph = sample()
     other = twin(graph)
     assert other is not None and other.nodes == graph.nodes and other.inputs == graph.inputs
@@ -51,24 +51,25 @@ def test_a_twin_has_other_constants_in_the_same_places() -> None:
     assert other.type_of(name) == graph.type_of(name) and not np.array_equal(mine, its)
 
 
-def test_without_constants_the_twin_has_another_batch_or_there_is_none() -> None:
-    bare = sample(constants=False)
-    assert twin(bare) == larger(bare)
-    assert larger(bare).inputs[0].type.shape == (5, 3)  # type: ignore[union-attr]
+def test_without_constants_the_twin_has_a_larger_batch_if_any() -> None:
+    graph = sample(constants=False)
+    assert twin(graph) == larger(graph)
+    assert larger(graph).inputs[0].type.shape == (5, 3)  # type: ignore[union-attr]
     b = Builder()
     scalar = b.graph(b.simple("nn.relu", b.input(TensorType((), "float32"))))
     assert twin(scalar) is None
 
 
-def test_constants_as_inputs_stand_behind_the_others() -> None:
+def test_constants_as_inputs_come_after_the_other_inputs() -> None:
     graph = sample().unbound()
     assert [s.name for s in graph.inputs] == ["x0", "c0"] and not graph.constants
 
 
-# --- what is made of which graph -------------------------------------------------------------------
+# --- which checks are made on which graph
+# ----------------------------------------------------------
 
 
-def test_dear_checks_by_level() -> None:
+def test_expensive_checks_by_level() -> None:
     few = {c.id for c in CHECKS if c.made == FEW}
     every = {c.id for c in CHECKS if c.made == EVERY}
     everything = {c.id for c in CHECKS}
@@ -86,13 +87,14 @@ def checks(level: str, *kinds: str, alone: bool = False) -> set[str]:
     return set(plan.effort(LEVELS[level], set(kinds), alone).checks)
 
 
-def test_a_loader_leaves_out_what_is_made_elsewhere() -> None:
-    asked = ["roundtrip", "views", "overread", "missing-library"]
-    assert selection.loaded(asked, host_runs_some=True) == ["roundtrip", "views"]
-    assert selection.loaded_of_llvm(asked) == ["roundtrip", "views"]
+def test_a_loader_skips_checks_that_run_elsewhere() -> None:
+    wanted = ["roundtrip", "views", "overread", "missing-library"]
+    assert selection.loaded(wanted, host_runs_some=True) == ["roundtrip", "views"]
+    assert selection.loaded_of_llvm(wanted) == ["roundtrip", "views"]
 
 
-# --- verdicts on what was recorded -----------------------------------------------------------------
+# --- verdicts on recorded facts
+# ---------------------------------------------------------------------
 
 
 def recorded(*facts: tuple[str, Any]) -> JobReport:
@@ -100,12 +102,12 @@ def recorded(*facts: tuple[str, Any]) -> JobReport:
 
 
 @pytest.mark.parametrize(
-    ("again", "said"), [(["a", "b"], ""), (["a", "c"], "line 2: first 'b', then 'c'"), (["a"], ", then ''")]
+    ("again", "words"), [(["a", "b"], ""), (["a", "c"], "line 2: first 'b', then 'c'"), (["a"], ", then ''")]
 )
-def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], said: str) -> None:
+def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str], words: str) -> None:
     first = recorded(("outline", ["a", "b"]))
     evidence = Evidence(sample(), [], {}, [], first, JobReport(), again=recorded(("outline", again)))
-    assert [said in f.message for f in reproducible.judge(evidence)] == ([True] if said else [])
+    assert [words in f.message for f in reproducible.judge(evidence)] == ([True] if words else [])
     evidence.deterministic = False
     assert not list(reproducible.judge(evidence))
 
@@ -113,10 +115,10 @@ def test_the_first_difference_of_two_compilations_is_named(again: Sequence[str],
 @pytest.mark.parametrize(
     ("kept_by_tvm", "copies", "fails"), [(0, 1, False), (0, 2, True), (1, 2, False), (1, 3, True)]
 )
-def test_weights_that_are_in_the_artifact_too_often(kept_by_tvm: int, copies: int, fails: bool) -> None:
+def test_copies_of_weights_in_the_artifact_are_a_finding(kept_by_tvm: int, copies: int, fails: bool) -> None:
     weights, without = 1 << 17, 15_000
-    found = without + copies * weights + 4096
-    sizes = {"weights": weights, "without": without, "found": found, "again": found}
+    actual = without + copies * weights + 4096
+    sizes = {"weights": weights, "without": without, "found": actual, "again": actual}
     report = recorded(("size", {**sizes, "kept_by_tvm": kept_by_tvm}))
     findings = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
     assert [finding.kind for finding in findings] == (["too-large"] if fails else [])
@@ -124,14 +126,14 @@ def test_weights_that_are_in_the_artifact_too_often(kept_by_tvm: int, copies: in
 
 
 @pytest.mark.parametrize(("more", "reasons"), [(0, []), (1 << 12, []), (1 << 16, ["grows"])])
-def test_what_was_compiled_before_is_in_the_artifact_of_the_next(more: int, reasons: list[str]) -> None:
+def test_an_artifact_that_grows_with_each_compilation_is_a_finding(more: int, reasons: list[str]) -> None:
     sizes = {"weights": 1 << 17, "without": 0, "found": 1 << 17, "again": (1 << 17) + more}
     report = recorded(("size", {**sizes, "kept_by_tvm": 0}))
     findings = list(size.judge(Evidence(sample(), [], {}, [], report, JobReport())))
     assert [finding.kind for finding in findings] == reasons
 
 
-def test_what_is_withdrawn_has_not_been_checked() -> None:
+def test_withdrawn_facts_count_as_not_checked() -> None:
     report = recorded(("aot", 1), ("outputs", 2))
     report.withdraw(("aot",), "aot", "why")
     assert not list(report.facts("aot")) and list(report.facts("outputs"))
@@ -139,7 +141,7 @@ def test_what_is_withdrawn_has_not_been_checked() -> None:
 
 
 @pytest.mark.parametrize("symbol", ["__tvm_dev_mblob", "__tvm_ffi__library_bin", "another"])
-def test_where_the_saved_data_stand_in_a_library(tmp_path: Path, symbol: str) -> None:
+def test_position_of_the_saved_data_in_a_library(tmp_path: Path, symbol: str) -> None:
     source, library = tmp_path / "a.c", tmp_path / "a.so"
     source.write_text(f'const char {symbol}[] = "\\5\\0\\0\\0\\0\\0\\0\\0hello";\n')
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
@@ -154,13 +156,13 @@ def test_where_the_saved_data_stand_in_a_library(tmp_path: Path, symbol: str) ->
 
 class _Refused(Worker):
     def start(self) -> None:
-        """It is not run."""
+        """The worker is not started."""
 
     def ready(self) -> dict[str, Any]:
         raise WorkerError("the device is taken\nby another process")
 
 
-def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+def test_an_unavailable_second_worker_is_reported(tmp_path: Path) -> None:
     workers = Workers(make_settings(tmp_path), declaration("example_c", "relay"))
     workers.make_worker = lambda config: _Refused("", {"role": "target"}, 1.0)
     companions = Companions(workers)
@@ -174,7 +176,8 @@ def test_a_second_worker_that_cannot_be_had_is_told(tmp_path: Path) -> None:
 
 
 def test_the_example_passes_every_check(ir: str, tmp_path: Path) -> None:
-    """Of a value returned twice TVM's own AOT executor writes one output: that is not the target's."""
+    """TVM's own AOT executor writes one output for a value returned twice: aot is then not
+    checked."""
     examiner = Examiner(make_settings(tmp_path, 120.0), declaration("example_c", ir))
     examiner.open()
     try:

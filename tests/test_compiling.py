@@ -1,4 +1,4 @@
-"""The C compiler is called once for each source, and what it refuses is left to TVM."""
+"""Tests that the C compiler runs once for each source, and that TVM compiles sources that fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_byoc.runs import compiling
 
 
 class FakeCC:
-    """TVM's module of compilers: notes what it is asked to link."""
+    """Stands for TVM's module tvm.contrib.cc: records the objects it has to link."""
 
     def __init__(self) -> None:
         self.linked: list[list[str]] = []
@@ -31,9 +31,9 @@ class FakeCC:
 
 @pytest.fixture
 def cc(monkeypatch: pytest.MonkeyPatch) -> FakeCC:
-    found = FakeCC()
-    monkeypatch.setattr(compiling, "_tvm_cc", lambda: found)
-    return found
+    fake = FakeCC()
+    monkeypatch.setattr(compiling, "_tvm_cc", lambda: fake)
+    return fake
 
 
 def sources(folder: Path, **texts: str) -> list[str]:
@@ -44,7 +44,7 @@ def sources(folder: Path, **texts: str) -> list[str]:
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_each_source_once_in_order(
+def test_each_source_is_compiled_once_and_linked_in_order(
     tmp_path: Path, cc: FakeCC, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
     monkeypatch.setattr(compiling, "CORES", cores)
@@ -71,8 +71,8 @@ _HEADER = """#include <stdint.h>
     _HEADER + "#pragma pack(1)\nint b;", "int b;", _HEADER + "%:define N 2\nint b = N;",
     _HEADER + "static int same; int b;",
 ])
-def test_sources_are_one_where_they_cannot_tell(tmp_path: Path, cc: FakeCC, other: str) -> None:
-    """Not with other directives or includes, nor if both define something."""
+def test_sources_are_merged_only_where_that_changes_nothing(tmp_path: Path, cc: FakeCC, other: str) -> None:
+    """Sources with other directives or includes, or with the same definitions, are not merged."""
     compiler = compiling.Compiler(str(tmp_path), as_one=True)
     compile_ = compiler.options("a.so", {})["fcompile"]
     same = _HEADER + "static int same; int a;"
@@ -83,30 +83,30 @@ def test_sources_are_one_where_they_cannot_tell(tmp_path: Path, cc: FakeCC, othe
         whole, *rest = cc.linked[-1]
         assert rest == ["lib0.o", "lib1.o"]
         assert {b"a", b"b"} <= set(Path(whole).read_bytes().split(b"\0"))
-    # It was compiled once.
+    # The merged source was compiled once.
     assert cc.linked[-1] == cc.linked[-2]
     compile_("a.so", sources(tmp_path / "4", a=same))
     assert len(cc.linked[-1]) == 1 and cc.linked[-1] != [whole]
 
 
-def test_sources_of_c_stay_apart(tmp_path: Path, cc: FakeCC) -> None:
-    """There two may define the same variable, and each has its own."""
+def test_c_sources_are_not_merged(tmp_path: Path, cc: FakeCC) -> None:
+    """Two C sources may define the same variable; each has its own."""
     compiler = compiling.Compiler(str(tmp_path), as_one=True)
     compile_ = compiler.options("a.so", {})["fcompile"]
     compile_("a.so", sources(tmp_path / "1", a="static int n;", b="static int n;"), cc="gcc")
     assert len(cc.linked[-1]) == 2
 
 
-def test_what_does_not_compile_is_left_to_tvm(tmp_path: Path, cc: FakeCC) -> None:
+def test_sources_that_do_not_compile_are_left_to_tvm(tmp_path: Path, cc: FakeCC) -> None:
     compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
     for folder in (tmp_path / "1", tmp_path / "2"):
         good, bad = sources(folder, good="int a;", bad="int ;;; (")
         compile_("a.so", [good, bad])
-        # The file of this export: that of an earlier one may be gone.
+        # The path is that of this export: the file of an earlier one may be gone.
         assert cc.linked[-1][1] == bad and cc.linked[-1][0] != good
 
 
-def test_options_are_part_of_what_a_source_is(tmp_path: Path, cc: FakeCC) -> None:
+def test_a_source_is_compiled_again_with_other_options(tmp_path: Path, cc: FakeCC) -> None:
     compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
     source = sources(tmp_path / "1", a="int a = N;")
     compile_("a.so", source, ["-DN=1"])
@@ -114,13 +114,13 @@ def test_options_are_part_of_what_a_source_is(tmp_path: Path, cc: FakeCC) -> Non
     assert cc.linked[0] != cc.linked[1]
 
 
-def test_who_names_a_compiler_is_left_alone(tmp_path: Path, cc: FakeCC) -> None:
+def test_a_compiler_named_by_the_target_is_kept(tmp_path: Path, cc: FakeCC) -> None:
     compiler = compiling.Compiler(str(tmp_path))
     assert compiler.options("a.so", {"fcompile": print}) == {"fcompile": print}
     assert "fcompile" not in compiler.options("a.tar", {})
 
 
-def test_a_file_taken_in_may_have_changed_since(tmp_path: Path, cc: FakeCC) -> None:
+def test_a_source_is_compiled_again_after_an_include_changed(tmp_path: Path, cc: FakeCC) -> None:
     compile_ = compiling.Compiler(str(tmp_path)).options("a.so", {})["fcompile"]
     header = tmp_path / "h.h"
     for folder in (tmp_path / "1", tmp_path / "2"):
@@ -130,9 +130,9 @@ def test_a_file_taken_in_may_have_changed_since(tmp_path: Path, cc: FakeCC) -> N
         assert f"of_{name}".encode() in Path(paths[0]).read_bytes()
 
 
-def test_what_a_library_has_no_symbols_of() -> None:
-    """TVM calls the functions of such modules by name, which AOT does not. Before 0.12 a module does not say
-    whether it is code."""
+def test_modules_that_a_library_holds_as_data() -> None:
+    """TVM calls the functions of such modules by name, which AOT does not. Before 0.12 a module
+    does not tell whether it is code."""
 
     def module(kind: str, *imported: Any, **says: bool) -> Any:
         return SimpleNamespace(type_key=kind, imported_modules=imported, **says)

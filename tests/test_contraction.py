@@ -1,4 +1,4 @@
-"""einsum, matmul and losses by example: type rules, special values, what does not count."""
+"""Tests of einsum, matmul and losses by example: type rules, special values, ignored elements."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_einsum_type(equation: str, shapes: Any, expected: Any) -> None:
     ("equation", "shapes"),
     [("ij,jk->ik", [(2, 3), (4, 3)]), ("ij,jk->ik", [(2, 3)]), ("ii->i", [(2, 3)]), ("i->i", [(2, 3)])],
 )
-def test_einsum_of_other_shapes_is_refused(equation: str, shapes: Any) -> None:
+def test_einsum_of_mismatched_shapes_is_refused(equation: str, shapes: Any) -> None:
     with pytest.raises(TypeRuleError):
         OPERATORS["einsum"].infer([TensorType(s, "float32") for s in shapes], {"equation": equation})
 
@@ -59,7 +59,7 @@ def test_matmul_type(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     assert y.shape == np.matmul(np.ones(a), np.ones(b)).shape
 
 
-def test_einsum_that_moves_elements_has_no_error() -> None:
+def test_einsum_that_only_moves_elements_has_no_error() -> None:
     x = np.arange(9, dtype="float32").reshape(3, 3)
     for equation in ("ij->ji", "ii->i"):
         assert not _apply("einsum", x, equation=equation).error.any()
@@ -69,19 +69,20 @@ def test_einsum_of_infinity_and_an_interval_around_zero_is_ambiguous() -> None:
     b = Bounded(np.array([1e-9, 2.0]), np.array([1e-8, 0.0]), np.zeros(2, bool), "float32")
     y = _apply("einsum", _floats(np.inf, 1.0), b, equation="i,i->i")
     np.testing.assert_array_equal(y.ambiguous, [True, False])
-    # What else is added to an infinity may be inexact.
+    # The other terms of a sum with an infinity may be inexact.
     c = Bounded(np.array([2.0, 2.0]), np.array([0.0, 1e-8]), np.zeros(2, bool), "float32")
     sure = _apply("einsum", _floats(np.inf, 1.0), c, equation="i,i->")
     assert sure.value == np.inf and not sure.ambiguous
 
 
-def test_einsum_product_that_underflows_on_the_way_keeps_a_bound() -> None:
-    """1e-30 * 1e-30 is lost in float32 before 1e30 can bring it back; another order keeps it."""
+def test_einsum_product_whose_partial_product_underflows_has_a_bound() -> None:
+    """1e-30 * 1e-30 underflows in float32 before 1e30 is multiplied in; another order does not
+    underflow."""
     y = _apply("einsum", _floats(1e-30), _floats(1e-30), _floats(1e30), equation="i,i,i->i")
     assert y.value - y.error <= 0 and y.error < 1e-5
 
 
-def test_an_integer_einsum_whose_parts_may_overflow_is_ambiguous() -> None:
+def test_an_integer_einsum_whose_partial_sums_may_overflow_is_ambiguous() -> None:
     a = np.array([2**30, 2**30], "int32")
     assert _apply("einsum", a, np.array([1, -1], "int32"), equation="i,i->").ambiguous
     assert not _apply("einsum", a, np.array([1, 0], "int32"), equation="i,i->").ambiguous
@@ -102,20 +103,20 @@ def test_negative_log_likelihood() -> None:
     assert _nll(x, [2, 0], "mean").value == 8.0 / 2.5
 
 
-def test_what_is_ignored_counts_in_neither_sum() -> None:
+def test_ignored_targets_count_in_neither_sum() -> None:
     x = _floats([-1, np.nan, -3], [-4, -5, -6])
     np.testing.assert_array_equal(_nll(x, [1, 0], "none", 1).value, [0.0, 2.0])
     y = _nll(x, [1, 0], "mean", 1)
     assert y.value == 4.0 and not y.ambiguous
 
 
-def test_an_ignored_one_is_a_zero_of_either_sign() -> None:
+def test_the_loss_of_an_ignored_target_is_a_zero_of_either_sign() -> None:
     lost = _nll(_floats([-1, -2, -3], [-4, -5, -6]), [1, 0], "none", 1)
     y = _apply("divide", _floats(1.0, 1.0), lost)
     np.testing.assert_array_equal(y.ambiguous, [True, False])
 
 
-def test_the_mean_of_nothing_is_nan() -> None:
+def test_the_mean_loss_of_no_targets_is_nan() -> None:
     y = _nll(_floats([-1, -2, -3]), [1], "mean", 1)
     assert np.isnan(y.value) and not y.ambiguous
 

@@ -1,4 +1,4 @@
-"""Convolutions and pools by example: lengths, windows, weights that are no numbers."""
+"""Tests of convolutions and pools by example: lengths, windows, infinite weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def infer(name: str, *shapes: tuple[int, ...], **attrs: Any) -> tuple[int, ...]:
 
 
 def conv1d(transposed: bool = False, **attrs: Any) -> dict[str, Any]:
-    """Attributes of a convolution of one channel, in one dimension."""
+    """Returns the attributes of a one-dimensional convolution with one channel."""
     default: dict[str, Any] = {
         "data_layout": "NCW", "kernel_layout": "OIW", "groups": 1, "channels": 1, "kernel_size": (3,),
         "strides": (1,), "padding": (0, 0), "dilation": (1,),
@@ -60,25 +60,26 @@ def test_length_of_a_transposed_convolution(attrs: Any, length: int) -> None:
     assert infer("nn.conv1d_transpose", (1, 1, 4), (1, 1, 3), **attrs) == (1, 1, length)
 
 
-def test_a_transposed_convolution_puts_the_kernel_down_at_each_element() -> None:
+def test_a_transposed_convolution_adds_the_kernel_at_each_element() -> None:
     attrs = conv1d(transposed=True, strides=(2,), output_padding=(1,), padding=(1, 0))
     y = apply("nn.conv1d_transpose", [[[1, 10]]], [[[1, 2, 3]]], **attrs)
-    # 1 2 3+10 20 30, the first taken off and a zero added.
+    # 1 2 3+10 20 30, the first cut off and a zero appended.
     np.testing.assert_array_equal(y.value, [[[2, 13, 20, 30, 0]]])
 
 
-def test_infinite_weights_in_the_padding_make_nan_or_nothing() -> None:
+def test_an_infinite_weight_over_padding_is_ambiguous() -> None:
     x, w = [[[1.0, 2.0, 3.0]]], [[[np.inf, 1.0, 1.0]]]
     y = apply("nn.conv1d", x, w, **conv1d(padding=(1, 0)))
     np.testing.assert_array_equal(y.ambiguous, [[[True, False]]])
     assert y.value[0, 0, 1] == np.inf
-    # Between the elements of a transposed convolution's image there is padding too.
+    # The image of a transposed convolution has padding between its elements, too.
     y = apply("nn.conv1d_transpose", x, w, **conv1d(transposed=True, strides=(2,)))
     np.testing.assert_array_equal(y.ambiguous, [[[False, True, False, True, False, True, True]]])
 
 
 def test_adaptive_windows_overlap() -> None:
-    """Five elements in three windows: 0 1, 1 2 3, 3 4; in seven: one or two each."""
+    """Five elements in three windows: 0 1, 1 2 3, 3 4; in seven windows: one or two elements
+    each."""
     x = [[[1.0, 2.0, 4.0, 8.0, 16.0]]]
     y = apply("nn.adaptive_avg_pool1d", x, layout="NCW", output_size=(3,))
     np.testing.assert_allclose(y.value, [[[1.5, 14 / 3, 12.0]]])
@@ -87,7 +88,7 @@ def test_adaptive_windows_overlap() -> None:
 
 
 def test_gradient_of_a_weight() -> None:
-    """Of one weight: the sum of what it was multiplied with, times the gradient of the product."""
+    """The gradient of a weight is the sum of its factors times the gradients of the products."""
     attrs: dict[str, Any] = {
         "grad_layout": "NCHW", "data_layout": "NCHW", "kernel_layout": "OIHW", "groups": 1, "channels": 1,
         "kernel_size": (1, 2), "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1),
@@ -96,19 +97,20 @@ def test_gradient_of_a_weight() -> None:
     np.testing.assert_array_equal(y.value, [[[[21, 32]]]])
 
 
-def test_dilate_rounds_its_value_to_the_dtype() -> None:
+def test_dilate_rounds_the_dilation_value_to_the_dtype() -> None:
     y = apply("nn.dilate", [1, 2], strides=(3,), dilation_value=0.1)
     np.testing.assert_array_equal(y.value, [1, 0.1, 0.1, 2])
     assert not y.error[[0, 3]].any()
     assert abs(np.float32(0.1) - 0.1) <= y.error[1] < 1e-8
 
 
-def test_deformable_convolution_samples_between_neighbours() -> None:
+def test_deformable_convolution_interpolates_between_neighbours() -> None:
     attrs: dict[str, Any] = {
         "data_layout": "NCHW", "kernel_layout": "OIHW", "groups": 1, "channels": 1, "kernel_size": (1, 1),
         "strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "deformable_groups": 1,
     }  # fmt: skip
-    # Down and to the right: between four, beyond the last column, before the first row, at one element.
+    # Offsets down and to the right: between four elements, after the last column, before the first
+    # row, at an element.
     down, right = [[0.5, 0.0], [-1.25, -1.0]], [[0.25, 0.5], [0.0, -1.0]]
     y = apply("nn.deformable_conv2d", [[[[1, 2], [4, 8]]]], [[down, right]], [[[[1]]]], **attrs)
     np.testing.assert_allclose(y.value, [[[[0.5 * 1.25 + 0.5 * 5.0, 1.0], [0.0, 1.0]]]])

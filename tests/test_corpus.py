@@ -1,4 +1,4 @@
-"""Saved graphs: what failed is checked first next time, what a vendor committed every time."""
+"""Tests of saved graphs: failed graphs are replayed first, a vendor's own graphs every time."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
-#: example_c, but graphs with exp fail while the environment has CHANGING=raises.
+#: The target is example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
-#: Two cases of exp, of which every graph is the smallest already, two of nn.relu, and the corpus.
+#: Two cases of exp, whose graphs cannot be shrunk, two of nn.relu, and the corpus.
 FEW = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus or (test_operator and (scalar or float32]))")
 
 
@@ -43,7 +43,7 @@ def report(pytester: pytest.Pytester, folder: str = "out") -> Any:
 
 
 def names_of(result: pytest.RunResult) -> list[str]:
-    """Names of the tests in the order in which -v lists them."""
+    """Returns the names of the tests in the order in which -v lists them."""
     return [line.split("::")[1].split(" ")[0] for line in result.outlines if ".py::" in line and "%]" in line]
 
 
@@ -55,10 +55,10 @@ def relu_then_exp() -> Graph:
     return Graph((source,), (), (node, last), ("y",))
 
 
-# --- what failed before --------------------------------------------------------------------------
+# --- failures of earlier sessions ----------------------------------------------------------------
 
 
-def test_what_failed_is_checked_first_until_it_passes(
+def test_failed_graphs_are_checked_first_until_they_pass(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
@@ -67,9 +67,9 @@ def test_what_failed_is_checked_first_until_it_passes(
     first.assert_outcomes(passed=2, failed=2)
     (folder,) = saved.iterdir()
     assert corpus.read(folder / "graph.json")[1] == "exp[float32]"
-    # A session that died while it shrank has left this; it is of the same failure.
+    # A session that died while shrinking has left this graph; it shows the same failure.
     unshrunk = corpus.save(saved / f"{folder.name}{corpus.UNSHRUNK}", relu_then_exp(), "random[exp]")
-    # What another target failed is left alone.
+    # Failures of another target are ignored.
     other = corpus.save(saved / f"other-{ir}-0123456789", relu_then_exp(), "random[exp]")
 
     again = run(pytester, ir, *FEW, "-v")
@@ -82,14 +82,14 @@ def test_what_failed_is_checked_first_until_it_passes(
     assert set(saved.iterdir()) == {folder, other.parent}
     assert corpus.read(folder / "graph.json")[1] == "exp[float32]"
 
-    # What is known of the case it was found in is known of it.
+    # A waiver for the case in which the graph was found also covers the graph.
     pytester.path.joinpath("w.toml").write_text(
         '[[waiver]]\ncheck = "offload"\ncase = "exp[*"\nreason = "known"\n'
     )
     waived = run(pytester, ir, *FEW, "--byoc-waivers=w.toml", "-n", "2")
     assert waived.ret == 0
     waived.assert_outcomes(passed=2, xfailed=3)
-    # A list of waivers holds nothing that only this machine has.
+    # A list of waivers holds nothing that exists only on this machine.
     update = run(pytester, ir, *FEW, "--byoc-waivers=new.toml", "--byoc-update-waivers")
     assert update.ret == 0 and "corpus" not in pytester.path.joinpath("new.toml").read_text()
 
@@ -98,8 +98,8 @@ def test_what_failed_is_checked_first_until_it_passes(
     assert fixed.ret == 0
     fixed.assert_outcomes(passed=5)
     fixed.stdout.fnmatch_lines(["these failed before*removed:", f"  byoc-failures/{folder.name}"])
-    found = json.loads(pytester.path.joinpath("report.json").read_text())
-    assert found["corpus"] == {f"byoc-failures/{folder.name}": "pass: removed"}
+    fixed_report = json.loads(pytester.path.joinpath("report.json").read_text())
+    assert fixed_report["corpus"] == {f"byoc-failures/{folder.name}": "pass: removed"}
     assert list(saved.iterdir()) == [other.parent]
     assert "test_corpus" not in run(pytester, ir, *FEW, "-v").stdout.str()
 
@@ -107,31 +107,31 @@ def test_what_failed_is_checked_first_until_it_passes(
 def test_onnx_node_tests_that_failed_come_first_until_they_pass(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = ("--byoc-operators=exp,nn.relu,abs", "-k", "test_onnx[test_exp] or test_onnx[test_relu]", "-v")
+    args = ("--byoc-operators=exp,nn.relu,abs", "-k", "test_onnx[test_exp] or test_onnx[test_relu]", "-v")
     in_order = ["test_onnx[test_exp]", "test_onnx[test_relu]"]
     monkeypatch.setenv("CHANGING", "raises")
-    assert names_of(run(pytester, ir, *some)) == in_order
+    assert names_of(run(pytester, ir, *args)) == in_order
     (folder,) = (pytester.path / "byoc-failures").iterdir()
     assert list(corpus.failed_onnx(folder.parent, "changing", ir)) == ["test_exp"]
-    # What another target failed, and what can't be read, changes nothing.
+    # Failures of another target and unreadable files change nothing.
     for name, test in ((f"other-{ir}-0123456789", "test_relu"), (f"changing-{ir}-0123456789", None)):
         path = folder.parent / f"{name}{corpus.ONNX}" / "graph.json"
         path.parent.mkdir()
         path.write_text(json.dumps({"nodes": [{"attrs": {"test": test}}]}) if test else "{")
-    # By name the other would come first.
+    # Sorted by name, the other test would come first.
     content = json.loads((folder / "graph.json").read_text())
     assert content["nodes"][0]["attrs"] == {"test": "test_exp"}
     content["nodes"][0]["attrs"] = {"test": "test_relu"}
     (folder / "graph.json").write_text(json.dumps(content))
-    again = run(pytester, ir, *some)
+    again = run(pytester, ir, *args)
     assert names_of(again) == list(reversed(in_order))
     again.assert_outcomes(passed=1, failed=1)
-    # That one has passed.
+    # The one that passed is no longer listed.
     left = corpus.failed_onnx(folder.parent, "changing", ir)
     assert list(left) == ["test_exp"] and left["test_exp"].parent.name == folder.name
 
 
-def test_nothing_is_remembered_without_a_cache(
+def test_failures_are_not_replayed_without_a_cache(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
@@ -144,7 +144,8 @@ def test_nothing_is_remembered_without_a_cache(
 
 @pytest.fixture
 def graphs(pytester: pytest.Pytester, ir: str) -> Path:
-    """One graph that holds, one that fails with CHANGING=raises, and what is of no use."""
+    """A folder with one graph that passes, one that fails with CHANGING=raises, and unusable
+    files."""
     folder = pytester.path / "regressions"
     relu = default_case("nn.relu", "float32").graph
     corpus.save(folder / "copied", relu, "random[nn.relu]")
@@ -180,7 +181,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_a_vendors_graphs_are_checked_every_time(
+def test_graphs_of_a_vendor_are_checked_every_time(
     pytester: pytest.Pytester, ir: str, graphs: Path, workers: tuple[str, ...]
 ) -> None:
     before = sorted(graphs.rglob("*"))
@@ -189,19 +190,19 @@ def test_a_vendors_graphs_are_checked_every_time(
     assert result.ret == 0
     result.assert_outcomes(passed=2, skipped=7, warnings=6)
     result.stdout.fnmatch_lines(["*CorpusWarning: not checked: *truncated.json: expected JSON*"])
-    found = report(pytester)
-    assert found["corpus"]["regressions/copied"] == found["corpus"]["regressions/deep/exp"] == "pass"
-    assert found["corpus"]["regressions/absent"].startswith("left out: there is no ")
+    listed = report(pytester)
+    assert listed["corpus"]["regressions/copied"] == listed["corpus"]["regressions/deep/exp"] == "pass"
+    assert listed["corpus"]["regressions/absent"].startswith("left out: there is no ")
     for name, words in UNUSABLE.items():
-        assert found["corpus"][name].startswith("unusable: ") and words in found["corpus"][name]
-        assert any(t.startswith(f"corpus[{name}]: ") and words in t for t in found["not_checked"])
+        assert listed["corpus"][name].startswith("unusable: ") and words in listed["corpus"][name]
+        assert any(t.startswith(f"corpus[{name}]: ") and words in t for t in listed["not_checked"])
     result.stdout.fnmatch_lines(["corpus: 1 left out, 2 pass, 6 unusable"])
     verified = pytester.run(sys.executable, "-m", "pytest_byoc", "verify", "all.zip")
     assert verified.ret == 0
     assert sorted(graphs.rglob("*")) == before
 
 
-def test_what_cannot_be_used_may_fail_the_session(pytester: pytest.Pytester, ir: str, graphs: Path) -> None:
+def test_unusable_graphs_fail_the_session_on_demand(pytester: pytest.Pytester, ir: str, graphs: Path) -> None:
     result = run(pytester, ir, "-k", "test_corpus", "--byoc-strict-corpus", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, skipped=7, warnings=6)
@@ -213,10 +214,10 @@ def test_what_cannot_be_used_may_fail_the_session(pytester: pytest.Pytester, ir:
     result.assert_outcomes(passed=2, skipped=1, failed=6)
 
 
-def test_a_vendors_graph_that_fails(
+def test_a_failing_graph_of_a_vendor_is_waived_only_by_its_id(
     pytester: pytest.Pytester, ir: str, graphs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is waived by its own id alone, and stays where it is."""
+    """Only its own id waives it, and its file is not moved."""
     monkeypatch.setenv("CHANGING", "raises")
     one = ("--byoc-corpus=regressions/deep", "-k", "test_corpus")
     result = run(pytester, ir, *one, "-v")
@@ -229,35 +230,35 @@ def test_a_vendors_graph_that_fails(
     result.assert_outcomes(xfailed=1)
 
 
-def test_a_corpus_that_is_not_there(pytester: pytest.Pytester) -> None:
+def test_a_missing_corpus_is_a_usage_error(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-corpus=nowhere")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*nowhere: there is no such file or folder of graphs"])
 
 
-def test_ids_are_paths(tmp_path: Path) -> None:
+def test_ids_of_graphs_are_their_paths(tmp_path: Path) -> None:
     for name in ("root/a/x", "root/a/b/graph", "root/a/pad-onnx/z", "away/c/x", "root/m-0123456789-onnx/y"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.json").write_text("{}")
     (tmp_path / "root" / "a" / "report.json").write_text('{"schema": "pytest-byoc/report/1"}')
     root = tmp_path / "root"
-    found = corpus.find([root / "a", tmp_path / "away" / "c", root / "a" / "x.json"], root)
-    assert [e.id for e in found] == ["a/b", "a/pad-onnx/z", "a/x", "c/x"]
+    entries = corpus.find([root / "a", tmp_path / "away" / "c", root / "a" / "x.json"], root)
+    assert [e.id for e in entries] == ["a/b", "a/pad-onnx/z", "a/x", "c/x"]
     own = root / "m-0123456789-onnx"
     assert corpus.find([own], root)[0].path == own
     (tmp_path / "other" / "c").mkdir(parents=True)
     (tmp_path / "other" / "c" / "x.json").write_text("{}")
     with pytest.raises(SettingsError, match="have the same id c/x: rename one of them"):
         corpus.find([tmp_path / "away" / "c", tmp_path / "other" / "c"], root)
-    # What a vendor names is the vendor's, also where a session has saved it.
+    # A folder that the vendor names is the vendor's, even where a session has saved it.
     failures = root / "byoc-failures"
     corpus.save(failures / "mine-relay-0123456789", default_case("exp", "float32").graph, "")
     assert [e.automatic for e in corpus.all_of(failures, [], root)] == [True]
     assert [e.automatic for e in corpus.all_of(failures, [failures], root)] == [False]
 
 
-def test_links_are_called_what_they_are_called(tmp_path: Path) -> None:
-    """One that leads outside is as good as a file; one that leads nowhere can't be used."""
+def test_links_keep_their_own_names(tmp_path: Path) -> None:
+    """A link that leads outside works like a file; a dangling link cannot be used."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "outside.json").write_text("{}")
@@ -271,8 +272,8 @@ def test_links_are_called_what_they_are_called(tmp_path: Path) -> None:
         corpus.find([root / ("x" * 5000)], root)
 
 
-def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an entry that can't be used, and not left out without a word."""
+def test_an_unreadable_folder_is_an_unusable_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is an entry that cannot be used; it is not left out silently."""
     (tmp_path / "a").mkdir()
     scandir = os.scandir
 
@@ -281,7 +282,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
 
-    # Root, as which tests may run, reads everything.
+    # Tests may run as root, which can read everything.
     monkeypatch.setattr(os, "scandir", refuse)
     monkeypatch.setattr(os, "listdir", refuse)
     assert [e.id for e in corpus.find([tmp_path], tmp_path)] == ["a"]
@@ -289,7 +290,7 @@ def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Monkey
         corpus.read(tmp_path / "a")
 
 
-def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+def test_a_pipe_among_the_graphs_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p.json")
     with pytest.raises(GraphFormatError, match=r"p\.json: this is no regular file"):
         corpus.read(tmp_path / "p.json")
@@ -306,7 +307,7 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
         ({"outputs": None}, "malformed graph"),
     ],
 )
-def test_numbers_without_measure(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_malformed_graphs_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     graph = default_case("exp", "float32").graph.to_dict()
     graph["inputs"][0]["name"] = graph["nodes"][0]["inputs"][0] = "x"
     (tmp_path / "g.json").write_text(json.dumps({**graph, **change}))
@@ -314,18 +315,18 @@ def test_numbers_without_measure(tmp_path: Path, change: dict[str, Any], message
         corpus.read(tmp_path / "g.json")
 
 
-def test_nothing_examined_is_no_success(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_session_that_examines_no_graph_fails(pytester: pytest.Pytester, ir: str) -> None:
     pytester.mkdir("bad").joinpath("x.json").write_text("{")
     result = run(pytester, ir, "--byoc-corpus=bad", "-k", "test_corpus", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*no graph was examined: the session fails"])
 
 
-def test_a_failure_that_cannot_be_saved_is_told(
+def test_a_failure_that_cannot_be_saved_is_reported(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
-    # As where the disk is full.
+    # The disk is full.
     pytester.makeconftest(
         "from pytest_byoc.report import bundle\n"
         "def write(*args, **options): raise OSError(28, 'No space left on device')\n"
@@ -338,12 +339,12 @@ def test_a_failure_that_cannot_be_saved_is_told(
     )
     (failure,) = report(pytester)["failures"]
     assert failure["graph"] == failure["bundle"] == "" and " -k " in failure["command"]
-    # The one that was found, which could be, is not given up.
+    # The unshrunk graph, which could be saved, is kept.
     (saved,) = pytester.path.glob("out/byoc-failures/*-unshrunk/graph.json")
     corpus.read(saved)
 
 
-def test_a_folder_of_failures_that_cannot_be_written(pytester: pytest.Pytester) -> None:
+def test_an_unwritable_folder_of_failures_is_a_usage_error(pytester: pytest.Pytester) -> None:
     pytester.path.joinpath("byoc-failures").write_text("a file")
     result = pytester.runpytest_subprocess("--byoc-target=example_c")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -358,12 +359,12 @@ def test_a_folder_of_failures_that_cannot_be_written(pytester: pytest.Pytester) 
         (f"{folder_name('my:target', 'relay')}-0123456789-onnx", False),
         (f"{folder_name('my:target', 'relax')}-0123456789", False),
         (f"{folder_name('my:target', 'relay')}-x-relay-0123456789", False),
-        # Of targets whose names differ from it in the characters that no folder has.
+        # These targets differ only in characters that folder names cannot have.
         (f"{folder_name('my-target', 'relay')}-0123456789", False),
         (f"{folder_name('my.target', 'relay')}-0123456789", False),
     ],
 )
-def test_whose_failure_it_is(name: str, fits: bool) -> None:
+def test_a_saved_failure_belongs_to_one_target_and_ir(name: str, fits: bool) -> None:
     entry = Entry(f"byoc-failures/{name}", Path("byoc-failures", name, "graph.json"), True)
     assert entry.is_for("my:target", "relay") == fits
     assert entry.unshrunk == name.endswith("-unshrunk")
@@ -377,7 +378,7 @@ def test_whose_failure_it_is(name: str, fits: bool) -> None:
         ("views", ("views: the graph executor copies its inputs",), False),
     ],
 )
-def test_what_failed_a_check_that_this_machine_cannot_make_is_kept(
+def test_a_failure_whose_check_cannot_run_here_is_kept(
     tmp_path: Path, ir: str, check: str, not_checked: tuple[str, ...], kept: bool
 ) -> None:
     session = TargetSession(make_settings(tmp_path), declaration("example_c", ir))
@@ -393,8 +394,9 @@ def test_what_failed_a_check_that_this_machine_cannot_make_is_kept(
 # --- options ---------------------------------------------------------------------------------------
 
 
-def test_what_is_to_be_replayed_is_replayed(pytester: pytest.Pytester, ir: str) -> None:
-    """Whatever else is named, from wherever; paths of the ini file start at its folder."""
+def test_replay_runs_only_the_named_graphs(pytester: pytest.Pytester, ir: str) -> None:
+    """It ignores other arguments and works from any folder; paths of the ini file are relative to
+    its folder."""
     corpus.save(pytester.path / "saved", default_case("nn.relu", "float32").graph, "a case")
     target, python = CHANGING, os.path.relpath(PYTHON, pytester.path)
     pytester.makeini(
@@ -409,13 +411,13 @@ def test_what_is_to_be_replayed_is_replayed(pytester: pytest.Pytester, ir: str) 
         assert result.ret == 0
         result.assert_outcomes(passed=1)
         assert report(pytester)["graphs"] == 1
-    # Nothing is examined: what was found stands.
+    # Nothing is examined, so the earlier report is kept.
     before = sorted((p, p.read_bytes()) for p in pytester.path.joinpath("out").iterdir())
     assert pytester.run(*command, "--collect-only").ret == 0
     assert before == sorted((p, p.read_bytes()) for p in pytester.path.joinpath("out").iterdir())
 
 
-def test_an_interpreter_starts_where_it_was_named(pytester: pytest.Pytester) -> None:
+def test_paths_of_interpreters_are_relative_to_where_they_are_named(pytester: pytest.Pytester) -> None:
     pytester.makepyprojecttoml(
         '[tool.pytest.ini_options]\n[tool.pytest-byoc.targets.mine]\npython = "bin/none"\n'
     )

@@ -1,4 +1,4 @@
-"""Declared precision from outside: a target that accumulates in half, what it declares and what it gets."""
+"""Sessions of a target that accumulates in half precision, with and without declaring it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixtures.faults import FAULTS, Fault, Patch, apply
 
 from .conftest import PYTHON
 
-#: Of each dot product the last term is left out.
+#: The last term of each dot product is left out.
 LAST_TERM = Fault(
     "last_term", 18, "", ("nn.dense",), "numerics",
     (Patch("kernels.py", 'loop("k", depth, [f"acc +=', 'loop("k", max(1, depth - 1), [f"acc +='),),
@@ -19,8 +19,9 @@ LAST_TERM = Fault(
 
 
 def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tuple[int, dict[str, object]]:
-    """The systematic cases of nn.dense in float32, by a target with that fault and these settings. The
-    planted rounding to half precision does not know infinities, and extremes overflow in it."""
+    """Runs the systematic cases of nn.dense in float32 by a target with that fault and these
+    settings. The planted rounding to half precision does not support infinities, and extreme values
+    overflow in it."""
     path = apply(fault, pytester.path) / "__init__.py"
     lines = ["[tool.pytest-byoc.targets.mine]", f'partition = "{path}:target"', *declared]
     pytester.makepyprojecttoml("\n".join(lines))
@@ -30,13 +31,13 @@ def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tup
         "-p", "no:cacheprovider", timeout=300,
     )
     report: dict[str, object] = json.loads(Path(pytester.path, "out", "report.json").read_text())
-    said = "declared, and granted in its error bounds: it accumulates"
-    assert (said in result.stdout.str()) == bool(declared)
+    note = "declared, and granted in its error bounds: it accumulates"
+    assert (note in result.stdout.str()) == bool(declared)
     return int(result.ret), report
 
 
 @pytest.mark.once
-def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester, ir: str) -> None:
+def test_half_precision_fails_unless_it_is_declared(pytester: pytest.Pytester, ir: str) -> None:
     half = FAULTS["half_accumulator"]
     status, report = run(pytester, ir, half)
     assert status == pytest.ExitCode.TESTS_FAILED
@@ -44,14 +45,14 @@ def test_half_precision_is_wrong_unless_it_is_declared(pytester: pytest.Pytester
     status, report = run(pytester, ir, half, 'accumulate-dtype = { float32 = "float16" }')
     assert status == pytest.ExitCode.OK and report["failures"] == []
     assert report["outcomes"]["pass"] >= 10  # type: ignore[index]
-    unsaid = {case for case, told in report["cases"].items() if told == "inconclusive"}  # type: ignore[attr-defined]
-    # Of sums of 260 terms in float16, and of a thousand, nothing can be said.
-    assert unsaid <= {"nn.dense[float32-tiles_4x260x3]", "nn.dense[float32-large]"}
+    vague = {case for case, o in report["cases"].items() if o == "inconclusive"}  # type: ignore[attr-defined]
+    # Sums of 260 or 1000 terms in float16 cannot be judged.
+    assert vague <= {"nn.dense[float32-tiles_4x260x3]", "nn.dense[float32-large]"}
     assert report["precision"] == "accumulates float32 in float16"
 
 
 @pytest.mark.once
-def test_a_declaration_does_not_excuse_what_is_wrong(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_declaration_does_not_excuse_wrong_results(pytester: pytest.Pytester, ir: str) -> None:
     status, report = run(pytester, ir, LAST_TERM, 'accumulate-dtype = "float16"')
     assert status == pytest.ExitCode.TESTS_FAILED
     assert {f["check"] for f in report["failures"]} == {"numerics"}  # type: ignore[attr-defined]
@@ -69,7 +70,7 @@ def test_a_declaration_does_not_excuse_what_is_wrong(pytester: pytest.Pytester, 
         ('executors = "aot"', "*target *: executors must hold one of *vm*found aot*"),
     ],
 )
-def test_a_bad_declaration_is_named(pytester: pytest.Pytester, ir: str, line: str, message: str) -> None:
+def test_invalid_declarations_fail(pytester: pytest.Pytester, ir: str, line: str, message: str) -> None:
     pytester.makepyprojecttoml(
         '[tool.pytest-byoc.targets.mine]\npartition = "pytest_byoc.examples.example_c:target"\n' + line
     )

@@ -1,4 +1,4 @@
-"""What a failure shows of what the target made of it: modules, sources, the operators of the IR."""
+"""Tests of a failure's description: modules, sources and operators of the IR."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def text_fact(fact: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.once
-def test_texts_become_files() -> None:
+def test_texts_are_written_to_files() -> None:
     raised = {"raised": {"type": "OSError", "message": "", "frames": []}, "stage": "build", "executor": None}
-    found = read(
+    description = read(
         JobReport(
             [
                 text_fact("before", "one"), text_fact("after", "two"),
@@ -44,16 +44,16 @@ def test_texts_become_files() -> None:
         ),
         "relay",
     )
-    names = [text.file for text in found.texts]
+    names = [text.file for text in description.texts]
     assert names[:2] == ["before_partitioning.relay", "after_partitioning.relay"]
     assert names[2:] == ["source/_f.c", "source/1.json", "source/h.txt"]
-    assert found.texts[2].what == "source of ../f, g"
-    assert found.missing == "build raised OSError"
+    assert description.texts[2].what == "source of ../f, g"
+    assert description.missing == "build raised OSError"
     assert read(JobReport([text_fact("before", "one")]), "relax").texts[0].file == "before_partitioning.py"
 
 
 @pytest.mark.once
-def test_what_is_long_is_cut_and_says_so() -> None:
+def test_long_texts_are_cut_with_a_note() -> None:
     fact = text_fact("after", "x" * 10)
     fact["value"]["characters"] = 5000
     assert "cut here: the text has 5000 characters" in read(JobReport([fact]), "relay").texts[0].text
@@ -68,7 +68,7 @@ def test_what_is_long_is_cut_and_says_so() -> None:
 
 
 @pytest.mark.once
-def test_the_operators_of_the_ir_stand_beside_ours() -> None:
+def test_the_text_of_a_graph_names_the_operators_of_the_ir() -> None:
     b = Builder(seed=1)
     x, w = b.input(TensorType((2, 3), "float32")), b.constant(TensorType((4, 3), "float32"))
     graph = b.graph(b.simple("nn.relu", b.node("nn.dense", [x, w], {"units": 4})[0]))
@@ -85,14 +85,14 @@ def wrong(check: str, stage: str, how: str, output: int = 0) -> Finding:
 
 
 @pytest.mark.once
-def test_a_wrong_result_is_told_once() -> None:
-    found = [
+def test_similar_findings_are_reported_once() -> None:
+    several = [
         wrong("numerics", "compare", "with graph"), wrong("numerics", "compare", "with vm"),
         wrong("rerun", "compare", "in a second run"), wrong("numerics", "compare", "with graph", output=1),
         wrong("roundtrip", "load", "of graph's library"), wrong("roundtrip", "load", "of vm's library"),
         Finding("process", "crash", "exit", "SIGSEGV", "the process died."),
     ]
-    assert findings.told(found) == [
+    assert findings.told(several) == [
         "numerics is wrong with graph.",
         "wrong: every row but the first",
         "likewise: with vm; in a second run",
@@ -101,19 +101,19 @@ def test_a_wrong_result_is_told_once() -> None:
         "  likewise: of vm's library",
         "also: the process died.",
     ]
-    assert findings.told(found[-1:]) == ["the process died."]
-    # Another check may meet the same exception.
+    assert findings.told(several[-1:]) == ["the process died."]
+    # Another check may catch the same exception.
     raised = Finding("offload", "error", "partition", "KeyError", "it raised.")
     assert findings.told([raised, replace(raised, check="views")]) == ["it raised."]
 
 
 @pytest.mark.once
-def test_what_is_changed_of_a_text_is_told_by_lines() -> None:
+def test_a_changed_text_is_reported_by_lines() -> None:
     assert bystanders.differing_lines("one\n  two\nthree", "one\n  2\nthree") == ["- two", "+ 2"]
-    many = bystanders.differing_lines("\n".join("abcdefghij"), "")
-    assert many[:2] == ["- a", "- b"] and many[8:] == ["… and 2 lines more"]
-    found = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
-    assert findings.told([found]) == ["It is changed.", "  - two", "  + 2"]
+    lines = bystanders.differing_lines("\n".join("abcdefghij"), "")
+    assert lines[:2] == ["- a", "- b"] and lines[8:] == ["… and 2 lines more"]
+    error = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
+    assert findings.told([error]) == ["It is changed.", "  - two", "  + 2"]
 
 
 def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:
@@ -160,18 +160,18 @@ def partition(mod):
 
 
 @pytest.mark.once
-def test_a_script_that_does_not_show_the_failure_says_so(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_script_that_does_not_reproduce_the_failure_is_marked(pytester: pytest.Pytester, ir: str) -> None:
     pytester.path.joinpath("only.py").write_text(ONLY_THERE)
-    of = ("--byoc-operators=exp", "-k", "test_operator")
-    result, failure = session(pytester, ir, "only.py:partition", *of)
-    said = "reproduce.py did not show this failure when it was tried: it ended with 'passed' and status 0."
-    assert failure["tried"].startswith(said) and failure["command"] in failure["tried"]
+    options = ("--byoc-operators=exp", "-k", "test_operator")
+    result, failure = session(pytester, ir, "only.py:partition", *options)
+    note = "reproduce.py did not show this failure when it was tried: it ended with 'passed' and status 0."
+    assert failure["tried"].startswith(note) and failure["command"] in failure["tried"]
     folder = Path(failure["graph"]).parent
-    assert said in (folder / "failure.txt").read_text()
-    assert said in " ".join((folder / "reproduce.py").read_text().split())
-    result.stdout.fnmatch_lines([f"*{said}*"])
-    assert said in pytester.path.joinpath("out", "report.html").read_text().replace("&#39;", "'")
-    # What failed is before there was a module to show.
+    assert note in (folder / "failure.txt").read_text()
+    assert note in " ".join((folder / "reproduce.py").read_text().split())
+    result.stdout.fnmatch_lines([f"*{note}*"])
+    assert note in pytester.path.joinpath("out", "report.html").read_text().replace("&#39;", "'")
+    # Partitioning failed, so only the module before it can be shown.
     assert [text["what"] for text in failure["texts"]] == ["before partitioning"]
     assert "There is no more text of what the target makes of it: partition raised RuntimeError." in (
         folder / "failure.txt"

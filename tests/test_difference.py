@@ -1,4 +1,4 @@
-"""Where an output is wrong, in words and as a picture."""
+"""Tests of the words and the picture that show where an output is wrong."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ pytestmark = pytest.mark.once
 
 
 def mask(shape: tuple[int, ...], *where: object) -> np.ndarray:
-    """False, and True at these indices."""
-    found = np.zeros(shape, bool)
+    """Returns an array that is True at these indices and False elsewhere."""
+    array = np.zeros(shape, bool)
     for index in where:
-        found[index] = True  # type: ignore[call-overload]
-    return found
+        array[index] = True  # type: ignore[call-overload]
+    return array
 
 
 @pytest.mark.parametrize(
-    "found, words",
+    "outside, words",
     [
         (mask((3, 4), np.s_[:]), "all elements"),
         (mask((1, 1), np.s_[:]), "the only element"),
@@ -57,22 +57,22 @@ def mask(shape: tuple[int, ...], *where: object) -> np.ndarray:
         (mask((), ()), "the only element"),
     ],
 )
-def test_the_shape_of_a_difference_in_words(found: np.ndarray, words: str) -> None:
-    assert describe(found) == words
+def test_the_words_for_a_difference(outside: np.ndarray, words: str) -> None:
+    assert describe(outside) == words
 
 
-def test_axes_are_called_as_the_layout_says() -> None:
+def test_axes_are_named_after_the_layout() -> None:
     assert describe(mask((2, 8, 3, 3), np.s_[:, 4:]), "NCHW") == "channels 4 and up"
     assert describe(mask((2, 3, 3, 8), np.s_[..., 4:]), "NHWC") == "channels 4 and up"
     assert describe(mask((2, 3, 4, 8), np.s_[1:, 0]), "NHWC") == "the first row of the last image"
     assert describe(mask((2, 8, 3, 3), np.s_[:, 4:])) == "indices 4 and up along axis 1"
-    # A layout of another rank, or of blocks, says nothing.
+    # A layout of another rank, or of blocks, gives no names.
     assert describe(mask((8, 3), np.s_[4:]), "NCHW") == "rows 4 and up"
     assert describe(mask((2, 8, 3, 3, 4), np.s_[1:]), "NCHW4c") == "the last index along axis 0"
 
 
-def test_what_is_said_fits_exactly() -> None:
-    """One element more or less, and it is said otherwise or not at all."""
+def test_the_words_describe_exactly_one_mask() -> None:
+    """With one element more or less, the words differ or there are none."""
     whole = mask((4, 7), np.s_[1:])
     for at in ((0, 3), (2, 5)):
         other = whole.copy()
@@ -80,15 +80,15 @@ def test_what_is_said_fits_exactly() -> None:
         assert describe(other) != describe(whole)
 
 
-def test_a_mask_is_packed_into_what_json_holds() -> None:
+def test_a_packed_mask_survives_json() -> None:
     for shape in ((), (0, 3), (1,), (3, 5), (2, 3, 4, 5)):
-        found = np.random.default_rng(1).random(shape) < 0.5
-        back = unpack(json.loads(json.dumps(pack(found))))
-        assert back.shape == found.shape and (back == found).all()
+        original = np.random.default_rng(1).random(shape) < 0.5
+        back = unpack(json.loads(json.dumps(pack(original))))
+        assert back.shape == original.shape and (back == original).all()
     assert pack(np.zeros(LARGEST + 1, bool)) is None
 
 
-def test_a_picture_folds_and_pools() -> None:
+def test_a_picture_folds_axes_and_pools_large_outputs() -> None:
     assert picture(mask((2, 2, 3), (1, 0, 2))) == {"rows": ["000", "000", "002", "000"], "group": 2}
     assert picture(mask((), ())) == {"rows": ["2"], "group": 0}
     assert picture(mask((0, 4))) == {"rows": [], "group": 0}

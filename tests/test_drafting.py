@@ -1,4 +1,5 @@
-"""`python -m pytest_byoc init`: what is found out of a target, and how it is written down."""
+"""Tests of `python -m pytest_byoc init`: the settings it finds out for a target, and how it writes
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: A target of half precision whose regions are built for one executor alone, one of them an input as it is.
+#: A half-precision target with regions built for one executor only, one of which returns its input.
 PARTICULAR = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -52,19 +53,19 @@ def tables(text: str) -> Any:
     return tomllib.loads(text)["tool"]["pytest-byoc"]["targets"]
 
 
-def test_what_a_target_needs_is_written_behind_what_stands_there(
+def test_the_draft_is_appended_with_all_settings_the_target_needs(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table is valid, each key has a reason, and what is not known is said."""
+    """The table is valid, each key has a reason, and unknown settings are listed."""
     path = apply(FAULTS["half_accumulator"], here)
     here.joinpath("mine.py").write_text(
         PARTICULAR.format(folder=str(path.parent), package=path.name, patterns=None)
     )
     here.joinpath("pyproject.toml").write_text('[project]\nname = "mine"')
-    asked = ("mine.py:Particular", f"--ir={ir}", "--operators=nn.dense,nn.relu,floor", "-o", "pyproject.toml")
-    assert init(*asked) == 0
-    said = 'pyproject.toml: appended [tool.pytest-byoc.targets."a.particular one"]\n'
-    assert capsys.readouterr().out == said
+    args = ("mine.py:Particular", f"--ir={ir}", "--operators=nn.dense,nn.relu,floor", "-o", "pyproject.toml")
+    assert init(*args) == 0
+    message = 'pyproject.toml: appended [tool.pytest-byoc.targets."a.particular one"]\n'
+    assert capsys.readouterr().out == message
     text = here.joinpath("pyproject.toml").read_text()
     assert text.startswith('[project]\nname = "mine"\n\n# Drafted by')
     table = tables(text)["a.particular one"]
@@ -80,24 +81,24 @@ def test_what_a_target_needs_is_written_behind_what_stands_there(
     assert "#   in float32, float64: nn.dense\n" in text and "floor" not in text.partition("# Operators")[2]
     assert "#   libraries and runtime-libraries: " in text
     assert all(line.startswith("#") or len(line) < 110 for line in text.splitlines())
-    # There already: nothing is started for it.
-    assert init(*asked, "--name=a.particular one") == 2
+    # The table exists already: no worker is started.
+    assert init(*args, "--name=a.particular one") == 2
     assert "pyproject.toml has a table" in capsys.readouterr().err
     assert here.joinpath("pyproject.toml").read_text() == text
 
 
 @pytest.mark.once
-def test_an_exact_target_needs_no_more_than_its_ir(
+def test_the_draft_of_an_exact_target_has_only_its_ir(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By a name: the table has it. Every operator product is looked at."""
+    """The target is given by name, which the table repeats. Every operator product is examined."""
     assert init("example_c", f"--ir={ir}", "--operators=nn.dense,nn.conv2d,add") == 0
     (name, table), = tables(capsys.readouterr().out).items()
     assert name == "example_c"
     assert table == {"partition": "pytest_byoc.examples.example_c:target", "ir": ir, "python": PYTHON}
 
 
-#: By IR, a target whose patterns stand under another name than its regions.
+#: By IR: a target whose patterns are registered under another name than that of its regions.
 OTHERWISE = {
     "relay": """
 from tvm import relay
@@ -137,24 +138,25 @@ def partition(mod):
 }
 
 
-def test_patterns_of_another_name_are_found(
+def test_patterns_registered_under_another_name_are_found(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The suite asks of a few common operators alone. The codegen is missing: that nothing is run is said."""
+    """The suite tries only a few common operators. The codegen is missing, and the draft says that
+    nothing is run."""
     here.joinpath("mine.py").write_text(OTHERWISE[ir])
     assert init("mine.py:partition", f"--ir={ir}", "--operators=tanh") == 0
     text = capsys.readouterr().out
     (name, table), = tables(text).items()
     assert name == "mine"
     wanted = {"partition": "mine.py:partition", "ir": ir, "python": PYTHON, "patterns": "otherwise"}
-    # Without MergeCompilerRegions PartitionGraph cuts out what is returned, too.
+    # Without MergeCompilerRegions, PartitionGraph also makes regions of returned values.
     odd = {"trivial-regions": ["empty", "identity"]} if ir == "relay" else {}
     assert table == {**wanted, **odd}
     assert "# Its regions are for example_d; 1 patterns are registered by this name." in text
     assert "#   executors and precision: nothing is run (TVM has no codegen for its regions here" in text
 
 
-def test_a_target_that_takes_nothing_is_told(
+def test_a_target_that_offloads_nothing_is_reported(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here.joinpath("mine.py").write_text("def partition(mod):\n    return mod\n")
@@ -175,7 +177,7 @@ def test_a_target_that_takes_nothing_is_told(
         (["example_c", "-o", "folder"], "folder can't be appended to"),
     ],
 )
-def test_what_can_not_be_drafted_is_one_message(
+def test_a_failed_draft_prints_one_message(
     here: Path, ir: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here.joinpath("broken.toml").write_text("[")
@@ -186,13 +188,13 @@ def test_what_can_not_be_drafted_is_one_message(
 
 
 @pytest.mark.once
-def test_an_interpreter_that_is_missing_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_interpreter_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "example_c", "--python=./absent"]) == 2
     assert "absent is not an executable file" in capsys.readouterr().err
 
 
 @pytest.mark.once
-def test_without_a_name_it_lists_the_targets_there_are(
+def test_without_a_name_the_available_targets_are_listed(
     here: Path, ir: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert init() == 0

@@ -1,4 +1,4 @@
-"""Sessions that can't go on end with one message, and hold nothing against the target."""
+"""Tests of sessions that cannot go on: they end with one message, and the target is not blamed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEW = (
     "no:cacheprovider",
 )
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 
@@ -42,7 +42,7 @@ def deaths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_worker_that_dies_while_it_starts_again_is_started_once_more(
+def test_a_worker_that_dies_while_restarting_is_started_once_more(
     deaths: Path, tmp_path: Path, ir: str
 ) -> None:
     deaths.write_text("start die")
@@ -58,7 +58,7 @@ def test_a_worker_that_dies_while_it_starts_again_is_started_once_more(
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_a_worker_that_cannot_be_started_again_ends_the_session(
+def test_a_worker_that_cannot_be_restarted_ends_the_session(
     pytester: pytest.Pytester, ir: str, deaths: Path, workers: tuple[str, ...]
 ) -> None:
     deaths.write_text("start " * (2 if workers else 1) + "die " * 9)
@@ -68,14 +68,14 @@ def test_a_worker_that_cannot_be_started_again_ends_the_session(
     assert "died of SIGKILL while importing TVM and the target. It printed:" in text
     assert "the device is gone" in text and "cannot be started again" in text
     assert "Traceback" not in text and "INTERNALERROR" not in text
-    found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert found["gate"]["exit"] == pytest.ExitCode.USAGE_ERROR
-    assert any("cannot be started again" in reason for reason in found["not_checked"])
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert report["gate"]["exit"] == pytest.ExitCode.USAGE_ERROR
+    assert any("cannot be started again" in reason for reason in report["not_checked"])
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 48 MiB in memory."""
+    """A folder on a file system of 48 MiB in memory."""
     folder = tmp_path / "small"
     folder.mkdir()
     done = subprocess.run(
@@ -84,11 +84,11 @@ def small(tmp_path: Path) -> Iterator[Path]:
     if done.returncode:
         pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
     yield folder
-    # Lazily: whatever is still open there is another test's failure.
+    # Unmount lazily: a file that is still open there is another test's failure.
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_ends_the_session_and_is_not_held_against_the_target(
+def test_a_full_disk_ends_the_session_without_a_failure_of_the_target(
     pytester: pytest.Pytester, ir: str, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(small))
@@ -99,20 +99,20 @@ def test_a_full_disk_ends_the_session_and_is_not_held_against_the_target(
     assert f"there is no room for temporary files: {small}" in text and "TMPDIR" in text
     assert "Traceback" not in text and "INTERNALERROR" not in text
     assert "failed" not in result.parseoutcomes()
-    found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert not found["failures"] and not found["outcomes"].get("crash") and not found["outcomes"].get("error")
+    saved = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert not saved["failures"] and not saved["outcomes"].get("crash") and not saved["outcomes"].get("error")
     assert [p.name for p in small.iterdir()] == ["ballast"]
 
 
-def test_a_disk_that_is_full_from_the_start_is_told(
+def test_a_disk_that_is_full_from_the_start_is_reported(
     ir: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(small))
     assert room.lacking(str(small)) is None and not room.is_scarce(str(small))
     fill(small / "ballast")
     assert room.is_scarce(str(small))
-    found = room.lacking(str(small))
-    assert found is not None and found["error"] == "No space left on device" and found["used"] > 40 << 20
+    lack = room.lacking(str(small))
+    assert lack is not None and lack["error"] == "No space left on device" and lack["used"] > 40 << 20
     e = examiner(tmp_path, "example_c", ir)
     try:
         with pytest.raises(SessionEnded, match="no room for temporary files"):
@@ -131,19 +131,19 @@ def fill(path: Path) -> None:
         pass
 
 
-def test_a_file_that_cannot_be_written_leaves_no_part_of_it(tmp_path: Path, small: Path) -> None:
+def test_a_failed_write_leaves_no_partial_file(tmp_path: Path, small: Path) -> None:
     (small / "kept").write_text("as it was")
     with pytest.raises(OSError, match="No space left"):
         files.replace(small / "kept", bytes(64 << 20))
     assert [(p.name, p.read_text()) for p in small.iterdir()] == [("kept", "as it was")]
 
 
-def test_a_failure_that_cannot_be_saved_is_not_said_to_be(
+def test_a_failure_that_cannot_be_saved_is_not_reported_as_saved(
     pytester: pytest.Pytester, ir: str, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FILLING", str(small / "ballast"))
     common = (f"--byoc-target={FILLING}:raising", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}")
-    # The other one of two options of that name holds.
+    # The last of two options of the same name applies.
     result = pytester.runpytest_subprocess(*common, *FEW, "-x", f"--byoc-report={small}", timeout=300)
     text = result.stdout.str()
     assert result.ret == pytest.ExitCode.TESTS_FAILED

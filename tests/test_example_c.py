@@ -1,4 +1,5 @@
-"""The C generator of ``example_c``, without TVM: generate, compile, call, compare with NumPy."""
+"""Tests of the C generator of ``example_c``, without TVM: generate, compile, call, compare with
+NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _serial = itertools.count()
 
 
 def build(graph, directory, language="c++"):
-    """The subgraph as a Python function of arrays."""
+    """Returns the compiled subgraph as a Python function of arrays."""
     entry = 'extern "C" ' if language == "c++" else ""
     source = generate(graph) + (
         f"{entry}const char* call(void* const* args);\n"
@@ -45,7 +46,7 @@ def build(graph, directory, language="c++"):
     call.restype = ctypes.c_char_p
 
     def run(*inputs):
-        # Outputs are poisoned: what the function forgets to write is seen.
+        # Outputs are poisoned, so that elements the function does not write are seen.
         outputs = [np.full(b.shape, 77, b.dtype) for b in graph.outputs]
         arrays = [*inputs, *outputs]
         pointers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
@@ -57,7 +58,7 @@ def build(graph, directory, language="c++"):
 
 
 def single(kernel, arrays, out_shapes, attrs=None, dtype=None):
-    """A subgraph of one step, whose inputs are like ``arrays``."""
+    """Returns a subgraph of one step whose inputs have the shapes and dtypes of ``arrays``."""
     graph = Subgraph("single")
     inputs = tuple(graph.input(a.shape, str(a.dtype)) for a in arrays)
     outputs = tuple(Buffer(shape, dtype or str(arrays[0].dtype)) for shape in out_shapes)
@@ -78,7 +79,7 @@ def assert_close(actual, expected):
     np.testing.assert_allclose(actual, expected, rtol=bound, atol=bound)
 
 
-def test_dtype_table_names_exactly_the_kernels_there_are():
+def test_the_dtype_table_names_exactly_the_existing_kernels():
     assert set(DTYPES) == set(KERNELS)
 
 
@@ -165,7 +166,7 @@ def test_matmul_broadcasts_its_batches(transpose_a, transpose_b, tmp_path):
 
 @needs_compiler
 @pytest.mark.parametrize("count_include_pad", [False, True])
-def test_avg_pool2d_does_not_count_what_ceil_mode_adds(count_include_pad, tmp_path):
+def test_avg_pool2d_does_not_count_elements_added_by_ceil_mode(count_include_pad, tmp_path):
     x = random(1, 1, 6, 5)
     attrs = {
         "pool_size": (3, 2),
@@ -204,7 +205,7 @@ def test_softmax_survives_large_values(tmp_path):
 
 
 @needs_compiler
-def test_moving_data(tmp_path):
+def test_data_movement(tmp_path):
     x, y = random(2, 3, 4), random(2, 1, 4, seed=1)
     cases = [
         ("transpose", [x], {"axes": (2, 0, 1)}, [x.transpose(2, 0, 1)]),
@@ -220,7 +221,8 @@ def test_moving_data(tmp_path):
 
 
 def chain():
-    """x, constant -> several steps; every odd kind of output."""
+    """Returns a graph of several steps; its outputs include a repeated value, an input and a
+    constant."""
     graph = Subgraph("chain")
     x = graph.input((2, 3), "float32")
     c = graph.constant(np.array([0.1, -0.0, np.inf], "float32"))
@@ -287,7 +289,7 @@ def conv_step(shape=(1, 4, 3, 3)):
 @pytest.mark.parametrize(
     ("bias", "fits"), [((4, 1, 1), True), ((1, 4, 1, 1), True), ((3,), False), ((), False)]
 )
-def test_fuse_takes_a_bias_per_channel_and_nothing_else(bias, fits):
+def test_fuse_accepts_only_a_bias_per_channel(bias, fits):
     conv = conv_step()
     result = Buffer(conv.outputs[0].shape, "float32")
     add = Step("add", (conv.outputs[0], Buffer(bias, "float32")), (result,), {})

@@ -1,4 +1,4 @@
-"""Faults planted in the example target are found, by the check that is there for them."""
+"""Tests that faults planted in the example target are found by the checks made for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from pytest_byoc.report import bundle
 
 from .conftest import PYTHON
 
-#: One fault that each check alone, or first, has to see: (fault, tests that show it, pattern for -k).
+#: By check, a fault that only this check finds, or that it finds first: (fault, test that shows it,
+#: -k).
 FIRST_SEEN_BY = {
     "process": ("crash_in_partition", "test_operator", "shape_2x3x4x5"),
     "offload": ("predicate_raises", "test_operator", "sum and axis_all"),
@@ -69,16 +70,16 @@ FIRST_SEEN_BY = {
     "surroundings": ("traps_ignored", "test_operator", "nn.relu"),
     "exit": ("crash_at_exit", "test_operator", "nn.relu"),
 }
-#: Where the IRs have not one such fault between them.
+#: The entries that differ by IR, by check and IR.
 OF_IR = {
     ("regions", "relax"): ("regions_out_of_order", "test_structure", "host_between"),
-    # Under Relay's VM TVM's own kernels read views from their beginning.
+    # Under Relay's VM, TVM's own kernels read views from their beginning.
     ("views", "relay"): ("dense_strides_refused", "test_operator", "nn.relu"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_fits(name: str, tmp_path: Path) -> None:
+def test_fault_applies(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     assert fault.name == name and name.isidentifier()
     assert {fault.check or "process", *fault.also} <= {"process", *(c.id for c in CHECKS)}
@@ -90,26 +91,26 @@ def test_fault_fits(name: str, tmp_path: Path) -> None:
         compile(changed, patch.file, "exec")
 
 
-def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
+def test_a_patch_that_does_not_apply_is_named(tmp_path: Path) -> None:
     patch = Patch("support.py", "no such text", "")
     with pytest.raises(FaultError, match=r"fault f: in example_c/support.py .* 0 times.*\nno such text"):
         apply(Fault("f", 1, "", ("add",), "numerics", (patch,)), tmp_path)
 
 
-def test_every_class_of_bugs_has_a_fault_or_a_reason_why_not() -> None:
+def test_every_class_of_bugs_has_a_fault_or_a_reason() -> None:
     everything = set(range(1, CLASSES + 1))
     assert {f.bug_class for f in FAULTS.values()} == everything - set(WITHOUT_FAULT)
     seen = {f.bug_class for f in FAULTS.values() if f.check}
     assert seen == everything - set(WITHOUT_FAULT) - set(WITHOUT_CHECK)
-    assert len(FAULTS) >= 100 and all(len(what) > 10 for what in WITHOUT_FAULT.values())
+    assert len(FAULTS) >= 100 and all(len(reason) > 10 for reason in WITHOUT_FAULT.values())
 
 
-def test_no_two_faults_have_one_name() -> None:
+def test_names_of_faults_are_unique() -> None:
     names = [fault.name for module in fixtures.faults._MODULES for fault in module.FAULTS]
     assert sorted(names) == sorted(FAULTS)
 
 
-def test_the_page_of_classes_names_the_checks_that_see_their_faults() -> None:
+def test_the_page_of_bug_classes_names_the_checks_that_find_them() -> None:
     page = Path(__file__).parent.parent / "docs" / "bug-classes.md"
     rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page.read_text(), re.M)
     assert [int(number) for number, _ in rows] == list(range(1, CLASSES + 1))
@@ -128,12 +129,13 @@ def test_every_check_has_a_fault() -> None:
         assert FAULTS[name].check == check
 
 
-#: What the loader alone does, to an artifact of either IR: seen in one, it is seen in both.
+#: Checks made only by the loader: the artifact's IR makes no difference, so one IR is enough.
 OF_LOADER = frozenset(c.id for c in CHECKS if c.reload is not None and c.observe is None)
 
 
 def the_failure(pytester: pytest.Pytester, ir: str, name: str, pattern: str) -> dict[str, Any]:
-    """What the report says of the one failure of a session on a fault, ended by it."""
+    """Runs a session on a fault, which its first failure ends, and returns that failure's report
+    entry."""
     fault = FAULTS[name]
     target = apply(fault, pytester.path)
     result = pytester.runpytest_subprocess(
@@ -159,12 +161,12 @@ def test_fault_is_found(
     temporary = pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
     failure = the_failure(pytester, ir, name, f"{module} and ({pattern})")
-    # However the target's processes ended.
+    # Nothing is left, however the target's processes ended.
     assert not list(temporary.iterdir())
     assert failure["check"] == check
     assert len(json.loads(Path(failure["graph"]).read_text())["nodes"]) <= 3
     if check not in (*bundle.REPRODUCED, "process", "memory"):
-        return  # The script is the same for all that it does not make, "memory" among them.
+        return  # The script is the same for all checks that it does not make, "memory" among them.
     script = Path(failure["graph"]).with_name("reproduce.py")
     done = subprocess.run(
         [PYTHON, str(script)], cwd=pytester.path, capture_output=True, text=True, timeout=180
@@ -188,8 +190,9 @@ def test_rounded(byoc_check):
 """
 
 
-def test_inputs_are_views_beside_what_tvm_runs(pytester: pytest.Pytester, ir: str) -> None:
-    """Only what the target reads is one: what TVM computes in the same module switches nothing off."""
+def test_views_check_inputs_of_the_target_beside_nodes_run_by_tvm(pytester: pytest.Pytester, ir: str) -> None:
+    """Only inputs of the target are views: nodes that TVM runs in the same module do not disable
+    the check."""
     target = apply(FAULTS["byte_offset_ignored"], pytester.path)
     pytester.makepyfile(test_mine=_BESIDE_TVM)
     # TVM's own build, too, reads views wrongly under Relay's VM.
@@ -206,8 +209,8 @@ def test_inputs_are_views_beside_what_tvm_runs(pytester: pytest.Pytester, ir: st
     assert (failure["check"], failure["outcome"]) == ("views", "wrong-result")
 
 
-def test_a_tuple_taken_whole(pytester: pytest.Pytester, ir: str) -> None:
-    """One of inputs in Relay, one that an operator gives in Relax."""
+def test_a_tuple_passed_on_whole(pytester: pytest.Pytester, ir: str) -> None:
+    """A tuple of inputs in Relay, an operator's result in Relax."""
     name = {"relay": "tuple_parameter_reversed", "relax": "whole_tuple_reversed"}[ir]
     failure = the_failure(pytester, ir, name, "test_thoroughly and joined_and_split")
     assert (failure["check"], failure["outcome"]) == ("non-op-nodes", "wrong-result")

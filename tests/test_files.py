@@ -1,4 +1,4 @@
-"""Files that users name are read if they are regular files of a size that fits into memory."""
+"""Tests that files named by users are read only if they are regular files of limited size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def test_a_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_whole_up_to_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)
     monkeypatch.setattr(files, "LIMIT", 1000)
@@ -40,7 +40,7 @@ def test_a_file_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_too_much_is_said(tmp_path: Path, reader: str) -> None:
+def test_a_file_above_the_size_limit_is_refused(tmp_path: Path, reader: str) -> None:
     path = tmp_path / "pyproject.toml"
     with path.open("wb") as file:
         file.truncate(3 << 30)
@@ -49,13 +49,13 @@ def test_too_much_is_said(tmp_path: Path, reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", [name for name in READERS if name != "pyproject.toml"])
-def test_a_pipe_is_not_waited_for(tmp_path: Path, reader: str) -> None:
+def test_a_pipe_is_refused_without_blocking(tmp_path: Path, reader: str) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises((SettingsError, GraphFormatError), match="this is no regular file"):
         READERS[reader](path)
 
 
-def test_a_device_is_not_read() -> None:
+def test_a_device_is_refused() -> None:
     with pytest.raises(OSError, match="this is no regular file"):
         files.read(Path("/dev/zero"))

@@ -1,4 +1,5 @@
-"""Constants folded into each other and into weights stay inside the bound; wrong constants don't."""
+"""Tests that constants folded into each other and into weights stay inside the bound, but wrong
+ones do not."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def arrays_of(graph: Graph) -> dict[str, np.ndarray]:
     return {**data.inputs(graph, 0), **data.constants(graph)}
 
 
-def test_constants_added_one_after_the_other() -> None:
-    """The constants' sum is rounded where neither x + c1 nor the result is as large."""
+def test_two_added_constants_may_be_folded_into_one() -> None:
+    """The constants' sum has a rounding error larger than that of x + c1 or of the result."""
     t = TensorType((67,), "float32")
     b = Builder(seed=3)
     c1, c2 = b.constant(t, 1000.0, 2000.0), b.constant(t, -5.0, 5.0)
@@ -57,14 +58,14 @@ def scaled_dense(batch_norm: bool) -> tuple[Graph, dict[str, np.ndarray], str, s
     return graph, arrays_of(graph), w, s
 
 
-def test_a_scale_folded_into_weights() -> None:
+def test_a_scale_may_be_folded_into_weights() -> None:
     graph, a, w, s = scaled_dense(False)
     folded = a["x0"] @ (a[w] * a[s][:, None]).T
     assert inside(graph, folded)
     assert not inside(graph, folded * np.float32(1.0001))
 
 
-def test_batch_normalisation_folded_into_weights() -> None:
+def test_batch_normalisation_may_be_folded_into_weights() -> None:
     graph, a, w, s = scaled_dense(True)
     beta, mean, variance = a["c2"], a["c3"], a["c4"]
     factor = a[s] / np.sqrt(variance + np.float32(1e-5))
@@ -74,7 +75,7 @@ def test_batch_normalisation_folded_into_weights() -> None:
 
 
 @pytest.mark.parametrize("op", ["add", "multiply"])
-def test_values_that_are_no_constants_widen_nothing(op: str) -> None:
+def test_values_that_are_not_constant_do_not_widen_the_bound(op: str) -> None:
     t = TensorType((67,), "float32")
     b = Builder(seed=3)
     x, y, z = b.input(t), b.input(t), b.input(t)

@@ -1,4 +1,4 @@
-"""The gate from outside: exit codes, and what they are explained with."""
+"""Tests of the gate in whole sessions: exit codes and their explanations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_byoc.report import json_report, summary
 
 from .conftest import FIXTURES, PYTHON, make_settings
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
@@ -74,8 +74,8 @@ reason = "not run here"
 """
 
 
-def test_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that holds, a stale one, one that has expired, one that fits nothing, one not judged."""
+def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One waiver applies, one is stale, one has expired, one matches no case, one is not judged."""
     monkeypatch.setenv("CHANGING", "raises")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030-01-01
     file = pytester.path / "w.toml"
@@ -95,7 +95,7 @@ def test_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyP
             "XFAIL *test_operator[[]exp[[]float32]] - waived: exp is being reworked",
         ]
     )
-    # A waived failure is neither shrunk nor saved; it is listed with all that the entry says.
+    # A waived failure is neither shrunk nor saved; it is listed with all fields of its entry.
     (failure,) = report(pytester)["failures"]
     assert failure["case"] == "exp[float32-shape_scalar]"
     (excused,) = report(pytester)["excused"]
@@ -103,14 +103,15 @@ def test_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyP
     assert report(pytester)["gate"]["exit"] == 1 and len(report(pytester)["gate"]["problems"]) == 3
     assert len(list((pytester.path / "out" / "byoc-failures").iterdir())) == 1
 
-    # The file this needs: what holds, has expired or was not judged stays, byte by byte.
+    # The update keeps, byte by byte, entries that apply, that have expired, or that were not
+    # judged.
     result = run(pytester, ir, *FOUR, "--byoc-waivers=w.toml", "--byoc-update-waivers")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED  # the one that has expired
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # the entry that has expired
     a, _, c, _, e = re.split(r"(?<=\n\n)", WAIVERS)
     assert file.read_text() == a + c + e
     file.write_text((a + c + e).replace("2029", "2031"))
     assert run(pytester, ir, *FOUR, "--byoc-waivers=w.toml").ret == 0
-    # Once repaired, what was waived fails the session.
+    # Once the target is repaired, its stale waivers fail the session.
     monkeypatch.delenv("CHANGING")
     result = run(pytester, ir, *FOUR, "--byoc-waivers=w.toml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -118,8 +119,9 @@ def test_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyP
     result.stdout.fnmatch_lines(["w.toml:1: waived, but passes: exp[[]float32]*", "w.toml:10: waived, but *"])
 
 
-def test_update_writes_a_first_file(pytester: pytest.Pytester, ir: str) -> None:
-    """With it the next session passes; random graphs, too, are looked at beyond the first that fails."""
+def test_update_waivers_creates_the_file(pytester: pytest.Pytester, ir: str) -> None:
+    """With the new file the next session passes; random graphs are examined after the first
+    failure, too."""
     fault = FAULTS["input_overwritten"]
     target = f"{apply(fault, pytester.path) / '__init__.py'}:target"
     options = ("--byoc-operators=nn.relu", "--byoc-waivers=new/w.toml", "-k", "test_operator or random")
@@ -136,10 +138,11 @@ def test_update_writes_a_first_file(pytester: pytest.Pytester, ir: str) -> None:
     assert again.parseoutcomes()["xfailed"] == result.parseoutcomes()["xfailed"]
 
 
-def test_a_waiver_hides_no_other_case_of_a_test(
+def test_a_waiver_excuses_no_other_check_or_test(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vendor's own test is a case; its other failures, and those of other tests, still fail."""
+    """A vendor's own test is one case; its failures by other checks, and other tests, still
+    fail."""
     pytester.makepyfile(
         test_own="""
         import pytest_byoc as byoc
@@ -200,8 +203,8 @@ def test_bad_options_exit_with_4(pytester: pytest.Pytester, args: list[str], mes
 # --- baseline ------------------------------------------------------------------------------------
 
 
-def test_baseline(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal, worse, known and better; of another target."""
+def test_baseline_comparison(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are equal, worse, known and better; then the baseline is of another target."""
     assert run(pytester, ir, *FOUR, "--byoc-report=good").ret == 0
     good, bad = "--byoc-baseline=good/report.json", "--byoc-baseline=bad/report.json"
     result = run(pytester, ir, *FOUR, good)
@@ -223,7 +226,7 @@ def test_baseline(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Monkey
         ["changing: 2 failures known from the baseline:", "  exp[[]float32]: error (check offload)"]
     )
 
-    # No test fails; what was claimed is not any more.
+    # No test fails, but nodes offloaded before are no longer offloaded.
     monkeypatch.setenv("CHANGING", "drops")
     result = run(pytester, ir, *FOUR, bad)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -265,14 +268,14 @@ def written(tmp_path: Path, *records: TargetRecord) -> Path:
         ({"settings": None}, "is damaged"),
     ],
 )
-def test_damaged_baselines(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_damaged_baselines_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = written(tmp_path, TargetRecord("mine", "relay", {}))
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(SettingsError, match=message):
         baseline.read(path)
 
 
-def test_old_reports_are_no_baseline(tmp_path: Path) -> None:
+def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
     path = written(tmp_path, TargetRecord("mine", "relay", {}))
     old = json.loads(path.read_text())
     del old["cases"]
@@ -281,7 +284,7 @@ def test_old_reports_are_no_baseline(tmp_path: Path) -> None:
         baseline.read(path)
 
 
-def test_a_narrower_session_is_compared_in_what_it_ran(tmp_path: Path) -> None:
+def test_a_narrower_session_is_compared_only_in_the_cases_it_ran(tmp_path: Path) -> None:
     before, now = (TargetRecord("mine", "relay", {}) for _ in range(2))
     before._case("a", "pass", [])
     before._case("b", "pass", [])
@@ -289,11 +292,11 @@ def test_a_narrower_session_is_compared_in_what_it_ran(tmp_path: Path) -> None:
     before._cell("add", "float32").update(generated=3, offloaded=2)
     now._case("c", "crash", ["process"])
     now._cell("add", "float32").update(generated=1)
-    found = baseline.read(written(tmp_path, before))
+    expected = baseline.read(written(tmp_path, before))
     gate = Gate()
     ran = Selection(set(PARAMETERS), {"a", "c"}, {"c"})
-    compare(gate, now, found, ran.not_run(), make_settings(tmp_path))
-    # A known failure of another check is a new one.
+    compare(gate, now, expected, ran.not_run(), make_settings(tmp_path))
+    # A known failure that now fails another check is a new one.
     assert [p.items for p in gate.problems] == [
         ("c: wrong-result (check numerics), now crash (check process)",)
     ]
@@ -302,7 +305,7 @@ def test_a_narrower_session_is_compared_in_what_it_ran(tmp_path: Path) -> None:
     assert any("made with max_examples 8, this session has 1" in n for n in gate.notes)
     gate = Gate()
     ran.finished.add("a")
-    compare(gate, now, found, ran.not_run(), make_settings(tmp_path))
+    compare(gate, now, expected, ran.not_run(), make_settings(tmp_path))
     assert gate.problems[1].items == ("add float32",)
 
 
@@ -318,7 +321,7 @@ def test_fail_under(percent: float, hit: bool) -> None:
         record._cell(op, "float32").update(generated=2, offloaded=2, passed=1, inconclusive=1)
     record._cell("exp", "float16").update(generated=1, failed=1)
     record._cell("log", "float32").update(generated=3, offloaded=3, inconclusive=3)
-    record._cell("cos", "float32").update(generated=3)  # not claimed
+    record._cell("cos", "float32").update(generated=3)  # not offloaded
     gate = Gate()
     fail_under(gate, record, percent)
     texts = gate.notes if hit else [p.text for p in gate.problems]
@@ -331,7 +334,7 @@ def test_fail_under(percent: float, hit: bool) -> None:
         assert gate.problems[0].items == ("exp float16: 1 failed", "log float32: none of its graphs passed")
 
 
-def test_fail_under_of_nothing() -> None:
+def test_fail_under_without_offloaded_cells() -> None:
     gate = Gate()
     fail_under(gate, TargetRecord("mine", "relay", {}), 1)
     assert gate.problems[0].text.startswith("mine: 0 of 0 claimed cells")
@@ -341,7 +344,7 @@ def test_fail_under_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
-def test_junit_summary_and_share(
+def test_junit_properties_markdown_summary_and_share(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
@@ -357,29 +360,29 @@ def test_junit_summary_and_share(
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["changing: 1 of 2 claimed cells * 50 %; --byoc-fail-under asks for 50 %"])
-    found = {}
+    by_name = {}
     for case in ElementTree.parse(pytester.path / "j.xml").iter("testcase"):
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
-        found[case.attrib["name"]] = (properties, case.find("failure"), case.find("skipped"))
-    properties, failure, skipped = found["test_operator[exp[float32]]"]
+        by_name[case.attrib["name"]] = (properties, case.find("failure"), case.find("skipped"))
+    properties, failure, skipped = by_name["test_operator[exp[float32]]"]
     assert failure is None and skipped is not None and skipped.attrib["type"] == "pytest.xfail"
     assert properties == {
         "byoc_outcome": "error", "byoc_operator": "exp", "byoc_dtype": "float32", "byoc_check": "offload",
         "byoc_excused": "waived: a|b <c>",
     }
-    properties, failure, _ = found["test_operator[exp[float32-shape_scalar]]"]
+    properties, failure, _ = by_name["test_operator[exp[float32-shape_scalar]]"]
     assert failure is not None and properties["byoc_check"] == "offload"
-    assert found["test_operator[nn.relu[float32]]"][0] == {
+    assert by_name["test_operator[nn.relu[float32]]"][0] == {
         "byoc_outcome": "pass", "byoc_operator": "nn.relu", "byoc_dtype": "float32",
     }
-    assert "test_operator[floor[float32]]" not in found, "nothing of it is offloaded"
+    assert "test_operator[floor[float32]]" not in by_name, "nothing of it is offloaded"
     text = page.read_text()
     assert text.startswith("# of another step\n## pytest-byoc: changing")
     assert "| error | 2 |" in text and "exp\\[float32-shape\\_scalar\\]" in text
     assert "w.toml:1 check offload: exp[float32]" in text and "The session **failed**." in text
 
 
-def test_markdown_of_odd_texts() -> None:
+def test_markdown_escapes_special_characters() -> None:
     record = TargetRecord("a|b<c>\n`d`", "relay", {"tvm": "1"})
     record.graphs = 1
     gate = Gate()
@@ -394,7 +397,7 @@ def test_markdown_of_odd_texts() -> None:
 # --- documents -----------------------------------------------------------------------------------
 
 
-def test_documents_name_options_that_exist(pytester: pytest.Pytester) -> None:
+def test_documents_name_existing_options(pytester: pytest.Pytester) -> None:
     docs = Path(__file__).parent.parent / "docs"
     pages = [docs / "gate.md", *sorted((docs / "ci").iterdir())]
     assert len(pages) == 3

@@ -1,4 +1,4 @@
-"""Systematic cases and random graphs, without TVM."""
+"""Tests of systematic cases and random graphs, without TVM."""
 
 from __future__ import annotations
 
@@ -23,90 +23,91 @@ IRS = ("relay", "relax", None)
 
 
 def generated(count: int, **options: Any) -> list[Graph]:
-    """The first graphs of a strategy, the same ones every time."""
+    """Returns the first graphs of a strategy, the same ones in every run."""
     return some(count, 0, **options)
 
 
 @pytest.mark.parametrize("ir", IRS)
-def test_a_case_has_an_id_of_its_own(ir: str | None) -> None:
+def test_ids_of_cases_are_unique(ir: str | None) -> None:
     counted = Counter(c.id for c in cases(list(OPERATORS), ir))
     assert [i for i, n in counted.items() if n > 1] == []
 
 
 @pytest.mark.parametrize("ir", IRS)
-def test_every_operator_has_cases_and_they_are_the_same_every_time(ir: str | None) -> None:
-    found = cases(list(OPERATORS), ir)
-    assert {c.operator for c in found} == {n for n, op in OPERATORS.items() if ir is None or ir in op.irs()}
-    assert found == cases(list(OPERATORS), ir)
+def test_every_operator_has_deterministic_cases(ir: str | None) -> None:
+    every = cases(list(OPERATORS), ir)
+    assert {c.operator for c in every} == {n for n, op in OPERATORS.items() if ir is None or ir in op.irs()}
+    assert every == cases(list(OPERATORS), ir)
 
 
 @pytest.mark.parametrize("focus", ["nn.conv2d", "cumsum"])
 @pytest.mark.parametrize("names", [(), ("nn.relu", "tanh", "exp")])
-def test_a_graph_holds_the_focus_whatever_the_fragments(focus: str, names: Sequence[str]) -> None:
+def test_a_graph_holds_the_focus_with_any_fragments(focus: str, names: Sequence[str]) -> None:
     fragments = [default_case(n, "float32").graph for n in names]
-    found = generated(60, focus=focus, fragments=fragments, max_nodes=3)
-    assert all(focus in g.operators for g in found)
+    graphs = generated(60, focus=focus, fragments=fragments, max_nodes=3)
+    assert all(focus in g.operators for g in graphs)
 
 
 def test_a_graph_holds_a_fragment() -> None:
     fragment = default_case("nn.conv2d", "float32").graph
-    found = generated(60, fragments=[fragment], max_nodes=4)
-    assert all("nn.conv2d" in g.operators for g in found)
+    graphs = generated(60, fragments=[fragment], max_nodes=4)
+    assert all("nn.conv2d" in g.operators for g in graphs)
 
 
 def constant_values(graph: Graph) -> set[str]:
-    """Values that TVM folds to constants: of them an output buffer is left unwritten."""
+    """Returns the values that TVM folds to constants; TVM leaves an output buffer of such a value
+    unwritten."""
     known = {c.name for c in graph.constants}
     for node in graph.nodes:
         silent = OPERATORS[node.op].type_only
-        told = [i for at, i in enumerate(node.inputs) if at not in silent]
-        if known.issuperset(told):
+        read = [i for at, i in enumerate(node.inputs) if at not in silent]
+        if known.issuperset(read):
             known.update(node.outputs)
     return known
 
 
-def test_random_graphs_differ_and_none_is_a_constant() -> None:
-    found = generated(400, max_nodes=6)
-    assert len(set(found)) > 390
-    for g in found:
-        # zeros_like and its kin alone TVM does not fold.
-        made = constant_values(g).intersection(g.outputs)
+def test_random_graphs_differ_and_have_no_constant_outputs() -> None:
+    graphs = generated(400, max_nodes=6)
+    assert len(set(graphs)) > 390
+    for g in graphs:
+        # TVM does not fold zeros_like and ones_like.
+        constant = constant_values(g).intersection(g.outputs)
         alone = {o for n in g.nodes if n.op in ("zeros_like", "ones_like") for o in n.outputs}
-        assert made <= alone
+        assert constant <= alone
 
 
-def test_features_of_random_graphs_are_met() -> None:
-    """What real faults have needed (docs/explanation/generation.md): each in some graphs of some hundred."""
-    met: Counter[str] = Counter()
+def test_random_graphs_have_every_feature() -> None:
+    """Real faults needed these features (docs/explanation/generation.md): each is in some of 400 graphs."""
+    features: Counter[str] = Counter()
     for g in generated(400, max_nodes=8):
         sources = {s.name: s for s in g.sources()}
         uses = Counter(i for n in g.nodes for i in n.inputs)
         constants = {c.name for c in g.constants}
         weighted = [n for n in g.nodes if constants.intersection(n.inputs)]
         kinds = Counter((n.op, str(n.attrs), tuple(map(str, n.types))) for n in weighted)
-        met["a value used twice"] += any(n > 1 for v, n in uses.items() if v not in sources)
-        met["an operand twice"] += any(len(set(n.inputs)) < len(n.inputs) for n in g.nodes)
-        met["returned twice"] += len(set(g.outputs)) < len(g.outputs)
-        met["returned and consumed"] += any(uses[o] for o in g.outputs)
-        met["an input returned"] += any(o in sources for o in g.outputs)
-        met["dead code"] += len(g.needed().nodes) < len(g.nodes)
-        met["a constant first"] += any(n.inputs[0] in constant_values(g) for n in g.nodes)
-        met["a constant used twice"] += any(uses[c.name] > 1 for c in g.constants)
-        met["equal but for constants"] += any(n > 1 for n in kinds.values())
-        met["tuples"] += any(len(n.outputs) > 1 for n in g.nodes)
-        met["four outputs"] += len(g.outputs) == 4
-        met["rank 0"] += any(t.rank == 0 for n in g.nodes for t in n.types)
-    assert {k: n for k, n in met.items() if n < 4} == {}
+        features["a value used twice"] += any(n > 1 for v, n in uses.items() if v not in sources)
+        features["an operand twice"] += any(len(set(n.inputs)) < len(n.inputs) for n in g.nodes)
+        features["returned twice"] += len(set(g.outputs)) < len(g.outputs)
+        features["returned and consumed"] += any(uses[o] for o in g.outputs)
+        features["an input returned"] += any(o in sources for o in g.outputs)
+        features["dead code"] += len(g.needed().nodes) < len(g.nodes)
+        features["a constant first"] += any(n.inputs[0] in constant_values(g) for n in g.nodes)
+        features["a constant used twice"] += any(uses[c.name] > 1 for c in g.constants)
+        features["equal but for constants"] += any(n > 1 for n in kinds.values())
+        features["tuples"] += any(len(n.outputs) > 1 for n in g.nodes)
+        features["four outputs"] += len(g.outputs) == 4
+        features["rank 0"] += any(t.rank == 0 for n in g.nodes for t in n.types)
+    assert {k: n for k, n in features.items() if n < 4} == {}
 
 
-def test_the_target_takes_turns_with_the_host() -> None:
-    taken = ("nn.relu", "tanh", "add", "sigmoid")
-    found = generated(200, operators=[*taken, "floor", "ceil", "exp"], prefer=taken, min_nodes=6)
-    turns = [[n.op in taken for n in g.nodes] for g in found]
-    assert sum(all(a != b for a, b in pairwise(t)) for t in turns) > 10
+def test_some_random_graphs_alternate_target_and_host() -> None:
+    preferred = ("nn.relu", "tanh", "add", "sigmoid")
+    graphs = generated(200, operators=[*preferred, "floor", "ceil", "exp"], prefer=preferred, min_nodes=6)
+    placements = [[n.op in preferred for n in g.nodes] for g in graphs]
+    assert sum(all(a != b for a, b in pairwise(t)) for t in placements) > 10
 
 
-def test_larger_batches() -> None:
+def test_a_graph_at_a_larger_batch() -> None:
     graph = default_case("nn.conv2d", "float32").graph
     batch = batch_size(graph)
     assert batch is not None
@@ -121,10 +122,10 @@ def test_larger_batches() -> None:
         at_batch(graph, batch)
 
 
-def test_larger_batches_of_random_graphs_are_legal() -> None:
-    """Nodes say what the type rules say; most graphs have a larger batch."""
-    found = generated(200, max_nodes=4)
-    larger = [at_batch(g, n + 3) for g in found if (n := batch_size(g))]
+def test_random_graphs_at_a_larger_batch_are_valid() -> None:
+    """Types of nodes agree with the type rules; most graphs have a larger batch."""
+    graphs = generated(200, max_nodes=4)
+    larger = [at_batch(g, n + 3) for g in graphs if (n := batch_size(g))]
     assert sum(g is not None for g in larger) > 100
     for g in larger:
         for node in g.nodes if g else ():
@@ -133,32 +134,32 @@ def test_larger_batches_of_random_graphs_are_legal() -> None:
 
 
 @pytest.mark.parametrize(("operator", "times"), [("nn.avg_pool2d", 1.4), ("nn.conv2d", 1.4)])
-def test_any_three_parameters_of_a_window_meet(operator: str, times: float) -> None:
-    """Which of its elements lie in the padding depends on all."""
+def test_any_three_parameters_of_a_window_are_combined(operator: str, times: float) -> None:
+    """All of them determine which elements of a window lie in the padding."""
     op = OPERATORS[operator]
     two = [made for _, made in pairs(op, "float32")]
     three = [made for _, made in threes(op, "float32", two)]
     assert 20 < len(three) <= 64
 
-    def met(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
-        return {frozenset(found) for one in made for found in combinations(one.classes, 3)}
+    def combined(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
+        return {frozenset(triple) for one in made for triple in combinations(one.classes, 3)}
 
-    assert len(met([*two, *three])) > times * len(met(two))
+    assert len(combined([*two, *three])) > times * len(combined(two))
     window = [i for i, p in enumerate(op.parameters) if p.name in ("strides", "padding", "dilation")]
     labelled = ([(op.parameters[i].name, c) for c in class_names(op, i, "float32")] for i in window)
-    assert {frozenset(wanted) for wanted in product(*labelled)} <= met([*two, *three])
+    assert {frozenset(wanted) for wanted in product(*labelled)} <= combined([*two, *three])
     assert not list(threes(OPERATORS["add"], "float32", []))
 
 
-def test_between_two_sets_of_inputs_one_after_another_is_the_other_one() -> None:
+def test_sets_between_two_sets_of_inputs_change_inputs_in_order() -> None:
     for number, changed in ((1, []), (2, [1]), (3, [1, 2]), (9, [3, 5, 7])):
         b = Builder(seed=1)
         names = [b.input(TensorType((2, 3), "float32")) for _ in range(number)]
         graph = b.graph(*(b.apply("nn.relu", name, {})[0] for name in names))
         first, second, *between = data.input_sets(graph, between=True)
         assert [sum(s[n] is second[n] for n in names) for s in between] == changed
-        for found in between:
-            taken = [found[n] is second[n] for n in names]
-            assert taken == sorted(taken, reverse=True) and list(found) == names
-            assert all(found[n] is (second if t else first)[n] for n, t in zip(names, taken))
+        for mixed in between:
+            replaced = [mixed[n] is second[n] for n in names]
+            assert replaced == sorted(replaced, reverse=True) and list(mixed) == names
+            assert all(mixed[n] is (second if t else first)[n] for n, t in zip(names, replaced))
         assert len(data.input_sets(graph)) == 2

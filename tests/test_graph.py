@@ -1,4 +1,4 @@
-"""The graph value and its JSON."""
+"""Tests of the graph value and its JSON."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def test_needed_drops_dead_code(graph: Graph) -> None:
     assert [n.op for n in graph.needed().nodes] == ["nn.relu", "add"]
 
 
-def test_show_names_everything(graph: Graph) -> None:
+def test_show_names_inputs_nodes_and_outputs(graph: Graph) -> None:
     text = show(graph)
     for part in ("%x0: float32[2,3]", "%v0: float32[2,3] = nn.relu(%x0)", "outputs: %v2, %x0"):
         assert part in text
 
 
-def test_few_given_elements_are_shown() -> None:
+def test_show_prints_given_elements_only_if_they_are_few() -> None:
     few = Source("x", TensorType((2, 2), "float32"), data=[[1.5, "nan"], [0, -2]])
-    many = Source("y", TensorType((9,), "float32"), data=[*range(7), "-inf", -0.0])
-    text = show(Graph((few, many), (), (), ("x",)))
+    long = Source("y", TensorType((9,), "float32"), data=[*range(7), "-inf", -0.0])
+    text = show(Graph((few, long), (), (), ("x",)))
     assert "%x: float32[2,2] given: 1.5, nan, 0, -2\n" in text
     assert "%y: float32[9] given, -inf, -0.0 among them\n" in text
 
@@ -53,7 +53,7 @@ def test_few_given_elements_are_shown() -> None:
         ('{"format": "pytest-byoc/graph", "version": 1}', "malformed graph: there is no field 'inputs'"),
     ],
 )
-def test_foreign_text_is_refused(text: str, message: str) -> None:
+def test_text_that_is_no_graph_is_refused(text: str, message: str) -> None:
     with pytest.raises(GraphFormatError, match=message.replace("[", r"\[")):
         Graph.from_json(text)
 

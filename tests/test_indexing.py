@@ -1,4 +1,4 @@
-"""Elements picked, placed and ordered by index, by example."""
+"""Tests of elements selected, placed and ordered by index, by example."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ROW = np.array([10.0, 11.0, 12.0], "float32")
         ("clip", [10, 10, 12, 12], [False] * 4),
         ("wrap", [11, 12, 12, 10], [False] * 4),
         ("nan", [np.nan, np.nan, 12, np.nan], [False] * 4),
-        # Whatever lies there is read.
+        # Any memory may be read.
         ("fast", [10, 10, 12, 12], [True, True, False, True]),
     ],
 )
-def test_take_beyond_the_ends(mode: str, expected: Any, ambiguous: Any) -> None:
+def test_take_of_indices_outside_the_axis(mode: str, expected: Any, ambiguous: Any) -> None:
     y = apply("take", ROW, [-5, -1, 2, 3], axis=0, mode=mode, batch_dims=0)
     np.testing.assert_array_equal(y.value, expected)
     np.testing.assert_array_equal(y.ambiguous, ambiguous)
@@ -49,8 +49,8 @@ def test_take_of_each_row_of_a_batch() -> None:
     np.testing.assert_array_equal(y.value[1], x[1][:, [1, 1]])
 
 
-def test_coordinates_are_along_the_first_dimension_in_relay_and_the_last_in_relax() -> None:
-    """The examples of the two `gather_nd` in TVM's documentation."""
+def test_gather_nd_has_coordinates_first_in_relay_and_last_in_relax() -> None:
+    """The examples of the two `gather_nd` come from TVM's documentation."""
     y = apply(
         "gather_nd", [[0, 1], [2, 3]], [[1, 1, 0], [0, 1, 0]], batch_dims=0, index_last=False
     )
@@ -60,7 +60,7 @@ def test_coordinates_are_along_the_first_dimension_in_relay_and_the_last_in_rela
     np.testing.assert_array_equal(y.value, [[2, 3], [4, 5]])
 
 
-def test_an_index_outside_reads_anything() -> None:
+def test_an_index_outside_the_axis_is_ambiguous() -> None:
     y = apply("gather", ROW, [0, 3, -1], axis=0)
     np.testing.assert_array_equal(y.ambiguous, [False, True, True])
     assert apply("scatter_elements", ROW, [3], ROW[:1], axis=0, reduction="update").ambiguous.all()
@@ -77,18 +77,19 @@ def test_an_index_outside_reads_anything() -> None:
         ("max", [10, 11, 12], [False] * 3),
     ],
 )
-def test_updates_that_meet(how: str, expected: Any, ambiguous: Any) -> None:
+def test_several_updates_of_one_element(how: str, expected: Any, ambiguous: Any) -> None:
     updates = np.array([2.0, 4.0, 5.0], "float32")
     y = apply("scatter_elements", ROW, [0, 0, 2], updates, axis=0, reduction=how)
     np.testing.assert_array_equal(y.ambiguous, ambiguous)
-    # What no update meets is not rounded.
+    # An element without updates is not rounded.
     assert y.error[1] == 0
     if expected:
         np.testing.assert_array_equal(y.value, expected)
 
 
-def test_a_band_is_aligned_on_either_side() -> None:
-    """From the example of `matrix_set_diag` in TensorFlow's documentation, whose formats TVM takes."""
+def test_matrix_set_diag_aligns_a_band_on_either_side() -> None:
+    """The example is that of `matrix_set_diag` in TensorFlow's documentation, whose formats TVM
+    accepts."""
     x, band = np.zeros((3, 3)), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [6.0, 7.0, 0.0]]
     y = apply("matrix_set_diag", x, band, k=(-1, 1), align="RIGHT_LEFT")
     np.testing.assert_array_equal(y.value, [[3, 1, 0], [6, 4, 2], [0, 7, 5]])
@@ -96,7 +97,7 @@ def test_a_band_is_aligned_on_either_side() -> None:
     np.testing.assert_array_equal(y.value, [[3, 0, 0], [7, 4, 1], [0, 0, 5]])
 
 
-def test_reverse_of_lengths_beyond_the_sequence() -> None:
+def test_reverse_sequence_with_lengths_above_the_extent() -> None:
     x = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     y = apply("reverse_sequence", x, [0, 2, 9], seq_axis=1, batch_axis=0)
     np.testing.assert_array_equal(y.value, [[1, 2, 3], [5, 4, 6], [9, 8, 7]])
@@ -113,12 +114,12 @@ def test_reverse_of_lengths_beyond_the_sequence() -> None:
         ([3.0, np.nan, 1.0], [0.0, 0.0, 0.0], [True, True, True]),
     ],
 )
-def test_order_that_rounding_or_a_tie_leaves_open(values: Any, errors: Any, ambiguous: Any) -> None:
+def test_order_undecided_by_rounding_or_a_tie_is_ambiguous(values: Any, errors: Any, ambiguous: Any) -> None:
     y = apply("argsort", bounded(values, errors), axis=0, is_ascend=True, dtype="int32")
     np.testing.assert_array_equal(y.ambiguous, ambiguous)
 
 
-def test_an_integer_between_equal_ones_is_known_whatever_a_third_is() -> None:
+def test_a_sorted_integer_between_equal_ones_is_not_ambiguous() -> None:
     x = exact(np.array([5, 7, 5, 9], "int32"))
     x.ambiguous[1] = True
     y = apply("sort", x, axis=0, is_ascend=True)
@@ -126,7 +127,7 @@ def test_an_integer_between_equal_ones_is_known_whatever_a_third_is() -> None:
     assert y.value[1] == 5
 
 
-def test_place_of_a_value_that_may_be_a_boundary() -> None:
+def test_bucket_of_a_value_that_may_be_a_boundary_is_ambiguous() -> None:
     x = bounded([1.0, 1.0, 1.5, 1.5], [0.0, 0.1, 0.0, 0.1])
     y = apply("bucketize", x, np.array([0.0, 1.0, 2.0], "float32"), out_int32=True, right=False)
     np.testing.assert_array_equal(y.value[[0, 2, 3]], [1, 2, 2])
@@ -134,17 +135,17 @@ def test_place_of_a_value_that_may_be_a_boundary() -> None:
 
 
 @pytest.mark.parametrize("name", ["gather_nd", "scatter_elements", "scatter_nd", "index_put"])
-def test_given_indices_are_within_the_tensor_and_differ_where_they_must(name: str) -> None:
+def test_generated_indices_are_valid_and_distinct_where_required(name: str) -> None:
     op = OPERATORS[name]
     for shape in op.shapes:
         x = TensorType(shape, "float32")
-        chosen: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for p in op.parameters:
-            chosen[p.name] = next(iter(p.values(x, chosen).values()))[0]
-        operands = op.operands(x, chosen)
+            values[p.name] = next(iter(p.values(x, values).values()))[0]
+        operands = op.operands(x, values)
         arrays = [
             exact(np.array(o.data).reshape(o.type.shape) if o.data else np.ones(o.type.shape, "float32"))
             for o in operands
         ]
-        y = KERNELS[name](arrays, op.attrs(chosen))
-        assert isinstance(y, Bounded) and not y.ambiguous.any(), (shape, chosen)
+        y = KERNELS[name](arrays, op.attrs(values))
+        assert isinstance(y, Bounded) and not y.ambiguous.any(), (shape, values)

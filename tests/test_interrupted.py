@@ -1,4 +1,4 @@
-"""Sessions that are divided among workers, or cut short: nothing that was found is lost."""
+"""Tests of sessions that are divided among workers, or cut short: no result is lost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from pytest_byoc.storage import corpus
 from .conftest import interruptible
 from .test_corpus import FEW, common, names_of, report, run
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 
-def test_divided_sessions_find_the_same(
+def test_divided_sessions_have_the_same_results(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code, counts, cells, cases and failures, with graphs that fail, pass and can't be used."""
+    """Exit code, counts, cells, cases and failures agree, with graphs that fail, pass and are
+    unusable."""
     monkeypatch.setenv("CHANGING", "raises")
     graph = default_case("exp", "float32").graph
     for folder in ("alone", "both"):
@@ -41,7 +42,7 @@ def test_divided_sessions_find_the_same(
     one = run(pytester, ir, *args, "--byoc-report=alone")
     two = run(pytester, ir, *args, "--byoc-report=both", "-n", "2")
     assert one.ret == two.ret == pytest.ExitCode.TESTS_FAILED
-    counts = [{**r.parseoutcomes(), "deselected": 0} for r in (one, two)]  # which pytest-xdist does not count
+    counts = [{**r.parseoutcomes(), "deselected": 0} for r in (one, two)]  # pytest-xdist does not count it
     assert counts[0] == counts[1]
     a, b = report(pytester, "alone"), report(pytester, "both")
     assert a["failures"] and a["graphs"] > 10
@@ -51,12 +52,12 @@ def test_divided_sessions_find_the_same(
     )
     for key in same:
         assert a[key] == b[key], key
-    # Two processes may meet one cause in two graphs before either knows of the other's.
+    # Two processes may find one cause in two graphs before either knows the other's.
     assert {c["id"]: c["tests"] for c in a["causes"]} == {c["id"]: c["tests"] for c in b["causes"]}
     assert sorted(a["not_checked"]) == sorted(b["not_checked"])
-    for folder, found in (("alone", a), ("both", b)):
+    for folder, data in (("alone", a), ("both", b)):
         saved = {path.name for path in (pytester.path / folder / "byoc-failures").iterdir()}
-        assert saved == {f"changing-{ir}-{f['id']}" for f in found["failures"]}
+        assert saved == {f"changing-{ir}-{f['id']}" for f in data["failures"]}
 
 
 def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[str]:
@@ -68,7 +69,7 @@ def start(pytester: pytest.Pytester, ir: str, *args: str) -> subprocess.Popen[st
 
 
 def until_failed(process: subprocess.Popen[str], number: int) -> str:
-    """What was printed until so many tests had failed."""
+    """Returns the output until `number` tests have failed."""
     assert process.stdout is not None
     lines: list[str] = []
     for line in process.stdout:
@@ -78,7 +79,7 @@ def until_failed(process: subprocess.Popen[str], number: int) -> str:
     return "".join(lines)
 
 
-def test_a_killed_session_leaves_what_it_found(
+def test_a_killed_session_leaves_its_saved_failures(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")
@@ -98,7 +99,7 @@ def test_a_killed_session_leaves_what_it_found(
 
 
 def to_one(process: subprocess.Popen[str]) -> None:
-    """Ctrl-C, as it comes to the process that was started."""
+    """Sends Ctrl-C to the process that was started."""
     os.kill(process.pid, signal.SIGINT)
 
 
@@ -107,7 +108,8 @@ def term_to_one(process: subprocess.Popen[str]) -> None:
 
 
 def term_to_all(process: subprocess.Popen[str]) -> None:
-    """As a CI system ends a job: those of pytest-xdist are told too."""
+    """Ends the process group as a CI system ends a job: the workers of pytest-xdist get the signal,
+    too."""
     os.killpg(process.pid, signal.SIGTERM)
 
 
@@ -116,7 +118,7 @@ def term_to_all(process: subprocess.Popen[str]) -> None:
     [(to_one, ()), (to_one, ("-n", "2")), (term_to_one, ()), (term_to_all, ("-n", "2"))],
     ids=["alone", "xdist", "terminated", "terminated-xdist"],
 )
-def test_an_interrupted_session_reports_what_it_did(
+def test_an_interrupted_session_writes_its_report(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch,
     send: Callable[[subprocess.Popen[str]], None], workers: tuple[str, ...],
 ) -> None:
@@ -130,15 +132,15 @@ def test_an_interrupted_session_reports_what_it_did(
     send(process)
     rest = process.communicate(timeout=120)[0]
     assert process.returncode == pytest.ExitCode.INTERRUPTED, seen + rest
-    found = report(pytester)
-    assert found["gate"] == {"exit": 2, "problems": [], "notes": []}
-    assert found["outcomes"]["error"] >= 2
-    (failure,) = found["failures"]
+    data = report(pytester)
+    assert data["gate"] == {"exit": 2, "problems": [], "notes": []}
+    assert data["outcomes"]["error"] >= 2
+    (failure,) = data["failures"]
     assert failure["count"] >= 2 and Path(failure["graph"]).is_file()
 
 
-#: A plugin with which the fourth test's report is interrupted at a place for which Python knows no
-#: line, as CPython 3.11 has them where a signal comes in.
+#: A plugin that interrupts the fourth test's report at a code position without a line number;
+#: CPython 3.11 has such positions where a signal arrives.
 INTERRUPTING = """
 import pytest
 reports = 0
@@ -153,7 +155,7 @@ def pytest_runtest_makereport(call):
 """
 
 
-def test_an_interruption_at_no_line_is_one(
+def test_an_interrupt_at_a_position_without_a_line_number(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHANGING", "raises")

@@ -1,4 +1,4 @@
-"""What checks make of what was recorded, where a target to show it with would be another project."""
+"""Tests of checks on recorded facts, for faults that would need a target of their own to show."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def first_run(array: np.ndarray) -> JobReport:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int8"])
-def test_what_is_told_to_be_right_in_short_is_right_at_length(dtype: str) -> None:
+def test_the_fast_comparison_agrees_with_the_full_one(dtype: str) -> None:
     rng = np.random.default_rng(0)
     special = [0.0, 1.0, -1.0] + ([np.nan, np.inf, -np.inf] if dtype[0] == "f" else [])
     seen = set()
     for _ in range(2000):
-        # Of three elements: seldom all of one kind.
+        # With three elements, a mixture of kinds is likely.
         value, error = rng.choice(special, 3), rng.choice([0.0, 0.5, 3.0, np.inf], 3)
         actual = np.where(rng.random(3) < 0.7, value, rng.choice(special, 3))
         if dtype[0] != "f":
@@ -56,12 +56,12 @@ def test_what_is_told_to_be_right_in_short_is_right_at_length(dtype: str) -> Non
         right = not compare(actual.astype(dtype), bounded).outside.any()
         short = within(actual.astype(dtype), bounded)
         seen.add((short, right))
-    # NaN and infinities take the long way.
+    # NaN and infinities need the full comparison.
     assert seen == {(True, True), (False, False), *([(False, True)] if dtype[0] == "f" else [])}
 
 
 @pytest.mark.parametrize("name", ["abs[int8-edges]", "add[int8-edges]"])
-def test_who_saturates_where_an_integer_overflows_has_written_it(name: str) -> None:
+def test_saturation_counts_as_written_output(name: str) -> None:
     """127 as int8 is the byte that memory holds before a run."""
     (case,) = [c for c in cases(("abs", "add"), "relay") if c.id == name]
     inputs = data.inputs(case.graph, 0)
@@ -79,49 +79,51 @@ def test_who_saturates_where_an_integer_overflows_has_written_it(name: str) -> N
     assert found(saturated)
 
 
-def test_wrong_bytes_that_are_the_poison_by_chance_were_written() -> None:
-    """127 as int8, among values that are wrong anyhow; not where nearly all of what is wrong is 127."""
+def test_a_few_wrong_values_equal_to_the_poison_count_as_written() -> None:
+    """The value is 127 as int8. A few of them among wrong values are chance; if nearly all wrong
+    values are 127, they were not written."""
     (case,) = [c for c in cases(("nn.relu",), "relay") if c.id == "nn.relu[int8]"]
     inputs = data.inputs(case.graph, 0)
     (expected,) = evaluation.evaluate(case.graph, inputs)
     wrong = np.where(expected.value > 100, 1, 100).astype("int8")
-    for number, found in ((2, False), (wrong.size - 2, True)):
+    for number, unwritten in ((2, False), (wrong.size - 2, True)):
         array = wrong.copy()
         array.reshape(-1)[:number] = 127
         evidence = Evidence(case.graph, [inputs], {}, [[expected]], first_run(array), JobReport())
-        assert any(outputs_written.judge(evidence)) == found
+        assert any(outputs_written.judge(evidence)) == unwritten
 
 
-def test_who_computes_wrongly_fails_otherwise_than_who_does_not_care_for_nan() -> None:
+def test_kinds_of_wrong_finite_and_non_finite_values_differ() -> None:
     expected = exact(np.array([np.nan, np.inf, 1.0], "float32"))
     graph = Graph((Source("x0", TensorType((3,), "float32")),), (), (), ("x0",))
     evidence = Evidence(graph, [], {}, [[expected]], JobReport(), JobReport())
-    for found, kind in (
+    for values, kind in (
         ([0, np.inf, 1], "not-finite"), ([np.nan, 5, 1], "not-finite"), ([0, 0, 2], "wrong-value"),
         ([np.nan, np.inf, 1.001], "wrong-value"),
     ):
-        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(found, "float32")], "here")
+        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(values, "float32")], "here")
         assert finding.kind == kind
 
 
-def test_another_rounding_fails_otherwise_than_another_value_but_shrinks_alike() -> None:
+def test_inexact_and_wrong_values_differ_in_kind_but_shrink_alike() -> None:
     bounded = Bounded(np.ones(3), np.full(3, 1e-6), np.zeros(3, bool), "float32")
     graph = Graph((Source("x0", TensorType((3,), "float32")),), (), (), ("x0",))
     evidence = Evidence(graph, [], {}, [[bounded]], JobReport(), JobReport())
     verdicts = []
-    for found, kind in (([1, 1.00001, 1], "inexact"), ([1, 1.0001, 1.00001], "wrong-value")):
-        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(found, "float32")], "here")
+    for values, kind in (([1, 1.00001, 1], "inexact"), ([1, 1.0001, 1.00001], "wrong-value")):
+        (finding,) = evidence.compare("numerics", "wrong-value", 0, [np.array(values, "float32")], "here")
         assert finding.kind == kind
         verdicts.append(Verdict(graph, "wrong-result", (finding,)))
     inexact, wrong = verdicts
     assert inexact.signature != wrong.signature and inexact.fails_like(wrong)
-    # What a first run shows is a smaller counterexample of what is seen in a second one; not the other way.
+    # A failure in the first run may replace one in a second run while shrinking, but not the
+    # reverse.
     (finding,) = evidence.compare("rerun", "second-run", 0, [np.array([1, 2, 1], "float32")], "here")
     later = Verdict(graph, "wrong-result", (finding,))
     assert wrong.fails_like(later) and not later.fails_like(wrong)
 
 
-def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
+def test_the_partitioned_module_is_recorded_before_the_build() -> None:
     """Relay's build changes attributes that the module shares."""
     sent: list[Any] = []
     ir = SimpleNamespace(
@@ -133,7 +135,7 @@ def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
         modules=SimpleNamespace(outline=lambda module: [module["text"]]),
     )
     target = ResolvedTarget("mine", lambda module: module, {})
-    # Nothing can be built of it: that is told, and the source is not there.
+    # The module cannot be built: the error is reported, and no source is recorded.
     reporter = SimpleNamespace(send=sent.append, stage=lambda name: None, stage_name="build")
     job = {"inputs": [], "constants": {}, "checks": ["reproducible"], "executors": ["vm"]}
     run = TargetRun(ir, target, sample(), job, reporter)  # type: ignore[arg-type]
@@ -143,7 +145,7 @@ def test_what_was_partitioned_is_written_down_before_it_is_built() -> None:
     assert "raised" in sent[-1] and not any(m.get("fact") == "source" for m in sent)
 
 
-def test_source_that_differs_is_told_with_its_line() -> None:
+def test_the_first_different_line_of_two_sources_is_reported() -> None:
     region = {"symbol": "r", "calls": ["nn.relu -> float32[2,3]"], "composites": []}
     regions = ("regions", {"regions": [region], "nodes": region["calls"]})
     one, other = (
@@ -158,16 +160,16 @@ def test_source_that_differs_is_told_with_its_line() -> None:
         assert all("in line 2: first '  a;', then '  b;'" in f.message for f in findings)
 
 
-def test_compiled_elsewhere_something_is_to_be_offloaded_too() -> None:
+def test_a_second_worker_must_offload_the_same() -> None:
     region = {"symbol": "r", "calls": ["nn.relu -> float32[2,3]"], "composites": []}
-    taken, dropped = (recorded(("regions", {"regions": r, "nodes": region["calls"]})) for r in ([region], []))
-    for again, expected in ((taken, []), (dropped, ["structure"])):
-        evidence = Evidence(sample(), [], {}, [], taken, JobReport(), again=again)
+    kept, dropped = (recorded(("regions", {"regions": r, "nodes": region["calls"]})) for r in ([region], []))
+    for again, expected in ((kept, []), (dropped, ["structure"])):
+        evidence = Evidence(sample(), [], {}, [], kept, JobReport(), again=again)
         assert [f.kind for f in reproducible.judge(evidence)] == expected
 
 
 @pytest.mark.parametrize("check", [truncated, missing_library])
-def test_what_is_missing_and_not_missed(check: Any) -> None:
+def test_a_wrong_result_with_missing_data_or_libraries_is_a_finding(check: Any) -> None:
     right, wrong = np.ones((2, 3), "float32"), np.zeros((2, 3), "float32")
     key, where = {
         truncated: ("cut_off", "loader"), missing_library: ("without_libraries", "bare"),
@@ -176,13 +178,13 @@ def test_what_is_missing_and_not_missed(check: Any) -> None:
         reports = {where: recorded((key, [array]))}
         evidence = Evidence(sample(), [], {}, [], first_run(right), JobReport(), **reports)
         assert [f.kind for f in check.judge(evidence)] == expected
-    # Nor is it noticed by TVM itself.
+    # TVM itself does not detect truncated data either.
     evidence.deployed = recorded((key, [wrong]))
     assert check is missing_library or not list(check.judge(evidence))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_any_nan_is_the_same_nan(dtype: str) -> None:
+def test_all_nans_compare_equal(dtype: str) -> None:
     bits = {"float16": 0x7E00, "bfloat16": 0x7FC0, "float32": 0x7FC00000}[dtype]
     size = "uint32" if dtype == "float32" else "uint16"
     sign = 1 << (31 if dtype == "float32" else 15)
@@ -197,7 +199,7 @@ def test_any_nan_is_the_same_nan(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("rounds", [50, 10])
-def test_growth_is_by_the_round(rounds: int) -> None:
+def test_memory_growth_per_round(rounds: int) -> None:
     used = [0, 99999, *(99999 + 30 * rounds * i for i in (1, 2, 3))]
     measured = {"used": used, "opened": [3] * 5, "mapped": [0] * 5, "size": 1, "rounds": rounds}
     assert memory.growth(measured, "used") == 30
@@ -205,14 +207,14 @@ def test_growth_is_by_the_round(rounds: int) -> None:
     assert [f.kind for f in memory.judge(evidence)] == ["leak"]
     evidence.deployed = recorded(("memory", measured))
     assert not list(memory.judge(evidence))
-    # Each kind of growth by itself: TVM's of one kind excuses none of another.
-    for what, kind in (("mapped", "mappings"), ("opened", "descriptors")):
-        grows = {**measured, "used": [0] * 5, what: [9000 * rounds * i for i in range(5)]}
+    # Kinds of growth are independent: TVM's growth of one kind does not excuse another kind.
+    for counter, kind in (("mapped", "mappings"), ("opened", "descriptors")):
+        grows = {**measured, "used": [0] * 5, counter: [9000 * rounds * i for i in range(5)]}
         evidence.loader, evidence.deployed = recorded(("memory", grows)), recorded(("memory", measured))
         assert [f.kind for f in memory.judge(evidence)] == [kind]
         evidence.deployed = recorded(("memory", grows))
         assert not list(memory.judge(evidence))
-    # Each thread leaves it behind, which is told once.
+    # Each thread leaks the memory, which is reported once.
     by_threads = dict(measured, used=[2 * u for u in used])
     evidence.loader = recorded(("memory_of_threads", by_threads))
     assert [f.kind for f in memory.judge(evidence)] == ["threads"]
@@ -227,8 +229,8 @@ class _Stages:
 
 
 @pytest.mark.parametrize(("until", "stretches", "leaks"), [(0, 4, False), (150, 7, False), (10**9, 12, True)])
-def test_what_fills_a_cache_is_waited_for(until: int, stretches: int, leaks: bool) -> None:
-    """Of 50 rounds each stretch; 100 bytes more in use after each of the first rounds."""
+def test_growth_that_ends_once_a_cache_is_full_is_no_leak(until: int, stretches: int, leaks: bool) -> None:
+    """Memory in use grows by 100 bytes after each of the first `until` rounds."""
     done = [0]
 
     def once() -> None:
@@ -240,11 +242,11 @@ def test_what_fills_a_cache_is_waited_for(until: int, stretches: int, leaks: boo
 
 
 def test_memory_of_all_threads_is_counted() -> None:
-    """Also of those that malloc serves from an arena of their own."""
+    """Threads that malloc serves from arenas of their own count, too."""
     kept: list[Any] = []
     before = memory._in_arenas()
     memory._apart(lambda: kept.append(bytearray(100_000)))()
-    # Something else may come and go meanwhile.
+    # Other memory may be allocated or freed meanwhile.
     assert 90_000 < memory._in_arenas() - before < 200_000
     kept.clear()
     assert memory._in_arenas() - before < 50_000
@@ -258,7 +260,7 @@ class _Slow:
         time.sleep(0.02)
 
 
-def test_rounds_that_take_long_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_runs_get_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SECONDS", 2.0)
     rounds = memory._rounds(_Slow(), {})
     assert memory.LEAST < rounds <= 100 and rounds % 4 == 0
@@ -268,7 +270,7 @@ def test_rounds_that_take_long_are_fewer(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class _Run:
-    """Of a loader: as much of it as a race needs."""
+    """A loader's run, with the attributes that a race needs."""
 
     inputs = ({},)
 
@@ -280,7 +282,7 @@ class _Run:
 
 
 class _Racing:
-    """Returns what it is given, one after the other, and the last of it from then on."""
+    """Returns the given values one after the other, and then the last one repeatedly."""
 
     def __init__(self, *values: float) -> None:
         self.values = list(values)
@@ -294,7 +296,7 @@ class _Racing:
         return [np.full(2, value, "float32")], []
 
 
-def test_a_small_difference_does_not_end_a_race_of_what_may_differ() -> None:
+def test_a_small_difference_does_not_end_a_nondeterministic_race() -> None:
     for deterministic, farthest in ((True, 1e-6), (False, 5.0)):
         executables = [_Racing(1.0 + 1e-6, 1.0, 6.0, 1.0), *(_Racing(1.0) for _ in range(3))]
         alone = [[[np.ones(2, "float32")]] for _ in executables]

@@ -1,4 +1,4 @@
-"""The reference kernels against evaluations that share no code with them: see plain."""
+"""Tests of the reference kernels against evaluations that share no code with them (see plain)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Case:
     def __init__(self, name: str, dtype: str, seed: int) -> None:
         op, draw = OPERATORS[name], random.Random(zlib.crc32((f"{name} {seed}").encode()))
         x = TensorType(op.shapes[seed % len(op.shapes)], dtype)
-        chosen: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for parameter in op.parameters:
-            values = parameter.values(x, chosen)
-            chosen[parameter.name] = draw.choice(values[draw.choice(list(values))])
-        self.name, self.attrs = name, op.attrs(chosen)
-        self.operands = op.operands(x, chosen)
+            values = parameter.values(x, parameters)
+            parameters[parameter.name] = draw.choice(values[draw.choice(list(values))])
+        self.name, self.attrs = name, op.attrs(parameters)
+        self.operands = op.operands(x, parameters)
         self.arrays = []
         for i, o in enumerate(self.operands):
             low, high = op.domain if op.domain and o.role == LEAD else o.range()
@@ -51,48 +51,49 @@ class Case:
 
 SEEDS = range(12)
 EVERY = pytest.mark.parametrize("name", list(OPERATORS))
-#: Operators of real numbers; those of quantised ones have their own tests.
+#: Operators on real numbers; quantised operators have their own tests.
 REAL = pytest.mark.parametrize("name", [n for n, op in OPERATORS.items() if "float32" in op.dtypes])
 
 
-#: Before NumPy 2, arithmetic of ml_dtypes' arrays and Python's numbers leaves their dtype.
+#: Before NumPy 2, arithmetic of ml_dtypes arrays and Python numbers changes the dtype.
 NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
 
 
 def each(*dtypes: str) -> Any:
-    """Parametrizes by operator and dtype, where the operator takes it."""
-    found = [(n, d) for n, op in OPERATORS.items() for d in dtypes if d in op.dtypes]
-    return pytest.mark.parametrize(("name", "dtype"), found)
+    """Parametrizes by operator and dtype, for the dtypes that the operator has."""
+    combinations = [(n, d) for n, op in OPERATORS.items() for d in dtypes if d in op.dtypes]
+    return pytest.mark.parametrize(("name", "dtype"), combinations)
 
 
 
-def outside(y: Bounded, found: np.ndarray, slack: float = 0.0) -> np.ndarray:
-    """Where `found` is neither within the bound nor ambiguous."""
+def outside(y: Bounded, actual: np.ndarray, slack: float = 0.0) -> np.ndarray:
+    """Returns a mask of the elements of `actual` that are neither within the bound nor
+    ambiguous."""
     with np.errstate(all="ignore"):
-        far = np.abs(found.astype(np.float64) - y.value) > y.error + slack * np.abs(y.value)
+        far = np.abs(actual.astype(np.float64) - y.value) > y.error + slack * np.abs(y.value)
     return far & ~y.ambiguous
 
 
 # --- every kernel ----------------------------------------------------------------------------
 
 
-#: How far the float64 value may be from a plain evaluation whose result has this dtype, relatively.
+#: By dtype, the largest relative difference between the float64 value and a plain evaluation.
 AGREE = {"float64": 1e-13, "float32": 1e-6, "float16": 2e-3, "bfloat16": 1e-2}
 
 
 @each("float64", "int32", "uint8")
-def test_value(name: str, dtype: str) -> None:
-    """The value is that of a plain evaluation in float64; of integers, exactly. Most elements are judged."""
+def test_value_is_that_of_a_plain_evaluation(name: str, dtype: str) -> None:
+    """Values are compared in float64, integers exactly. Most elements are unambiguous."""
     ambiguous: list[bool] = []
     for seed in SEEDS:
         case = Case(name, dtype, seed)
         for y, expected in zip(case.kernel(), case.plain(), strict=True):
-            # Sums cancel: compare to the largest element.
+            # Sums cancel: the limit is relative to the largest element.
             limit = AGREE.get(y.dtype, 0.0) * max(1.0, float(np.max(np.abs(expected))))
             far = np.abs(y.value - expected.astype(np.float64)) > limit
             assert not (far & ~y.ambiguous).any(), (case.attrs, y.value, expected)
             ambiguous += y.ambiguous.ravel().tolist()
-    # The order of equal integers is not told.
+    # The order of equal integers is undecided.
     assert ambiguous and np.mean(ambiguous) < (0.5 if dtype.startswith(("float", "bfloat")) else 0.75)
 
 
@@ -101,9 +102,9 @@ def test_value(name: str, dtype: str) -> None:
 def test_a_correct_evaluation_is_inside_the_bound(name: str, dtype: str, order: str) -> None:
     for seed in SEEDS:
         case = Case(name, dtype, seed)
-        for y, found in zip(case.kernel(), case.plain(add=ORDERS[order]), strict=True):
-            bad = outside(y, found)
-            assert not bad.any(), (case.attrs, found[bad], y.value[bad], y.error[bad])
+        for y, result in zip(case.kernel(), case.plain(add=ORDERS[order]), strict=True):
+            bad = outside(y, result)
+            assert not bad.any(), (case.attrs, result[bad], y.value[bad], y.error[bad])
 
 
 @REAL
@@ -114,15 +115,15 @@ def test_the_bound_is_narrow(name: str) -> None:
         for y in Case(name, "float32", seed).kernel():
             some = (y.value != 0) & ~np.isnan(y.value) & ~y.ambiguous & (y.dtype == "float32")
             relative += list(y.error[some] / np.abs(y.value[some]))
-    # What makes integers or truth values has no bound.
+    # Operators that return integers or truth values have no bound.
     assert not relative or np.median(relative) < 1e-5
-    found = Case(name, "float32", 0).kernel()
-    assert relative or all(y.dtype != "float32" or not y.value.any() for y in found)
+    results = Case(name, "float32", 0).kernel()
+    assert relative or all(y.dtype != "float32" or not y.value.any() for y in results)
 
 
 @REAL
 def test_a_wrong_result_is_outside_the_bound(name: str) -> None:
-    """One part in a thousand of the largest result is not rounding."""
+    """An error of a thousandth of the largest result is not rounding."""
     case = Case(name, "float32", 0)
     for y in case.kernel():
         if y.dtype == "float32":
@@ -149,16 +150,17 @@ def test_errors_of_operands_propagate(name: str) -> None:
                 (b.value + d * b.error).astype(o.type.dtype)
                 for b, d, o in zip(bounded, away, case.operands, strict=True)
             ]
-            for y, found in zip(results, case.plain(moved), strict=True):
-                bad = outside(y, found, slack=1e-13)
-                assert not bad.any(), (case.attrs, found[bad], y.value[bad], y.error[bad])
+            for y, result in zip(results, case.plain(moved), strict=True):
+                bad = outside(y, result, slack=1e-13)
+                assert not bad.any(), (case.attrs, result[bad], y.value[bad], y.error[bad])
 
 
 def telling(case: Case, dtype: str) -> list[float]:
-    """Values one of which changes the result, if the operator depends on the element at all."""
+    """Returns values of which at least one changes the result if the operator depends on the
+    element."""
     values = [-101.3, 0.1, 97.7]
-    # The softmax of a single element, what normalises it and its spread depend on nothing but its
-    # being a number.
+    # The softmax of a single element, its normalisation and its spread depend only on whether it is
+    # NaN.
     if any(part in case.name for part in ("softmax", "norm", "attention", "variance", "std")):
         values.append(np.nan)
     if case.name.startswith("is"):
@@ -174,11 +176,11 @@ def telling(case: Case, dtype: str) -> list[float]:
 
 
 @each("float64", "int32")
-def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str, dtype: str) -> None:
+def test_ambiguity_spreads_exactly_to_dependent_elements(name: str, dtype: str) -> None:
     numbers = np.random.default_rng(3)
     for seed in SEEDS:
         case = Case(name, dtype, seed)
-        # Nothing depends on what is multiplied by zero.
+        # No result depends on an element that is multiplied by zero.
         case.arrays = [
             a if o.role in (FRESH, OWN, CONSTANT) else np.where(a == 0, a.dtype.type(1), a)
             for a, o in zip(case.arrays, case.operands, strict=True)
@@ -200,7 +202,7 @@ def test_ambiguity_reaches_what_depends_on_it_and_nothing_else(name: str, dtype:
                 changed = [a.copy() for a in case.arrays]
                 changed[operand][at] = value
                 for d, new, old in zip(depends, case.plain(changed), before, strict=True):
-                    # A NaN that stays one has not changed.
+                    # A NaN that stays NaN has not changed.
                     d |= (new != old) & ~((new != new) & (old != old))
             untouched = case.kernel()
             for d, y, u in zip(depends, case.kernel(inputs), untouched, strict=True):
@@ -227,7 +229,7 @@ def _sum(values: Any, dtype: str = "float32", name: str = "sum") -> Bounded:
     return _apply(name, values, dtype=dtype, axis=None, keepdims=False, exclude=False)
 
 
-def test_sum_of_infinity_and_numbers_is_infinity_exactly() -> None:
+def test_sum_of_infinity_and_finite_numbers_is_infinity() -> None:
     y = _sum([1.0, np.inf, -2.0])
     assert y.value == np.inf and y.error == 0 and not y.ambiguous
 
@@ -238,18 +240,18 @@ def test_sum_of_both_infinities_is_nan() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_a_sum_whose_parts_may_overflow_is_ambiguous(dtype: str) -> None:
+def test_a_sum_whose_partial_sums_may_overflow_is_ambiguous(dtype: str) -> None:
     big = 0.75 * LARGEST[dtype]
     assert _sum([big, big, -big], dtype).ambiguous
     assert not _sum([big, -big / 4], dtype).ambiguous
 
 
-def test_an_integer_sum_whose_parts_may_overflow_is_ambiguous() -> None:
+def test_an_integer_sum_whose_partial_sums_may_overflow_is_ambiguous() -> None:
     assert _sum([2**30, 2**30, -(2**30)], "int32").ambiguous
     assert not _sum([2**30, 2**29, -5], "int32").ambiguous
 
 
-def test_an_integer_dot_product_whose_parts_may_overflow_is_ambiguous() -> None:
+def test_an_integer_dot_product_that_may_overflow_midway_is_ambiguous() -> None:
     y = _apply("nn.dense", [[2**20, 2**20], [2**20, 5]], [[2**11, -(2**11)]], dtype="int32", units=1)
     np.testing.assert_array_equal(y.ambiguous, [[True], [True]])
     assert not _apply("nn.dense", [[2**20, 2**20]], [[2**9, -(2**9)]], dtype="int32", units=1).ambiguous
@@ -260,8 +262,9 @@ def test_maximum_of_nan_is_ambiguous() -> None:
     assert not _sum([1.0, np.inf], name="max").ambiguous
 
 
-def test_product_that_underflows_on_the_way_keeps_a_bound() -> None:
-    """1e-30 * 1e-30 is lost in float32 before 1e30 can bring it back; another order keeps it."""
+def test_product_whose_partial_product_underflows_has_a_bound() -> None:
+    """1e-30 * 1e-30 underflows in float32 before 1e30 is multiplied in; another order does not
+    underflow."""
     y = _sum([1e-30, 1e-30, 1e30, 1e20], name="prod")
     assert not outside(y, np.array(0.0)) and not outside(y, np.array(1e-10))
 
@@ -324,7 +327,7 @@ def test_softmax_of_distant_values() -> None:
     ],
 )
 def test_cast_to_integer(value: float, error: float, ambiguous: bool) -> None:
-    """Towards zero; ambiguous across an integer, beyond the type and for NaN."""
+    """Rounds towards zero; ambiguous across an integer, outside the type and for NaN."""
     x = Bounded(np.array(value), np.array(error), np.array(False), "float32")
     y = KERNELS["cast"]([x], {"dtype": "int32"})
     assert isinstance(y, Bounded) and y.ambiguous == ambiguous
@@ -339,14 +342,15 @@ def test_cast_to_a_narrower_type() -> None:
     assert y.value[2] == np.inf and not y.ambiguous.any()
 
 
-def test_average_by_what_lies_in_the_padding() -> None:
-    """A corner window of ones with one tap of four in the image: 1 of 1, or 1 of 4."""
+def test_count_include_pad_counts_padding_in_the_average() -> None:
+    """A corner window of ones has one of its four taps in the image: the average is 1 of 1, or 1 of
+    4."""
     attrs: dict[str, Any] = {"layout": "NCHW", "pool_size": (2, 2), "strides": (2, 2), "dilation": (1, 1)}
     attrs.update(padding=(1, 1, 0, 0), ceil_mode=True)
     x = np.ones((1, 1, 4, 4))
     for counted, corner in ((False, 1.0), (True, 0.25)):
         y = _apply("nn.avg_pool2d", x, count_include_pad=counted, **attrs)
-        # What ceil_mode adds at the end is counted in neither: two rows of the last window.
+        # Neither counts the elements that ceil_mode adds at the end: two rows of the last window.
         assert y.value[0, 0, 0, 0] == corner and y.value[0, 0, 2, 2] == 1.0
 
 
@@ -354,7 +358,7 @@ def test_average_by_what_lies_in_the_padding() -> None:
 
 
 @np.errstate(all="ignore")
-def test_gamma_is_infinite_where_the_dtype_has_no_precision_left() -> None:
+def test_gamma_is_infinite_without_precision_left_in_the_dtype() -> None:
     assert gamma(3, 2.0**-11) == pytest.approx(3 * 2.0**-11, rel=2e-3)
     assert gamma(2048, 2.0**-11) == np.inf
     assert accumulated(np.ones(1), np.ones(1), 0.0, 2048, False, "float16").ambiguous.all()
@@ -367,14 +371,14 @@ def test_rounded_at_the_edge_of_the_dtype() -> None:
     np.testing.assert_array_equal(y.value[1:], np.inf)
 
 
-def test_integer_beyond_its_type_is_ambiguous() -> None:
+def test_an_integer_outside_its_dtype_is_ambiguous() -> None:
     y = integer(np.array([2**31 - 1, 2**31, -(2**31)]), False, "int32")
     np.testing.assert_array_equal(y.ambiguous, [False, True, False])
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_the_largest_of_nothing_is_not_judged(name: str) -> None:
+def test_the_maximum_of_no_elements_is_ambiguous(name: str) -> None:
     empty = exact(np.zeros((3, 0), "float32"))
-    found = KERNELS[name]([empty], {"axis": (1,), "keepdims": False, "exclude": False})
-    assert isinstance(found, Bounded)
-    assert found.shape == (3,) and found.ambiguous.all()
+    extreme = KERNELS[name]([empty], {"axis": (1,), "keepdims": False, "exclude": False})
+    assert isinstance(extreme, Bounded)
+    assert extreme.shape == (3,) and extreme.ambiguous.all()

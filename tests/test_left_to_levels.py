@@ -1,4 +1,4 @@
-"""What is told of what a level leaves to the next one."""
+"""Tests of the notes on checks that a level leaves to the next one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ pytestmark = pytest.mark.once
 
 
 def checks(notes: list[str]) -> set[str]:
-    (told,) = (note for note in notes if note.startswith("the checks "))
-    return set(told.removeprefix("the checks ").partition(", but for")[0].split(", "))
+    (text,) = (note for note in notes if note.startswith("the checks "))
+    return set(text.removeprefix("the checks ").partition(", but for")[0].split(", "))
 
 
 def test_smoke_leaves_the_expensive_checks_and_other_executors_to_standard() -> None:
@@ -22,8 +22,8 @@ def test_smoke_leaves_the_expensive_checks_and_other_executors_to_standard() -> 
     assert any("executors but one" in note for note in notes)
 
 
-def test_of_a_target_without_a_codegen_only_what_partitioning_could_show_is_left() -> None:
-    """Each graph is judged by inline-back there, and what needs a build is told by the stages."""
+def test_without_a_codegen_only_partition_checks_are_left() -> None:
+    """inline-back judges each graph there, and the stages report the checks that need a build."""
     notes = left_to_levels(LEVELS["smoke"], partition_only=True)
     assert {"idempotent", "bystanders", "non-op-nodes", "dynamic"} <= checks(notes)
     assert not {"threads", "memory", "inline-back", "offload"} & checks(notes)

@@ -1,4 +1,4 @@
-"""How much is examined: levels, exploring, the time budget, the order of the phases."""
+"""Tests of how much is examined: levels, exploring, the time budget, the order of the phases."""
 
 from __future__ import annotations
 
@@ -26,43 +26,43 @@ from pytest_byoc.operators import OPERATORS
 from .conftest import PYTHON, declaration, make_settings
 
 
-def test_the_few_cases_of_smoke_hold_every_dtype_and_are_few() -> None:
+def test_smoke_has_few_cases_but_every_dtype() -> None:
     for ir in ("relay", "relax"):
-        found = cases(list(OPERATORS), ir)
-        few = [c for c in found if c.smoke]
-        assert 0.25 < len(few) / len(found) < 0.6
+        every = cases(list(OPERATORS), ir)
+        few = [c for c in every if c.smoke]
+        assert 0.25 < len(few) / len(every) < 0.6
 
         def first_types(some: list[Any]) -> set[tuple[str, str]]:
             return {(c.operator, c.graph.type_of(c.graph.nodes[0].inputs[0]).dtype) for c in some}
 
-        assert first_types(few) == first_types(found)
+        assert first_types(few) == first_types(every)
 
 
-def test_the_few_cases_of_smoke_hold_every_value_of_a_small_attribute() -> None:
-    """Of attributes that name something: layouts, modes, flags."""
+def test_smoke_has_every_value_of_named_attributes() -> None:
+    """Named values are those of layouts, modes and flags."""
     for name in ("nn.conv2d", "nn.avg_pool2d", "image.resize2d", "take", "nn.pad"):
-        found = cases([name], "relay")
-        for key in found[0].graph.nodes[0].attrs:
-            values = {str(c.graph.nodes[0].attrs[key]) for c in found}
+        every = cases([name], "relay")
+        for key in every[0].graph.nodes[0].attrs:
+            values = {str(c.graph.nodes[0].attrs[key]) for c in every}
             named = {v for v in values if v.isalpha() or "_" in v}
-            few = {str(c.graph.nodes[0].attrs[key]) for c in found if c.smoke}
+            few = {str(c.graph.nodes[0].attrs[key]) for c in every if c.smoke}
             assert named <= few, (name, key)
 
 
 @pytest.mark.parametrize(
     ("given", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400)]
 )
-def test_times(given: str, seconds: float) -> None:
+def test_durations_are_parsed(given: str, seconds: float) -> None:
     assert _duration("--byoc-time-budget", given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "m", "-1", "0", "nan", "inf", "1 day", "10 minutes"])
-def test_times_that_are_none(given: str) -> None:
+def test_invalid_durations_are_refused(given: str) -> None:
     with pytest.raises(SettingsError, match="must be a time like"):
         _duration("--byoc-time-budget", given)
 
 
-def test_levels_grow() -> None:
+def test_higher_levels_examine_more() -> None:
     smoke, standard, full = LEVELS.values()
     assert smoke.max_examples < standard.max_examples < full.max_examples
     assert smoke.near_misses < standard.near_misses < full.near_misses
@@ -77,11 +77,11 @@ def common(tvm_python: str, ir: str) -> tuple[str, ...]:
 
 
 def _report(pytester: pytest.Pytester) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((pytester.path / "out/report.json").read_text())
-    return found
+    data: dict[str, Any] = json.loads((pytester.path / "out/report.json").read_text())
+    return data
 
 
-def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
+def test_smoke_runs_few_cases_and_lists_the_rest(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     result = pytester.runpytest_subprocess(*common, "--byoc-level=smoke", "-v", timeout=300)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["byoc: example_c; level smoke", "*left to level standard*"])
@@ -89,21 +89,21 @@ def test_smoke_and_what_it_leaves_out(pytester: pytest.Pytester, common: tuple[s
     assert target["settings"]["level"] == "smoke"
     assert {"nn.relu[float32]", "clip[float32]"} <= set(target["cases"])
     assert "nn.relu[float32-negative_zero]" not in target["cases"] and not target["onnx"]
-    # What is random comes last.
+    # Random graphs come last.
     order = [line.split("::")[0] for line in result.outlines if "::test_" in line]
     phases = list(dict.fromkeys(name.rsplit("/", 1)[-1] for name in order))
     assert phases[0] == "test_operators.py" and phases[-1] == "test_random.py"
 
 
 @pytest.mark.once
-def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
+def test_the_most_informative_tests_come_first(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     lines = pytester.runpytest_subprocess(*common, "--collect-only", "-q", timeout=300).outlines
     ids = [line for line in lines if "::test_" in line]
 
     def place(text: str) -> int:
         return next(i for i, line in enumerate(ids) if text in line)
 
-    turns = [
+    places = [
         max(place(f"[clip[{c}]]") for c in ("float64", "float32-mixed_1")),
         place("[clip[float32]]"),  # all checks are made on it
         place("[clip[float32-nan]]"),
@@ -112,7 +112,7 @@ def test_what_shows_most_comes_first(pytester: pytest.Pytester, common: tuple[st
         place("test_thoroughly[diamond]"),
         place("test_random["),
     ]
-    assert turns == sorted(turns)
+    assert places == sorted(places)
 
 
 def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
@@ -131,18 +131,18 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     assert checks("standard", "diamond") < everything
 
 
-def test_more_checks_are_made_on_cases_of_some_kinds() -> None:
+def test_cases_of_some_kinds_get_more_checks() -> None:
     more = {
         "nn.relu[float32-large]": {"threads", "opt-levels"}, "nn.relu[float32-shape_1x1]": {"overrun"},
         "nn.relu[float32-aligned]": {"overread"}, "nn.conv2d[float32-padding_asymmetric]": {"overread"},
         "nn.relu[float32-shape_3x5]": set(),
     }
-    found = {c.id: c for c in cases(["nn.relu", "nn.conv2d"], None) if c.id in more}
+    by_id = {c.id: c for c in cases(["nn.relu", "nn.conv2d"], None) if c.id in more}
     for name, ids in more.items():
-        if name in found:
-            assert checks("standard", *found[name].kinds) - checks("standard") == ids, name
-            assert checks("smoke", *found[name].kinds) == checks("smoke")
-    assert len(found) >= 4
+        if name in by_id:
+            assert checks("standard", *by_id[name].kinds) - checks("standard") == ids, name
+            assert checks("smoke", *by_id[name].kinds) == checks("smoke")
+    assert len(by_id) >= 4
 
 
 def checks(level: str, *kinds: str) -> set[str]:
@@ -150,7 +150,7 @@ def checks(level: str, *kinds: str) -> set[str]:
 
 
 @pytest.mark.once
-def test_exploring_makes_other_graphs_that_can_be_made_again(
+def test_exploring_generates_other_reproducible_graphs(
     pytester: pytest.Pytester, common: tuple[str, ...]
 ) -> None:
     def graphs(*more: str) -> dict[str, int]:
@@ -168,17 +168,17 @@ def test_exploring_makes_other_graphs_that_can_be_made_again(
 def test_the_time_budget_ends_the_session(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     result = pytester.runpytest_subprocess(*common, "--byoc-time-budget=0.01s", "-rs", timeout=300)
     result.stdout.fnmatch_lines(["*not checked: the time budget of 0.01 s is used up*"])
-    # Nothing was examined: that is no success.
+    # A session that examined nothing is no success.
     assert result.ret == 1
     target = _report(pytester)
     assert any("time budget" in text for text in target["not_checked"])
 
 
 @pytest.mark.once
-def test_what_is_found_out_once_for_each_tvm_is_not_charged_to_the_time_budget(
+def test_one_time_surveys_do_not_count_against_the_time_budget(
     pytester: pytest.Pytester, common: tuple[str, ...]
 ) -> None:
-    """As if ONNX's node tests had been imported for an hour."""
+    """The plugin acts as if ONNX's node tests had been imported for an hour."""
     pytester.makepyfile(
         imported="""
         def pytest_collection_finish(session):
@@ -199,21 +199,21 @@ def test_what_is_found_out_once_for_each_tvm_is_not_charged_to_the_time_budget(
         ("--byoc-time-budget=soon", "must be a time like"),
     ],
 )
-def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) -> None:
+def test_invalid_options_are_refused(pytester: pytest.Pytester, option: str, message: str) -> None:
     result = pytester.runpytest_subprocess("--byoc-target=example_c", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{message}*"])
 
 
 @pytest.mark.parametrize(
-    ("merged", "quickly", "in_full", "outcome", "examined"),
+    ("merged", "first_try", "in_full", "outcome", "examined"),
     [
         (None, PASS, PASS, PASS, ["one"]),
         (None, NOT_OFFLOADED, PASS, NOT_OFFLOADED, ["one"]),
         (None, WRONG_RESULT, WRONG_RESULT, WRONG_RESULT, ["one", None]),
-        # TVM's own fault, found out only now.
+        # TVM's own fault is found only by the full examination.
         (None, WRONG_RESULT, ORACLE_SUSPECT, ORACLE_SUSPECT, ["one", None]),
-        # What fails by chance has failed.
+        # A failure by chance is a failure.
         (None, CRASH, PASS, CRASH, ["one", None]),
         (PASS, CRASH, CRASH, PASS, ["one merged"]),
         (CRASH, CRASH, PASS, CRASH, ["one merged", "one", None]),
@@ -221,29 +221,30 @@ def test_what_is_no_level(pytester: pytest.Pytester, option: str, message: str) 
         (CRASH, PASS, PASS, PASS, ["one merged", "one"]),
     ],
 )
-def test_what_fails_quickly_is_examined_in_full(
-    tmp_path: Path, merged: str | None, quickly: str, in_full: str, outcome: str, examined: list[str | None]
+def test_a_failure_with_low_effort_is_examined_in_full(
+    tmp_path: Path, merged: str | None, first_try: str, in_full: str, outcome: str, examined: list[str | None]
 ) -> None:
-    """Under one executor first, if need be once more as it is; then, with None, under all and by LLVM
-    too. merged: the first outcome, if the graphs were partitioned apart and merged."""
+    """The graph is examined under one executor, after a failure of merged graphs once more
+    unmerged; a failure is then examined under all executors and by LLVM (None in `examined`).
+    merged: the outcome of graphs that were partitioned apart and merged."""
     graph = default_case("nn.relu", "float32").graph
-    asked: list[str | None] = []
+    examinations: list[str | None] = []
     first = merged or ""
 
     class Canned(Examiner):
         def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
             one = effort.executors == ONE
             assert effort.with_llvm == (not one)
-            asked.append(f"{ONE} merged" if effort.merged else ONE if one else None)
-            return Verdict(graph, first if effort.merged else quickly if one else in_full)
+            examinations.append(f"{ONE} merged" if effort.merged else ONE if one else None)
+            return Verdict(graph, first if effort.merged else first_try if one else in_full)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.workers.ir, examiner.workers.executors = "relay", ["one"]
     examiner.claims = Claims(None)  # type: ignore[arg-type]
     try:
-        found = examiner.examine_anew(graph, Effort(("offload",), ONE, False, merged is not None))
-        assert (found.outcome, asked) == (outcome, examined)
-        asked.clear()
-        assert examiner.examine(graph).outcome == in_full and asked == [None]
+        verdict = examiner.examine_anew(graph, Effort(("offload",), ONE, False, merged is not None))
+        assert (verdict.outcome, examinations) == (outcome, examined)
+        examinations.clear()
+        assert examiner.examine(graph).outcome == in_full and examinations == [None]
     finally:
         examiner.close()

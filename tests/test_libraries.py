@@ -1,4 +1,4 @@
-"""What a target has beside its code: Python files that are its runtime."""
+"""Tests of files that a target needs beside its code: Python files and libraries of its runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FUNCTIONS = FIXTURES / "targets" / "python_runtime_functions.py"
 
 
 def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple[pytest.RunResult, Any]:
-    """A session on what nn.relu is in, and its report."""
+    """Runs a session on nn.relu; returns its result and its report."""
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target}", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu",
         "-p", "no:cacheprovider", "--byoc-report=out", "-k", selected, timeout=300,
@@ -29,7 +29,8 @@ def run(pytester: pytest.Pytester, ir: str, target: str, selected: str) -> tuple
 
 
 def declare(pytester: pytest.Pytester, more: str = "") -> None:
-    """Makes a target called mine whose runtime is a file that does more when it is imported."""
+    """Declares a target called mine whose runtime is a file that also runs the code `more` when
+    imported."""
     pytester.path.joinpath("functions.py").write_text(FUNCTIONS.read_text() + more)
     pytester.makepyprojecttoml(
         f"""
@@ -42,15 +43,16 @@ def declare(pytester: pytest.Pytester, more: str = "") -> None:
 
 @pytest.mark.once
 def test_a_runtime_in_python_is_imported_by_the_loader(pytester: pytest.Pytester, ir: str) -> None:
-    """All checks are made on this graph; without the file the artifact gives an error, as it has to."""
+    """All checks are made on this graph; without the file the artifact must raise an error."""
     result, report = run(pytester, ir, f"{TARGET}:target", "test_thoroughly and host_between")
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
-    assert "missing-library" not in result.stdout.str()  # it would be among what was not checked
+    assert "missing-library" not in result.stdout.str()  # it would be among the checks that were not made
 
 
 @pytest.mark.once
-def test_a_runtime_that_is_not_declared_is_missing(pytester: pytest.Pytester, ir: str) -> None:
-    """The failure says where; declared, in the script that reproduces it, the runtime is there."""
+def test_an_undeclared_runtime_fails_in_the_loader(pytester: pytest.Pytester, ir: str) -> None:
+    """The failure names the loader; once declared in the script that reproduces the failure, the
+    runtime is loaded."""
     result, report = run(pytester, ir, f"{TARGET}:WithoutRuntime", "test_operator and nan and float32")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report["failures"]
@@ -69,15 +71,15 @@ def test_a_runtime_that_is_not_declared_is_missing(pytester: pytest.Pytester, ir
 
 
 def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) -> None:
-    """By its path from the project's root, without a folder too."""
+    """The path is relative to the project's root, with or without a folder."""
     declare(pytester)
     result, report = run(pytester, ir, "mine", "test_operator and nan and float32")
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
 @pytest.mark.once
-def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest.Pytester, ir: str) -> None:
-    """A forked process has no thread of its parent's: to wait for one would last for ever."""
+def test_a_runtime_that_starts_threads_is_loaded_in_each_process(pytester: pytest.Pytester, ir: str) -> None:
+    """A forked process has no thread of its parent's: waiting for one would never end."""
     waits = (
         "\nimport atexit, queue, threading\nasked, told = queue.Queue(), queue.Queue()\n"
         "threading.Thread(target=lambda: told.put(asked.get()), daemon=True).start()\n"
@@ -90,8 +92,8 @@ def test_a_runtime_that_starts_threads_is_loaded_where_they_are(pytester: pytest
 
 
 @pytest.mark.once
-def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.Pytester, ir: str) -> None:
-    """LLVM's own artifact is run where the target's runtime is not."""
+def test_tvm_is_not_blamed_for_effects_of_a_runtime(pytester: pytest.Pytester, ir: str) -> None:
+    """LLVM's own artifact runs in a process without the target's runtime."""
     declare(pytester, "\nimport atexit, os\natexit.register(os.abort)\n")
     result, report = run(pytester, ir, "mine", "test_thoroughly and host_between")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -103,7 +105,8 @@ def test_what_a_runtime_does_to_its_process_is_not_tvms_doing(pytester: pytest.P
     "name, words", [("absent.py", "there is no file .*absent.py"), ("broken.py", "no device")]
 )
 def test_a_runtime_that_does_not_load_is_named(tmp_path: Path, ir: str, name: str, words: str) -> None:
-    """And that it is the loader which does not load it, and what of TVM that has."""
+    """The message says that the loader fails to load it, and whether the loader has only TVM's
+    runtime."""
     (tmp_path / "broken.py").write_text('raise RuntimeError("no device")\n')
     config = {"role": "loader", "ir": ir, "env": {"TVM_USE_RUNTIME_LIB": "1"}}
     worker = Worker(PYTHON, {**config, "libraries": [str(tmp_path / name)]}, 5.0)
@@ -122,8 +125,8 @@ def test_a_runtime_that_does_not_load_is_named(tmp_path: Path, ir: str, name: st
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_library_that_needs_tvm_waits_for_it(tmp_path: Path, ir: str, there: bool) -> None:
-    """A runtime module's library needs TVM, which is not there when libraries are loaded first."""
+def test_a_library_that_needs_tvm_is_loaded_after_it(tmp_path: Path, ir: str, there: bool) -> None:
+    """A runtime module's library needs TVM, which is missing when libraries are loaded first."""
     of_tvm = {"relay": "TVMGetLastError", "relax": "TVMFFIErrorMoveFromRaised"}[ir]
     symbol = of_tvm if there else "nobody_has_this"
     source, library = tmp_path / "runtime.c", tmp_path / "runtime.so"
@@ -139,7 +142,7 @@ def test_a_library_that_needs_tvm_waits_for_it(tmp_path: Path, ir: str, there: b
     worker.stop()
 
 
-def test_a_bare_name_is_told_from_a_path(tmp_path: Path, ir: str) -> None:
+def test_a_library_name_without_a_folder_is_refused(tmp_path: Path, ir: str) -> None:
     worker = Worker(PYTHON, {"role": "loader", "ir": ir, "libraries": ["libvendors_own.so"]}, 5.0)
     worker.start()
     with pytest.raises(WorkerError, match=r"written with its folder: \./libvendors_own\.so"):

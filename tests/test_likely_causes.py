@@ -1,4 +1,5 @@
-"""What is probably one fault, what is another, and what a known one is recognised by, without TVM."""
+"""Tests of likely causes, without TVM: which failures share one, and how a known one is
+recognised."""
 
 from __future__ import annotations
 
@@ -49,10 +50,10 @@ def conv(shape: tuple[int, ...] = (1, 1, 1, 1), **attrs: Any) -> Graph:
 
 
 def record(*verdicts: Verdict) -> TargetRecord:
-    found = TargetRecord("mine", IR, {})
+    recorded = TargetRecord("mine", IR, {})
     for i, verdict in enumerate(verdicts):
-        found.fail(verdict, f"case {i}")
-    return found
+        recorded.fail(verdict, f"case {i}")
+    return recorded
 
 
 def number(*verdicts: Verdict) -> int:
@@ -71,12 +72,12 @@ def number(*verdicts: Verdict) -> int:
         ("no kernel for my_subgraph_12", "no kernel for my_subgraph_4_of_fused"),
     ],
 )
-def test_numbers_names_and_temporary_paths_are_taken_out(one: str, other: str) -> None:
+def test_normalised_messages_drop_numbers_names_and_temporary_paths(one: str, other: str) -> None:
     symbols = ("my_subgraph_12", "my_subgraph_4_of_fused")
     assert normalised(one, symbols) == normalised(other, symbols)
 
 
-def test_what_tells_messages_apart_stays() -> None:
+def test_normalised_messages_keep_their_differences() -> None:
     messages = (
         "lib0.cc:3:9: fatal error: dmlc/logging.h: No such file or directory",
         "lib0.cc:9:4: error: 'FOO' was not declared", "lib0.cc:9:4: error: 'BAR' was not declared",
@@ -87,20 +88,20 @@ def test_what_tells_messages_apart_stays() -> None:
     assert len(set(map(normalised, messages))) == len(messages)
 
 
-def test_distinct_faults_of_one_convolution_are_distinct_failures() -> None:
+def test_faults_of_one_convolution_are_distinct_failures() -> None:
     batch, dilated = conv((2, 1, 1, 1)), conv(dilation=(1, 2))
     layout = conv(data_layout="NHWC", kernel_layout="HWIO")
-    found = record(*map(wrong, (batch, dilated, layout)))
-    assert len(found.failures) == 3
-    assert [f.traits for f in found.failures.values()] == [
+    faults = record(*map(wrong, (batch, dilated, layout)))
+    assert len(faults.failures) == 3
+    assert [f.traits for f in faults.failures.values()] == [
         ["operand 0: axis -4 > 1"], ["dilation=[1, 2]"], ['data_layout="NHWC"'],
     ]
-    assert len(likely_causes(found.failures.values())) == 3
+    assert len(likely_causes(faults.failures.values())) == 3
 
 
-def test_another_message_is_another_failure() -> None:
-    """A missing header is not "again" of an error in a macro, though both are one exception of one
-    operator."""
+def test_different_messages_are_different_failures() -> None:
+    """A missing header and an error in a macro are two failures, though both are one exception of
+    one operator."""
     relu = of("nn.relu")
     missing = raising(relu, "a.cc:1:9: fatal error: dmlc/logging.h: No such file", "CompileError")
     macro = raising(relu, "a.cc:7:2: error: 'FOO' was not declared", "CompileError")
@@ -111,74 +112,74 @@ def test_another_message_is_another_failure() -> None:
 
 
 def test_one_message_over_operators_is_one_cause() -> None:
-    found = record(*(raising(of(op), f"no kernel for {op} of int8") for op in ("add", "nn.relu", "exp")))
-    (cause,) = likely_causes(found.failures.values())
-    assert len(found.failures) == cause.tests == 3 and cause.operators == ["add", "exp", "nn.relu"]
+    failed = record(*(raising(of(op), f"no kernel for {op} of int8") for op in ("add", "nn.relu", "exp")))
+    (cause,) = likely_causes(failed.failures.values())
+    assert len(failed.failures) == cause.tests == 3 and cause.operators == ["add", "exp", "nn.relu"]
 
 
-def test_one_check_over_operators_is_one_cause_and_the_smallest_graph_stands_for_it() -> None:
+def test_one_check_over_operators_is_one_cause_with_its_smallest_graph() -> None:
     operators = ("nn.softmax", "nn.relu", "add")
-    found = record(*(wrong(of(op), "views", "differs") for op in operators))
-    (cause,) = likely_causes(found.failures.values())
+    failed = record(*(wrong(of(op), "views", "differs") for op in operators))
+    (cause,) = likely_causes(failed.failures.values())
     assert cause.representative.operators == ["nn.relu"]
 
 
-def test_wrong_numbers_are_one_cause_in_one_operator() -> None:
+def test_wrong_values_of_one_operator_are_one_cause() -> None:
     dtypes = ("float32", "float64", "float16")
     assert number(*(wrong(of("exp", d)) for d in dtypes)) == 1
     assert number(*(wrong(of(op)) for op in ("exp", "tanh", "add"))) == 3
 
 
-def test_wrong_numbers_are_one_cause_where_many_operators_show_it_alike() -> None:
+def test_equal_wrong_values_of_many_operators_are_one_cause() -> None:
     everywhere = ("exp", "tanh", "add", "sigmoid", "nn.relu")
     assert len(everywhere) == EVERYWHERE and number(*(wrong(of(op)) for op in everywhere)) == 1
     assert number(*(wrong(of(op, "float64")) for op in everywhere[:3])) == 1
     assert number(*(wrong(of(op, "float64")) for op in everywhere[:2])) == 2
 
 
-def test_causes_and_their_order_do_not_hang_on_the_order_of_failures() -> None:
+def test_causes_do_not_depend_on_the_order_of_failures() -> None:
     verdicts = [wrong(of(op)) for op in ("exp", "tanh", "add")] + [wrong(of("exp"), "views", "differs")] * 2
     there, back = record(*verdicts), record(*reversed(verdicts))
     ids = [[c.id for c in likely_causes(r.failures.values())] for r in (there, back)]
     assert ids[0] == ids[1] and likely_causes(there.failures.values())[0].representative.check == "views"
 
 
-def seen(known: list[Verdict], new: Verdict) -> str | None:
-    """The operators of the failure that a verdict is recognised by."""
-    found = record(*known)
-    failure = recognised(list(found.failures.values()), new, IR)
+def recognised_operators(known: list[Verdict], new: Verdict) -> str | None:
+    """Returns the operators of the known failure by which a verdict is recognised, or None."""
+    recorded = record(*known)
+    failure = recognised(list(recorded.failures.values()), new, IR)
     return failure and "+".join(failure.operators)
 
 
-def test_a_failure_is_known_by_what_its_shrunk_graph_needs() -> None:
+def test_a_failure_is_recognised_by_the_traits_of_its_shrunk_graph() -> None:
     batch = wrong(conv((2, 1, 1, 1)))
-    assert seen([batch], wrong(conv((3, 4, 5, 6)))) == "nn.conv2d"
-    assert seen([batch], wrong(conv((1, 4, 5, 6), dilation=(1, 2)))) is None
-    assert seen([batch], wrong(of("nn.dense"))) is None
-    assert seen([batch], wrong(conv((2, 1, 1, 1)), "rerun")) is None
-    # What is far off is no case of what is off by a little.
+    assert recognised_operators([batch], wrong(conv((3, 4, 5, 6)))) == "nn.conv2d"
+    assert recognised_operators([batch], wrong(conv((1, 4, 5, 6), dilation=(1, 2)))) is None
+    assert recognised_operators([batch], wrong(of("nn.dense"))) is None
+    assert recognised_operators([batch], wrong(conv((2, 1, 1, 1)), "rerun")) is None
+    # A large error is not explained by a known small one.
     inexact = wrong(conv(), kind="inexact")
-    assert seen([inexact], wrong(conv((2, 1, 1, 1)))) is None
-    assert seen([wrong(conv())], wrong(conv((2, 1, 1, 1)), kind="inexact")) is not None
+    assert recognised_operators([inexact], wrong(conv((2, 1, 1, 1)))) is None
+    assert recognised_operators([wrong(conv())], wrong(conv((2, 1, 1, 1)), kind="inexact")) is not None
 
 
-def test_what_one_check_finds_is_known_once_two_operators_have_shown_it() -> None:
+def test_a_finding_is_known_once_two_operators_have_shown_it() -> None:
     one, two, three = (wrong(of(op), "views", "differs") for op in ("exp", "tanh", "add"))
-    assert seen([one], two) is None and seen([one, two], three) == "exp"
-    # A wrong number says nothing of what is wrong.
-    assert seen([wrong(of("exp")), wrong(of("tanh"))], wrong(of("add"))) is None
+    assert recognised_operators([one], two) is None and recognised_operators([one, two], three) == "exp"
+    # A wrong value says nothing about its cause.
+    assert recognised_operators([wrong(of("exp")), wrong(of("tanh"))], wrong(of("add"))) is None
 
 
-def test_a_graph_of_several_operators_is_looked_into_for_wrong_numbers() -> None:
+def test_wrong_values_of_several_operators_are_not_recognised() -> None:
     builder = Builder(seed=1)
     x = builder.input(TensorType((2, 3), "float32"))
     both = builder.graph(builder.simple("tanh", builder.simple("exp", x)))
-    assert seen([wrong(of("exp"))], wrong(both)) is None
+    assert recognised_operators([wrong(of("exp"))], wrong(both)) is None
     known = raising(of("exp"), "no table for exp")
-    assert seen([known], raising(both, "no table for exp")) == "exp"
+    assert recognised_operators([known], raising(both, "no table for exp")) == "exp"
 
 
-def test_traits_are_what_differs_from_the_simplest_case() -> None:
+def test_traits_are_differences_from_the_simplest_case() -> None:
     assert traits(conv(), IR) == set()
     assert {"dtype=float64"} <= traits(of("nn.relu", "float64"), IR)
     constant = traits(of("add", "float32-constant_operand"), IR)
@@ -187,7 +188,7 @@ def test_traits_are_what_differs_from_the_simplest_case() -> None:
     assert "operand 0 has large elements" in traits(of("nn.relu", "float32-large_values"), IR)
 
 
-def test_of_several_processes_counts_and_operators_come_together() -> None:
+def test_causes_of_several_processes_are_merged() -> None:
     verdicts = [wrong(of(op), "views", "differs") for op in ("exp", "tanh")]
     one, other = record(*verdicts), record(verdicts[1], replace(verdicts[1]))
     whole = TargetRecord("mine", IR, {})
@@ -197,39 +198,40 @@ def test_of_several_processes_counts_and_operators_come_together() -> None:
     assert cause.tests == 4 and cause.operators == ["exp", "tanh"] and cause.dtypes == ["float32"]
 
 
-class Dying:
-    """An examiner of a target that dies of every graph in that stage, printing that; run where
-    malloc looks at the ends of what it hands out, it prints something else."""
+class CrashingExaminer:
+    """Stands for an examiner of a target whose process dies on every graph in the stage `stage`,
+    printing `printed`; under malloc's check of block ends (overrun) it prints `watched`."""
 
     def __init__(self, stage: str, printed: str, watched: str) -> None:
         self.stage, self.printed, self.watched = stage, printed, watched
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         text = f"the process died in the stage {self.stage}: SIGSEGV."
-        found = [Finding("process", CRASH, self.stage, "SIGSEGV", text, {"printed": self.printed})]
+        crashes = [Finding("process", CRASH, self.stage, "SIGSEGV", text, {"printed": self.printed})]
         if effort is not None and "overrun" in effort.checks:
-            found.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.watched}))
-        return Verdict(graph, CRASH, tuple(found), (True,), 1)
+            crashes.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.watched}))
+        return Verdict(graph, CRASH, tuple(crashes), (True,), 1)
 
 
 @pytest.mark.parametrize(
-    ("stage", "printed", "watched", "told"),
+    ("stage", "printed", "watched", "expected"),
     [
         ("run", "", "free(): invalid pointer\n", True),
         ("run", "", "vendor: assertion failed\n", False),
         ("run", "", "", False),
-        # The heap that a run under one executor has broken is found while the next one is built.
+        # A heap that a run under one executor has corrupted is detected while the next one is
+        # built.
         ("build", "malloc(): unaligned tcache chunk detected\n", "", True),
         ("run", "corrupted size vs. prev_size\n", "", True),
         ("build", "", "free(): invalid pointer\n", False),
     ],
 )
-def test_a_crash_of_what_is_written_past_an_end_is_told_as_that(
-    stage: str, printed: str, watched: str, told: bool
+def test_a_crash_by_a_write_out_of_bounds_is_reported_as_such(
+    stage: str, printed: str, watched: str, expected: bool
 ) -> None:
-    examiner: Any = Dying(stage, printed, watched)
+    examiner: Any = CrashingExaminer(stage, printed, watched)
     original = examiner.examine(of("nn.relu"))
     shrunk, _ = Shrinking(examiner, IR, original, lambda verdict: None).run()
-    assert shrunk.findings[0].message.startswith("something is written behind (or before)") == told
+    assert shrunk.findings[0].message.startswith("something is written behind (or before)") == expected
     assert "the process died in the stage" in shrunk.findings[0].message
     assert shrunk.fails_like(original)

@@ -1,4 +1,4 @@
-"""What one pattern makes of a graph, and how far its check gets, with a stand-in for the IR."""
+"""Tests of matching one pattern and of the progress of its check, with a stand-in for the IR."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pytest_byoc.worker import matching
 
 
 class OnePattern:
-    """An IR in which the pattern's structure is met, or not, and the check decides over a number."""
+    """Stands for an IR in which the pattern's structure matches or not, and the check gets a
+    number."""
 
     def __init__(self, structure: bool = True) -> None:
         self.structure = structure
@@ -34,25 +35,25 @@ def check(number: int) -> bool:
     return bool(layout) and number > 20 and numpy.int8 is not numpy.int16
 
 
-def test_progress_grows_with_what_is_executed() -> None:
-    said = [matching.alone(OnePattern(), number, check) for number in (5, 12, 30)]
-    assert [s["matched"] for s in said] == [False, False, True]
-    assert 0 < said[0]["progress"] < said[1]["progress"]
-    assert all(s["structure"] for s in said)
-    assert "NHWC" in said[1]["words"] and 10 in said[1]["words"] and "int8" in said[1]["words"]
+def test_progress_grows_with_executed_instructions() -> None:
+    results = [matching.alone(OnePattern(), number, check) for number in (5, 12, 30)]
+    assert [s["matched"] for s in results] == [False, False, True]
+    assert 0 < results[0]["progress"] < results[1]["progress"]
+    assert all(s["structure"] for s in results)
+    assert "NHWC" in results[1]["words"] and 10 in results[1]["words"] and "int8" in results[1]["words"]
 
 
-def test_what_the_check_raises_is_told() -> None:
-    said = matching.alone(OnePattern(), 13, check)
-    assert said["structure"] and not said["matched"] and said["raised"] == "ValueError: odd"
+def test_an_exception_of_the_check_is_reported() -> None:
+    result = matching.alone(OnePattern(), 13, check)
+    assert result["structure"] and not result["matched"] and result["raised"] == "ValueError: odd"
 
 
-def test_without_the_structure_the_arguments_are_told() -> None:
-    said = matching.alone(OnePattern(structure=False), 30, check)
-    assert not said["structure"] and said["arguments"] == {"nn.relu": [1]} and not said["progress"]
+def test_without_a_structural_match_the_arguments_are_reported() -> None:
+    result = matching.alone(OnePattern(structure=False), 30, check)
+    assert not result["structure"] and result["arguments"] == {"nn.relu": [1]} and not result["progress"]
 
 
-def test_a_tracer_that_was_there_is_there_afterwards() -> None:
+def test_an_existing_tracer_is_restored() -> None:
     def tracer(frame: Any, event: str, _: Any) -> None:
         return None
 
@@ -75,5 +76,5 @@ def test_importing_is_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         return bool(byoc_much_to_import.value_3 > number)
 
-    said = matching.alone(OnePattern(), 1, importing)
-    assert said["matched"] and 0 < said["progress"] < 100
+    result = matching.alone(OnePattern(), 1, importing)
+    assert result["matched"] and 0 < result["progress"] < 100

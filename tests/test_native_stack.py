@@ -1,4 +1,5 @@
-"""The native stack of a process: how its handler is made, and how what it writes is told."""
+"""Tests of a process's native stack: how its handler is compiled, and how its output is
+described."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def compiled(folder: Path, source: str) -> Path:
-    """A vendor's library."""
+    """Compiles a vendor's library and returns its path."""
     file, library = folder / "vendor.c", folder / "vendor.so"
     file.write_text(source)
     subprocess.run(["cc", "-g", "-O0", "-shared", "-fPIC", "-o", library, file], check=True)
@@ -38,7 +39,7 @@ def compiled(folder: Path, source: str) -> Path:
 
 
 def died(handler: str, code: str, file: Path) -> str:
-    """What a process writes that dies of some code."""
+    """Returns the output of the handler in a process that dies while running `code`."""
     script = (
         "import ctypes, faulthandler, os, sys\n"
         "fd = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)\n"
@@ -49,18 +50,18 @@ def died(handler: str, code: str, file: Path) -> str:
     return file.read_text()
 
 
-def test_the_vendors_function_and_its_place_are_told(handler: str, tmp_path: Path) -> None:
+def test_the_vendors_function_and_line_are_reported(handler: str, tmp_path: Path) -> None:
     library = compiled(tmp_path, SOURCE)
     text = died(handler, f"ctypes.CDLL({str(library)!r}).vendor_kernel()", tmp_path / "stack")
     inner, outer = native_stack.described(text)[:2]
     assert inner.startswith("inner (vendor.so+0x") and inner.endswith(", vendor.c:2)")
     assert outer.startswith("vendor_kernel (vendor.so+0x") and outer.endswith(", vendor.c:3)")
-    # Python's stack follows, by the handler that was there before.
+    # Python's stack follows, from the handler installed before.
     assert native_stack.fatal_signal(text.splitlines()[0]) == 11
     assert "Fatal Python error: Segmentation fault" in text and "most recent call first" in text
 
 
-def test_a_jump_to_what_is_no_code_is_told(handler: str, tmp_path: Path) -> None:
+def test_a_jump_to_an_invalid_address_is_reported(handler: str, tmp_path: Path) -> None:
     library = compiled(tmp_path, "void leap(void (*to)(void)) { to(); }")
     text = died(handler, f"ctypes.CDLL({str(library)!r}).leap(16)", tmp_path / "stack")
     nowhere, caller = native_stack.described(text)
@@ -69,7 +70,7 @@ def test_a_jump_to_what_is_no_code_is_told(handler: str, tmp_path: Path) -> None
     assert "Fatal Python error: Segmentation fault" in text
 
 
-def test_the_stack_of_an_endless_recursion_is_told(handler: str, tmp_path: Path) -> None:
+def test_the_stack_of_an_endless_recursion_is_reported(handler: str, tmp_path: Path) -> None:
     library = compiled(
         tmp_path, "int deep(int n) { volatile char room[4096]; room[0] = n; return deep(n + 1) + room[0]; }"
     )
@@ -78,8 +79,8 @@ def test_the_stack_of_an_endless_recursion_is_told(handler: str, tmp_path: Path)
     assert len(frames) > 5 and all(f.startswith("deep") and "(vendor.so+0x" in f for f in frames)
 
 
-def test_a_handler_of_somebody_elses_stays_in_front(handler: str, tmp_path: Path) -> None:
-    """It may mend what has happened."""
+def test_a_foreign_signal_handler_stays_first(handler: str, tmp_path: Path) -> None:
+    """It may repair the cause of the signal."""
     script = (
         "faulthandler.disable()\n"
         "libc = ctypes.CDLL(None)\n"
@@ -101,7 +102,7 @@ def test_without_a_compiler_there_is_no_handler(tmp_path: Path, monkeypatch: pyt
     native_stack.install(1, 63)
 
 
-def test_what_is_no_library_is_no_handler(tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_installs_no_handler(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"none")
     native_stack.load(str(broken))

@@ -1,4 +1,4 @@
-"""Normalisations by example: what another library says, one pass for the variance, special values."""
+"""Tests of normalisations by example: ONNX's evaluation, variance in one pass, special values."""
 
 from __future__ import annotations
 
@@ -58,34 +58,35 @@ def _drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
         ),
     ],
 )
-def test_what_onnx_says(
+def test_agrees_with_onnx(
     name: str, attrs: Any, op: str, version: int, onnx_attrs: Any, shapes: Any
 ) -> None:
     arrays = _drawn(*shapes)
     y = _apply(name, arrays, **FLAGS, **attrs)
-    found = _onnx(op, arrays, version, epsilon=FLAGS["epsilon"], **onnx_attrs)
-    assert (np.abs(found - y.value) <= y.error).all() and not y.ambiguous.any()
+    y_onnx = _onnx(op, arrays, version, epsilon=FLAGS["epsilon"], **onnx_attrs)
+    assert (np.abs(y_onnx - y.value) <= y.error).all() and not y.ambiguous.any()
 
 
-def test_batch_norm_is_what_onnx_says() -> None:
+def test_batch_norm_agrees_with_onnx() -> None:
     arrays = [*_drawn((2, 6, 4, 5), (6,), (6,), (6,)), DRAW.uniform(0.3, 2, 6).astype("float32")]
     y = _apply("nn.batch_norm", arrays, axis=1, **FLAGS)
-    found = _onnx("BatchNormalization", arrays, 15, epsilon=FLAGS["epsilon"])
-    assert (np.abs(found - y.value) <= y.error).all()
+    y_onnx = _onnx("BatchNormalization", arrays, 15, epsilon=FLAGS["epsilon"])
+    assert (np.abs(y_onnx - y.value) <= y.error).all()
 
 
-def test_lrn_is_what_onnx_says() -> None:
+def test_lrn_agrees_with_onnx() -> None:
     # ONNX's reference normalises as many channels as there are images.
     arrays = _drawn((6, 6, 4, 5))
     y = _apply("nn.lrn", arrays, size=3, axis=1, alpha=0.3, beta=0.7, bias=1.5)
-    found = _onnx("LRN", arrays, 13, size=3, alpha=0.3, beta=0.7, bias=1.5)
-    assert (np.abs(found - y.value) <= y.error).all()
+    y_onnx = _onnx("LRN", arrays, 13, size=3, alpha=0.3, beta=0.7, bias=1.5)
+    assert (np.abs(y_onnx - y.value) <= y.error).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("middle", [0.0, 1.0, 8.0])
 def test_variance_in_one_pass_is_inside_the_bound(dtype: str, middle: float) -> None:
-    """mean(x^2) - mean(x)^2, and x * scale - mean * scale, however far the mean is from zero."""
+    """Computes mean(x^2) - mean(x)^2, and x * scale - mean * scale, for means near and far from
+    zero."""
     kind = np.dtype(dtype).type
     x = (middle + DRAW.uniform(-1, 1, (200, 9))).astype(dtype)
     one, none = np.ones(9, dtype), np.zeros(9, dtype)
@@ -97,10 +98,10 @@ def test_variance_in_one_pass_is_inside_the_bound(dtype: str, middle: float) -> 
     variance = squares / kind(9) - mean * mean
     with np.errstate(all="ignore"):
         scale = kind(1) / np.sqrt(variance + kind(FLAGS["epsilon"]))
-        found = x * scale[:, None] - (mean * scale)[:, None]
-        bad = ~(np.abs(found - y.value) <= y.error) & ~y.ambiguous
-    assert found.dtype == dtype and not bad.any()
-    # In float16 the squares of 8 have no digits left for a variance of a third.
+        actual = x * scale[:, None] - (mean * scale)[:, None]
+        bad = ~(np.abs(actual - y.value) <= y.error) & ~y.ambiguous
+    assert actual.dtype == dtype and not bad.any()
+    # In float16, squares near 64 have too few digits for a variance of 1/3.
     assert y.ambiguous.all() == (dtype == "float16" and middle == 8.0)
 
 
@@ -126,7 +127,7 @@ def test_a_group_that_holds_nan_is_nan() -> None:
     assert np.isnan(y.value[0]).all() and np.isfinite(y.value[1]).all() and not y.ambiguous.any()
 
 
-def test_a_flag_switched_off_leaves_its_operand_out() -> None:
+def test_an_operand_with_its_flag_off_is_ignored() -> None:
     x, scale, shift = _drawn((2, 5), (5,), (5,))
     y = _apply("nn.layer_norm", [x, scale, shift], axes=(1,), center=False, scale=True, epsilon=0.01)
     z = _apply("nn.layer_norm", [x, scale, 0 * shift], axes=(1,), **FLAGS)

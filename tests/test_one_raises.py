@@ -1,4 +1,5 @@
-"""What one operator's record, one pattern or ONNX's node tests raise costs the rest of a session nothing."""
+"""Tests that an exception from one operator's record, one pattern or ONNX's node tests does not
+affect the rest of a session."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .conftest import PYTHON
 
 pytestmark = pytest.mark.once
 
-#: In the process that examines, exp's type rule raises, and so does the search for one pattern's graphs.
+#: In the host, exp's type rule raises, and so does the search for one pattern's graphs.
 CONFTEST = """
 from dataclasses import replace
 from pytest_byoc.suite import patterns
@@ -37,7 +38,7 @@ patterns.search = searched
 """
 
 
-def test_the_rest_is_tested_and_the_report_names_what_is_not(pytester: pytest.Pytester, ir: str) -> None:
+def test_the_rest_is_tested_and_the_report_names_the_exceptions(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeconftest(CONFTEST)
     result = pytester.runpytest_subprocess(
         "--byoc-target=example_c", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-report=out",
@@ -55,7 +56,8 @@ def test_the_rest_is_tested_and_the_report_names_what_is_not(pytester: pytest.Py
 
 
 class _Workers:
-    """Stands for the workers of a TVM that says so of operators, and whose process dies where it is None."""
+    """Stands for the workers of a TVM that returns these messages for operators; None ends its
+    process."""
 
     ir = "relay"
 
@@ -87,13 +89,13 @@ def test_operators_that_a_tvm_lacks_are_found() -> None:
     assert workers.asked == 2
 
 
-def test_the_tvm_of_the_measurement_is_not_asked() -> None:
+def test_the_measured_tvm_is_not_surveyed_again() -> None:
     workers = _Workers("0.16.dev0", {"exp": "not asked"})
     assert unusable_operators.unusable_operators(workers, ["exp"]) == {}  # type: ignore[arg-type]
     assert workers.asked == 0
 
 
-def test_a_pattern_that_cannot_be_read_says_so() -> None:
+def test_a_pattern_that_cannot_be_read_is_described_as_such() -> None:
     class CallPattern:
         args = None
 
@@ -105,7 +107,7 @@ def test_a_pattern_that_cannot_be_read_says_so() -> None:
     assert node == {"is": "other", "class": "CallPattern that can't be read (TypeError: of another TVM)"}
 
 
-def test_onnx_node_tests_that_cannot_be_surveyed_are_not_checked(
+def test_onnx_node_tests_whose_survey_fails_are_not_checked(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     pytester.makeconftest(

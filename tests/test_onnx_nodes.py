@@ -1,4 +1,5 @@
-"""ONNX's node tests: judged without TVM, from made-up reports; imported and run, where there is one."""
+"""Tests of ONNX's node tests: judged without TVM, from invented reports; imported and run with
+TVM."""
 
 from __future__ import annotations
 
@@ -43,18 +44,18 @@ def report(*messages: dict[str, Any], **end: Any) -> JobReport:
 def judged(
     target: Any, llvm: Any, expected: Any = X, calls: int = 1, end: dict[str, Any] | None = None
 ) -> Verdict:
-    """The verdict where ONNX expects one array and target and LLVM return others."""
+    """Returns the verdict where ONNX expects one array, and target and LLVM return others."""
     inputs = {"x": X}
     region = {"symbol": "r0", "calls": ["add -> float32[3]"] * calls, "composites": []}
     seen = [
         fact("regions", {"regions": [region], "nodes": []}),
         fact("outputs", {"set": 0, "arrays": [np.asarray(target)]}, "graph"),
     ]
-    said = fact("outputs", {"set": 0, "arrays": [np.asarray(llvm)]}, "graph")
+    by_llvm = fact("outputs", {"set": 0, "arrays": [np.asarray(llvm)]}, "graph")
     tolerated = [onnx_nodes.tolerated(np.asarray(expected))]
     graph = onnx_nodes.interface(TEST, inputs, {"sum": np.asarray(expected)})
     return onnx_nodes.judge(
-        OnnxEvidence(graph, [inputs] * 2, {}, [tolerated] * 2, report(*seen, **(end or {})), report(said))
+        OnnxEvidence(graph, [inputs] * 2, {}, [tolerated] * 2, report(*seen, **(end or {})), report(by_llvm))
     )
 
 
@@ -86,11 +87,11 @@ def test_nan_equals_nan() -> None:
     assert judged(np.array([0, math.inf], "float32"), nan, nan).outcome == "wrong-result"
 
 
-def test_region_without_a_call_is_no_offload() -> None:
+def test_a_region_without_a_call_does_not_count_as_offloaded() -> None:
     assert judged(X, X, calls=0).outcome == "not-offloaded"
 
 
-def test_crash_is_a_failure_though_llvm_is_wrong() -> None:
+def test_crash_is_a_failure_even_if_llvm_is_wrong() -> None:
     verdict = judged(X, X + 1, end={"signal": "SIGSEGV", "stage": "build"})
     assert (verdict.outcome, verdict.findings[0].stage) == ("crash", "build")
 
@@ -119,7 +120,7 @@ def test_failure_is_described() -> None:
 
 
 class FakeWorker:
-    """Answers jobs with the reports it is given."""
+    """Answers jobs with the given reports."""
 
     def __init__(self, *reports: JobReport) -> None:
         self.reports = list(reports)
@@ -137,7 +138,7 @@ class FakeWorker:
 
 
 class FakeWorkers:
-    """Workers that have these tests, or no `onnx`."""
+    """Workers with these node tests, or without the package `onnx`."""
 
     ir = "relay"
     versions = {"tvm": "0.0"}
@@ -165,7 +166,7 @@ TESTS = [
 ]
 
 
-def test_survey_lists_the_others_with_their_reasons(tmp_path: Path) -> None:
+def test_survey_lists_reasons_for_tests_left_out(tmp_path: Path) -> None:
     workers: Any = FakeWorkers(tmp_path, "1.16")
     survey = onnx_nodes.survey(workers, tmp_path)
     assert survey.candidates == ["test_add", "test_relu"]
@@ -173,7 +174,7 @@ def test_survey_lists_the_others_with_their_reasons(tmp_path: Path) -> None:
     assert survey.tests["test_add"].bound == 1
 
 
-def test_survey_is_kept(tmp_path: Path) -> None:
+def test_survey_is_cached_for_one_onnx_version(tmp_path: Path) -> None:
     workers: Any = FakeWorkers(tmp_path, "1.16")
     first = onnx_nodes.survey(workers, tmp_path)
     imports = workers.imports
@@ -184,12 +185,12 @@ def test_survey_is_kept(tmp_path: Path) -> None:
     assert workers.imports > imports
 
 
-def test_the_import_says_how_far_it_is_and_is_not_charged(
+def test_the_import_shows_progress_and_is_not_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first session with a TVM spends minutes on it."""
-    said: list[str] = []
-    activity = Activity(lambda: said.append(activity.in_words().rpartition(",")[0]))
+    """The first session with a TVM spends minutes on the import."""
+    shown: list[str] = []
+    activity = Activity(lambda: shown.append(activity.in_words().rpartition(",")[0]))
     import_part = onnx_nodes.import_part
 
     def slowly(worker: Any, job: dict[str, Any]) -> list[NodeTest]:
@@ -202,19 +203,19 @@ def test_the_import_says_how_far_it_is_and_is_not_charged(
     workers: Any = FakeWorkers(tmp_path, "1.16")
     onnx_nodes.survey(workers, tmp_path, activity)
     n = onnx_nodes.IMPORTERS
-    assert f"{onnx_nodes.IMPORTING}: {n} of {3 * n}" in said
+    assert f"{onnx_nodes.IMPORTING}: {n} of {3 * n}" in shown
     assert activity.uncharged >= 0.2
 
 
-def test_the_import_of_another_process_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    activity = Activity(lambda: said.append(activity.in_words()))
+def test_the_import_waits_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    activity = Activity(lambda: shown.append(activity.in_words()))
     monkeypatch.setattr(onnx_nodes, "_WAIT", 0.01)
     with open(tmp_path / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         threading.Timer(0.2, fcntl.flock, (lock, fcntl.LOCK_UN)).start()
         with activity.during(onnx_nodes.IMPORTING), onnx_nodes._alone(tmp_path, activity):
-            assert len(said) > 2 and said[-1].startswith(onnx_nodes.IMPORTING)
+            assert len(shown) > 2 and shown[-1].startswith(onnx_nodes.IMPORTING)
 
 
 def test_selected_operators_select_tests(tmp_path: Path) -> None:
@@ -224,27 +225,27 @@ def test_selected_operators_select_tests(tmp_path: Path) -> None:
     assert survey.left_out["test_relu"] == "operator nn.relu is not selected"
 
 
-def test_without_onnx_there_is_a_reason(tmp_path: Path) -> None:
+def test_without_onnx_the_reason_is_reported(tmp_path: Path) -> None:
     workers: Any = FakeWorkers(tmp_path, None)
     survey = onnx_nodes.survey(workers, tmp_path)
     assert not survey.tests
     assert survey.not_checked is not None and "has no package onnx" in survey.not_checked
 
 
-def test_import_that_kills_its_process_is_noted() -> None:
+def test_an_import_that_kills_its_process_is_a_reason() -> None:
     worker: Any = FakeWorker(
         report(fact("test", TESTS[0]), signal="SIGSEGV", stage="import test_bad"),
         report(fact("test", TESTS[1]), hung=True, stage="import test_slow"),
         report(fact("test", TESTS[2])),
     )
-    found = {t.name: t.reason for t in onnx_nodes.import_part(worker, {})}
-    assert found["test_bad"] == "the import ends the process: SIGSEGV"
-    assert found["test_slow"] == "the import hangs"
-    assert found["test_lrn"] is None
+    reasons = {t.name: t.reason for t in onnx_nodes.import_part(worker, {})}
+    assert reasons["test_bad"] == "the import ends the process: SIGSEGV"
+    assert reasons["test_slow"] == "the import hangs"
+    assert reasons["test_lrn"] is None
     assert worker.jobs[1]["skip"] == ["test_bad", "test_relu"]
 
 
-def test_import_that_gets_nowhere_is_an_error() -> None:
+def test_an_import_without_progress_is_an_error() -> None:
     worker: Any = FakeWorker(report(signal="SIGSEGV", stage="start", printed="no data"))
     with pytest.raises(RuntimeError, match="SIGSEGV"):
         onnx_nodes.import_part(worker, {})
@@ -272,9 +273,9 @@ def a_part(examiner: Examiner, tmp_path_factory: pytest.TempPathFactory) -> Surv
     known = sorted({o for operators in records.values() for o in operators})
     worker = examiner.workers.another_reference()
     job = {"kind": "onnx-import", "operators": known, "folder": str(folder), "part": 3, "of": 20}
-    found = onnx_nodes.import_part(worker, job)
+    imported = onnx_nodes.import_part(worker, job)
     worker.stop()
-    return Survey({t.name: onnx_nodes._select(t, set(known), set(known)) for t in found}, version, folder)
+    return Survey({t.name: onnx_nodes._select(t, set(known), set(known)) for t in imported}, version, folder)
 
 
 def test_tests_are_imported_or_have_a_reason(a_part: Survey) -> None:
@@ -290,7 +291,7 @@ def test_candidates_run_through_the_example(a_part: Survey, examiner: Examiner) 
     verdicts = {n: onnx_nodes.examine(examiner, a_part, n) for n in a_part.candidates}
     outcomes = {n: v.outcome for n, v in verdicts.items()}
     assert set(outcomes.values()) <= {"pass", "not-offloaded", "reference-wrong"}, outcomes
-    # Of most of the operators that ONNX tests example_c takes none.
+    # example_c offloads nothing of most operators that ONNX tests.
     assert list(outcomes.values()).count("pass") >= 8, outcomes
 
 
@@ -298,10 +299,10 @@ def test_candidates_run_through_the_example(a_part: Survey, examiner: Examiner) 
     ("target", "outcome"),
     [(X, "pass"), (X + 1, "inconclusive"), (X.astype("float64"), "wrong-result"), (X[:2], "wrong-result")],
 )
-def test_of_declared_precision_a_value_is_not_judged_by_the_tolerance(
+def test_declared_precision_excuses_values_outside_the_tolerance(
     target: np.ndarray, outcome: str
 ) -> None:
-    """A wrong type or shape is; and neither is a pass."""
+    """A wrong type or shape is still a failure, and an excused value is no pass."""
     verdict = onnx_nodes.excused(judged(target, X))
     assert verdict.outcome == outcome and bool(verdict.findings) == (outcome == "wrong-result")
     assert outcome != "inconclusive" or "knows nothing of the precision" in verdict.notes[-1]

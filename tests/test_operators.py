@@ -1,4 +1,4 @@
-"""The operator records: what generation, lowering and coverage rely on."""
+"""Tests of the operator records: properties that generation, lowering and coverage rely on."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from pytest_byoc.operators.record import (
 from pytest_byoc.operators.reshaping import reshaped
 from pytest_byoc.reference_kernels import KERNELS, Bounded, exact
 
-#: Operators whose second operand, indices or boundaries, may have any shape.
+#: Operators whose second operand (indices or boundaries) may have any shape.
 ANY_SHAPE = ("take", "adv_index", "bucketize", "meshgrid", "image.grid_sample")
 EVERY = pytest.mark.parametrize("op", list(OPERATORS.values()), ids=list(OPERATORS))
 
 
 def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[tuple[str, str]]]]:
-    """Ways to choose the parameters: the default, each value of each class in turn, random ones.
+    """Yields choices of the parameters: the default, each value of each class in turn, random ones.
 
-    With each, the (parameter, class) pairs in it.
+    Each choice comes with its set of (parameter, class) pairs.
     """
     draw = random.Random(zlib.crc32(str((op.name, x)).encode()))
 
     def choose(forced: tuple[str, str, int] | None, at_random: bool) -> Any:
-        chosen: dict[str, Any] = {}
+        selected: dict[str, Any] = {}
         pairs = set()
         for parameter in op.parameters:
-            values = parameter.values(x, chosen)
-            assert values, f"{parameter.name} has no value for {x} after {chosen}"
+            values = parameter.values(x, selected)
+            assert values, f"{parameter.name} has no value for {x} after {selected}"
             name, index = next(iter(values)), 0
             if at_random:
                 name = draw.choice(list(values))
@@ -56,8 +56,8 @@ def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[t
             if forced and forced[0] == parameter.name:
                 name, index = forced[1:]
             pairs.add((parameter.name, name))
-            chosen[parameter.name] = values[name][index]
-        return chosen, pairs
+            selected[parameter.name] = values[name][index]
+        return selected, pairs
 
     default, _ = choose(None, False)
     yield choose(None, False)
@@ -75,8 +75,8 @@ def choices(op: Operator, x: TensorType) -> Iterator[tuple[dict[str, Any], set[t
 def applied(op: Operator, dtype: str) -> Iterator[tuple[TensorType, dict[str, Any]]]:
     for shape in op.shapes:
         x = TensorType(shape, dtype)
-        for chosen, _ in choices(op, x):
-            yield x, chosen
+        for selected, _ in choices(op, x):
+            yield x, selected
 
 
 def test_names_are_unique() -> None:
@@ -84,12 +84,12 @@ def test_names_are_unique() -> None:
     assert sorted(names) == sorted(OPERATORS)
 
 
-def test_every_record_has_a_kernel_and_every_kernel_a_record() -> None:
+def test_records_and_kernels_have_the_same_names() -> None:
     assert set(KERNELS) == set(OPERATORS)
 
 
 def test_records_import_neither_numpy_nor_tvm() -> None:
-    """Workers import them in interpreters that may hold little."""
+    """Workers import the records in interpreters with few packages."""
     code = (
         "import sys; sys.modules.update(numpy=None, tvm=None);"
         "import pytest_byoc.operators as o; assert len(o.OPERATORS) > 40"
@@ -101,7 +101,7 @@ def test_records_import_neither_numpy_nor_tvm() -> None:
 def test_record_is_complete(op: Operator) -> None:
     assert op.irs(), "lowers to no IR"
     assert op.accuracy and op.shapes and set(op.dtypes) <= set(ANY)
-    # float32 is what is said when nothing is.
+    # float32 is the default dtype.
     assert op.dtypes[0] == "float32" or "float32" not in op.dtypes
     names = [p.name for p in op.parameters]
     assert len(set(names)) == len(names)
@@ -113,52 +113,53 @@ def test_record_is_complete(op: Operator) -> None:
 
 @EVERY
 def test_classes_are_all_reached(op: Operator) -> None:
-    """Every class a parameter names has a value for one of the record's shapes at least."""
+    """Every class that a parameter names has a value for at least one of the record's shapes."""
     named, reached = set(), set()
     for shape in op.shapes:
         x = TensorType(shape, op.dtypes[0])
-        for chosen, pairs in choices(op, x):
-            assert set(chosen) == {p.name for p in op.parameters}
+        for selected, pairs in choices(op, x):
+            assert set(selected) == {p.name for p in op.parameters}
             reached |= pairs
             for p in op.parameters:
-                classes = p.classes(x, chosen) if callable(p.classes) else p.classes
+                classes = p.classes(x, selected) if callable(p.classes) else p.classes
                 named |= {(p.name, name) for name in classes}
     assert named == reached
 
 
 @EVERY
-def test_operands_of_every_choice_are_accepted(op: Operator) -> None:
+def test_the_type_rule_accepts_the_operands_of_every_choice(op: Operator) -> None:
     for dtype in op.dtypes:
-        for x, chosen in applied(op, dtype):
-            operands = op.operands(x, chosen)
+        for x, selected in applied(op, dtype):
+            operands = op.operands(x, selected)
             roles = [o.role for o in operands]
             assert roles.count(LEAD) == 1 and set(roles) <= set(ROLES)
             assert operands[roles.index(LEAD)].type == x
             assert all(o.range()[0] <= o.range()[1] for o in operands)
-            results = op.infer([o.type for o in operands], op.attrs(chosen))
-            assert results and all(t.size > 0 and t.size <= 20000 for t in results), (x, chosen)
+            results = op.infer([o.type for o in operands], op.attrs(selected))
+            assert results and all(t.size > 0 and t.size <= 20000 for t in results), (x, selected)
 
 
 @EVERY
 def test_kernels_agree_with_the_type_rule(op: Operator) -> None:
     for dtype in op.dtypes:
-        # One shape in two: the kernels' own tests draw the rest.
+        # One shape in two is enough: the kernels' own tests draw the rest.
         for shape in op.shapes[::2]:
             x = TensorType(shape, dtype)
-            for chosen, _ in list(choices(op, x))[::3]:
-                types = [o.type for o in op.operands(x, chosen)]
+            for selected, _ in list(choices(op, x))[::3]:
+                types = [o.type for o in op.operands(x, selected)]
                 ones = [exact(np.ones(t.shape, data.numpy_dtype(t.dtype))) for t in types]
-                made = KERNELS[op.name](ones, op.attrs(chosen))
-                found = (made,) if isinstance(made, Bounded) else made
+                result = KERNELS[op.name](ones, op.attrs(selected))
+                results = (result,) if isinstance(result, Bounded) else result
                 for part in ("value", "error", "ambiguous"):
-                    shapes = [getattr(y, part).shape for y in found]
-                    assert shapes == [t.shape for t in op.infer(types, op.attrs(chosen))]
-                assert [y.dtype for y in found] == [t.dtype for t in op.infer(types, op.attrs(chosen))]
+                    shapes = [getattr(y, part).shape for y in results]
+                    assert shapes == [t.shape for t in op.infer(types, op.attrs(selected))]
+                assert [y.dtype for y in results] == [t.dtype for t in op.infer(types, op.attrs(selected))]
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
-    """An operator within an IR has a value left for every parameter, and none that its lowering refuses."""
+def test_parameters_within_an_ir_have_only_its_values(ir: str) -> None:
+    """Within an IR, every parameter of an operator has a value left, and none that its lowering
+    refuses."""
     for record in OPERATORS.values():
         op, lowering = record.within(ir), getattr(record, ir)
         if lowering is None:
@@ -169,10 +170,10 @@ def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
             continue
         assert named <= {p.name for p in op.parameters}
         for shape in op.shapes:
-            for chosen, _ in choices(op, TensorType(shape, op.dtypes[0])):
-                assert all(chosen[name] in taken for name, taken in lowering.only.items())
-                assert not any(lacks(chosen[name], chosen) for name, lacks in lowering.lacks.items())
-                assert not lowering.is_unbuilt(chosen)
+            for selected, _ in choices(op, TensorType(shape, op.dtypes[0])):
+                assert all(selected[name] in allowed for name, allowed in lowering.only.items())
+                assert not any(lacks(selected[name], selected) for name, lacks in lowering.lacks.items())
+                assert not lowering.is_unbuilt(selected)
         for name in lowering.only:
             with pytest.raises(TypeRuleError, match=name):
                 lowering(None, [], {name: "other"}, [])
@@ -180,29 +181,29 @@ def test_parameters_take_the_values_the_ir_has(ir: str) -> None:
 
 @EVERY
 def test_operands_that_do_not_fit_are_refused(op: Operator) -> None:
-    """Two operands of different dtypes, or a second one of a shape that fits nothing."""
-    if op.name == "cast_like":  # takes any
+    """The two operands have different dtypes, or the second has a shape that fits no first one."""
+    if op.name == "cast_like":  # it accepts any
         return
     x = TensorType(op.shapes[0], op.dtypes[0])
-    chosen = next(choices(op, x))[0]
-    operands = op.operands(x, chosen)
+    selected = next(choices(op, x))[0]
+    operands = op.operands(x, selected)
     if len(operands) == 1:
-        assert op.infer([x], op.attrs(chosen))
+        assert op.infer([x], op.attrs(selected))
         return
     types = [o.type for o in operands]
     with pytest.raises(TypeRuleError):
-        op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(chosen))
+        op.infer([types[0], TensorType(types[1].shape, "float64"), *types[2:]], op.attrs(selected))
     if op.name in ANY_SHAPE:
         return
     shape = types[1].shape
-    # A scalar has no dimension to be unfit.
+    # A scalar has no dimension that could be wrong.
     for unfit in (tuple(d + 7 for d in shape), shape[:-2] + tuple(d + 7 for d in shape[-2:])):
         # Any vector fits an outer product.
         unfit = (1, *unfit) if op.name == "outer" else unfit
         if not unfit:
             continue
         with pytest.raises(TypeRuleError):
-            op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(chosen))
+            op.infer([types[0], TensorType(unfit, types[1].dtype), *types[2:]], op.attrs(selected))
 
 
 # --- type rules, by example ------------------------------------------------------------------
@@ -266,7 +267,7 @@ def test_a_pool_window_of_padding_alone_is_refused() -> None:
 @pytest.mark.parametrize(
     ("shape", "newshape", "expected"),
     [
-        # From the documentation of relay.reshape.
+        # The examples come from the documentation of relay.reshape.
         ((2, 3, 4), (4, 0, 2), (4, 3, 2)),
         ((2, 3, 4), (2, 0, 0), (2, 3, 4)),
         ((2, 3, 4), (6, 1, -1), (6, 1, 4)),
@@ -317,8 +318,8 @@ def test_conv_out() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("int8", 127), ("uint8", 255), ("int16", 32767)])
-def test_mean_of_integers_has_no_more_than_can_be_counted(dtype: str, most: int) -> None:
-    """Relay makes the count a constant of the dtype, and refuses what does not fit."""
+def test_mean_of_integers_is_limited_by_the_largest_count(dtype: str, most: int) -> None:
+    """Relay makes the count a constant of the dtype, and refuses a count that does not fit."""
     mean = OPERATORS["mean"]
     assert mean.takes(TensorType((most,), dtype))
     assert not mean.takes(TensorType((most + 1,), dtype))
@@ -344,11 +345,11 @@ def test_a_long_axis_is_split_at_its_ends_and_in_the_middle() -> None:
     assert set(short["indices"]) == {(1, 2), (1, 3), (2, 3)}
 
 
-# --- what is not written ---------------------------------------------------------------------
+# --- attributes that are not written ---------------------------------------------------------
 
 
 class Recorded:
-    """A namespace of operators that notes what they are called with."""
+    """A namespace of operators that returns the name and arguments of each call."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "nn":
@@ -360,7 +361,7 @@ class Recorded:
     ("name", "ir", "lacks"),
     [("nn.conv2d", "relay", {"channels", "kernel_size"}), ("strided_slice", "relay", {"strides"})],
 )
-def test_attributes_that_tvm_does_without_are_left_out(name: str, ir: str, lacks: set[str]) -> None:
+def test_optional_attributes_can_be_left_out(name: str, ir: str, lacks: set[str]) -> None:
     (case,) = [c for c in cases([name], ir) if c.id.endswith(f"-{UNSET}]")]
     (node,) = case.graph.nodes
     lowering = getattr(OPERATORS[name], ir)
@@ -372,17 +373,17 @@ def test_attributes_that_tvm_does_without_are_left_out(name: str, ir: str, lacks
     assert case.smoke
 
 
-def test_no_axes_reduce_nothing_in_relax_alone() -> None:
+def test_an_empty_list_of_axes_reduces_nothing_in_relax_only() -> None:
     (case,) = [c for c in cases(["sum"], "relax") if c.id == "sum[float32-axis_none]"]
     (node,) = case.graph.nodes
     assert node.types == (case.graph.type_of(node.inputs[0]),) and node.attrs["axis"] == ()
     assert not [c for c in cases(["sum"], "relay") if "axis_none" in c.id]
 
 
-def test_of_several_results_those_are_returned_that_models_use() -> None:
-    """A pattern for the first result matches nothing where the others are read."""
-    found = {len(c.graph.outputs): c.id for c in cases(["nn.batch_norm"], "relay")}
-    assert set(found) == {1, 3} and found[3] == "nn.batch_norm[float32-all_results]"
+def test_most_graphs_return_only_the_first_result_of_batch_norm() -> None:
+    """A pattern for the first result matches nothing where the other results are read."""
+    ids = {len(c.graph.outputs): c.id for c in cases(["nn.batch_norm"], "relay")}
+    assert set(ids) == {1, 3} and ids[3] == "nn.batch_norm[float32-all_results]"
     random = some(60, 1, operators=["nn.batch_norm", "nn.relu"], focus="nn.batch_norm", max_nodes=2)
     alone = [{o for n in g.nodes for o in n.outputs[1:]}.isdisjoint(g.outputs) for g in random]
     assert 0.5 < sum(alone) / len(alone) < 1

@@ -1,4 +1,4 @@
-"""The reference kernels against other libraries: see others."""
+"""Tests of the reference kernels against other libraries (see others)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .conftest import needs_new_onnx
 from .others import TABLES
 from .test_kernels import AGREE, Case
 
-#: Cases tried of each operator; the library need not have them all.
+#: Cases tried for each operator; the library need not support all of them.
 SEEDS = range(24)
-#: What ONNX's evaluator computes in single precision in part, whatever it is given.
+#: Operators that ONNX's evaluator computes partly in single precision, whatever the dtype.
 SINGLE = (
     *("erf", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.group_norm", "nn.attention", "nn.attention_bias"),
     *("image.resize1d", "image.resize2d", "image.resize3d", "image.grid_sample", "image.affine_grid"),
@@ -31,16 +31,16 @@ EACH = [
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("library", "name"), EACH)
-def test_the_value_is_what_another_library_says(library: str, name: str) -> None:
+def test_the_value_agrees_with_another_library(library: str, name: str) -> None:
     dtypes, compared = OPERATORS[name].dtypes, 0
     for seed in SEEDS:
         case = Case(name, "float64" if "float64" in dtypes else dtypes[0], seed)
         types = [TensorType(x.shape, str(x.dtype)) for x in case.arrays]
-        found = TABLES[library][name](case.arrays, case.attrs, OPERATORS[name].infer(types, case.attrs))
-        if found is None:
+        expected = TABLES[library][name](case.arrays, case.attrs, OPERATORS[name].infer(types, case.attrs))
+        if expected is None:
             continue
         results = apply(name, [exact(a) for a in case.arrays], case.attrs)
-        for y, other in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+        for y, other in zip(results, expected if isinstance(expected, tuple) else (expected,), strict=True):
             assert y.shape == other.shape
             single = name in SINGLE and "ONNX" in library
             tolerance = 5e-6 if single else AGREE.get(y.dtype, 0.0)

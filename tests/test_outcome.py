@@ -1,4 +1,4 @@
-"""The truth table, without TVM: made-up reports, judged."""
+"""Tests of the truth table, without TVM: invented reports are judged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def verdict(
     modified: list[str] | None = None,
     poison: bool = False,
 ) -> Verdict:
-    """The verdict when target and LLVM are off by these amounts."""
+    """Returns the verdict where target and LLVM are off by these amounts."""
     graph = a_graph()
     inputs = [data.inputs(graph, i) for i in (0, 1)]
     expected = [evaluation.evaluate(graph, i) for i in inputs]
@@ -119,7 +119,7 @@ def test_truth_table(case: dict[str, Any], outcome: str, check: str | None) -> N
     assert v.failed == bool(v.findings)
 
 
-def test_of_what_a_linker_says_the_symbol_is_told() -> None:
+def test_a_linker_error_is_reported_with_its_symbol() -> None:
     raised = an_exception("export")
     raised["raised"]["message"] = (
         "Compilation error:\n/tmp/lib.o: in function `f':\n"
@@ -130,14 +130,14 @@ def test_of_what_a_linker_says_the_symbol_is_told() -> None:
     assert "undefined reference to `vendor_run'" in finding.message and "collect2" not in finding.message
 
 
-def test_a_crash_stays_the_same_whatever_its_signal() -> None:
+def test_crashes_with_different_signals_fail_alike() -> None:
     segfault, abort = (verdict(end={"signal": name}) for name in ("SIGSEGV", "SIGABRT"))
     assert segfault.signature != abort.signature and segfault.fails_like(abort)
     assert not segfault.fails_like(verdict(end={"signal": "SIGABRT", "stage": "load"}))
     assert not segfault.fails_like(verdict(target=0.5)) and not segfault.fails_like(verdict())
 
 
-def test_a_finding_says_what_was_expected() -> None:
+def test_a_finding_names_the_expected_value_and_bound() -> None:
     message = verdict(target=0.5).findings[0].message
     assert "output 0 (%v1) is outside its error bound" in message
     for word in ("expected", "within", "got", "LLVM", "6 of 6 elements"):
@@ -146,7 +146,7 @@ def test_a_finding_says_what_was_expected() -> None:
 
 def test_mostly_ambiguous_is_inconclusive() -> None:
     b = Builder(seed=1)
-    # Values close to an integer, reached by a detour: floor can't be decided.
+    # The values are near an integer and have a rounding error: the result of floor is undecided.
     x = b.input(TensorType((4,), "float32"), 1.0, 1.0)
     graph = b.graph(b.simple("floor", b.simple("exp", b.simple("log", x))))
     inputs = [data.inputs(graph, i) for i in (0, 1)]
@@ -158,7 +158,7 @@ def test_mostly_ambiguous_is_inconclusive() -> None:
     assert decided(Evidence(graph, inputs, {}, expected, seen, report([]))).outcome == "inconclusive"
 
 
-def test_compare_knows_nan_and_infinity() -> None:
+def test_compare_handles_nan_and_infinity() -> None:
     expected = exact(np.array([np.nan, np.inf, -np.inf, 1.0], "float32"))
     same = compare(np.array([np.nan, np.inf, -np.inf, 1.0], "float32"), expected)
     assert not same.outside.any() and same.judged.all()
@@ -178,15 +178,15 @@ def test_float64_bounds_are_doubled() -> None:
     [
         ([], (False, False, False, False)),
         (["add a"], (True, False, False, False)),
-        # Either may be the offloaded one.
+        # Either of the two nodes may be the offloaded one.
         (["tanh b"], (False, True, True, False)),
         (["tanh b", "tanh b"], (False, True, True, False)),
-        # Found by its operator alone: its type was changed.
+        # The call is matched by its operator only: its type was changed.
         (["tanh z"], (False, True, True, True)),
         (["tanh c", "add z"], (True, False, False, True)),
     ],
 )
-def test_nodes_that_cannot_be_told_from_the_offloaded_ones(
+def test_nodes_that_may_be_the_offloaded_ones(
     calls: list[str], expected: tuple[bool, ...]
 ) -> None:
     b = Builder()
@@ -200,16 +200,16 @@ def test_nodes_that_cannot_be_told_from_the_offloaded_ones(
     assert not any(Evidence(graph, [], {}, [], report([]), JobReport()).may_be_offloaded())
 
 
-def test_outputs_without_elements_leave_nothing_open() -> None:
+def test_outputs_without_elements_count_as_judged() -> None:
     nothing = exact(np.zeros((0, 3), "float32"))
     evidence = Evidence(a_graph(), [], {}, [[nothing]], JobReport(), JobReport())
     assert evidence.judged_share() == 1.0
 
 
-@pytest.mark.parametrize(("turn", "outcome"), [("archive", "error"), ("roundtrip", "reference-wrong")])
-def test_llvms_artifact_has_to_fail_the_same_check(turn: str, outcome: str) -> None:
+@pytest.mark.parametrize(("check", "outcome"), [("archive", "error"), ("roundtrip", "reference-wrong")])
+def test_only_a_failure_of_llvm_in_the_same_check_is_an_excuse(check: str, outcome: str) -> None:
     evidence = verdict().evidence
     assert isinstance(evidence, Evidence)
     evidence.loader = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
-    evidence.deployed = JobReport([{**an_exception("load"), "check": turn}, {"done": True}], END)
+    evidence.deployed = JobReport([{**an_exception("load"), "check": check}, {"done": True}], END)
     assert decided(evidence).outcome == outcome

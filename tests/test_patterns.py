@@ -1,4 +1,4 @@
-"""Graphs made from a target's patterns: ways, instances, near misses, the search."""
+"""Tests of graphs generated from a target's patterns: ways, instances, near misses, the search."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call(op: str, *args: int) -> dict[str, object]:
 ITEM = {"is": "item", "of": [1], "index": 0}
 ODD = {"is": "with", "of": [2], "attrs": {"units": 77}}
 
-#: conv2d, then perhaps bias_add, then relu or clip.
+#: conv2d, then optionally bias_add, then relu or clip.
 CONV = parse(
     "conv",
     [
@@ -71,11 +71,11 @@ def operators(graph: Graph) -> list[str]:
     return [n.op for n in graph.nodes]
 
 
-def test_ways_take_every_branch() -> None:
-    made = {tuple(operators(instance(CONV, way, "relay", 0).graph)) for way in ways(CONV)}
-    firsts = {names[:-1] for names in made}
-    assert firsts == {("nn.conv2d", "nn.bias_add"), ("nn.conv2d",)}
-    assert {names[-1] for names in made} == {"nn.relu", "clip"}
+def test_ways_cover_every_branch() -> None:
+    found_operators = {tuple(operators(instance(CONV, way, "relay", 0).graph)) for way in ways(CONV)}
+    prefixes = {names[:-1] for names in found_operators}
+    assert prefixes == {("nn.conv2d", "nn.bias_add"), ("nn.conv2d",)}
+    assert {names[-1] for names in found_operators} == {"nn.relu", "clip"}
 
 
 def test_constants_of_a_pattern_are_constants() -> None:
@@ -88,13 +88,13 @@ def test_constants_of_a_pattern_are_constants() -> None:
 def test_a_leaf_used_twice_is_one_value() -> None:
     for seed in range(20):
         graph = instance(SWISH, {}, "relax", seed).graph
-        # The leaf may be made by an operator outside of the pattern.
+        # An operator outside the pattern may compute the leaf.
         assert operators(graph) in (["sigmoid", "multiply"], ["abs", "sigmoid", "multiply"])
         sigmoid, multiply = graph.nodes[-2:]
         assert multiply.inputs == (sigmoid.inputs[0], sigmoid.outputs[0])
 
 
-def test_attributes_and_dtypes_a_pattern_demands_are_met() -> None:
+def test_instances_have_the_attributes_and_dtypes_of_the_pattern() -> None:
     demand = {"is": "with", "of": [2], "attrs": {"data_layout": "NHWC"}}
     typed = {"is": "with", "of": [3], "dtype": "float16"}
     pattern = parse("nhwc", [WILD, WILD, call("nn.conv2d", 0, 1), demand, typed])
@@ -103,7 +103,7 @@ def test_attributes_and_dtypes_a_pattern_demands_are_met() -> None:
         assert node.attrs["data_layout"] == "NHWC" and node.types[0].dtype == "float16"
 
 
-def test_shapes_a_pattern_demands_are_met() -> None:
+def test_instances_have_the_shapes_of_the_pattern() -> None:
     scale = {"is": "with", "of": [1], "shape": [1]}
     pattern = parse("scaled", [WILD, WILD, scale, call("multiply", 0, 2)])
     for seed in range(10):
@@ -125,16 +125,16 @@ def test_shapes_a_pattern_demands_are_met() -> None:
         ([WILD, CONSTANT, call("nn.dense", 0, 1), ODD], "of nn.dense does not have: no units=77"),
     ],
 )
-def test_what_no_graph_can_be_made_for_is_said(nodes: Sequence[dict[str, object]], reason: str) -> None:
+def test_a_pattern_without_an_instance_has_a_reason(nodes: Sequence[dict[str, object]], reason: str) -> None:
     with pytest.raises(NoInstance, match=reason):
         instance(parse("p", nodes), {}, "relay", 0)
 
 
-def test_patterns_of_chosen_operators() -> None:
+def test_patterns_of_selected_operators() -> None:
     assert made_of(CONV, {"nn.conv2d", "nn.bias_add", "clip"}, "relay")
     assert not made_of(CONV, {"nn.conv2d", "nn.bias_add"}, "relay")
     assert not_among(CONV, {"nn.conv2d", "nn.bias_add"}, "relay") == ["nn.relu or clip or nn.relu6"]
-    # Of alternatives one will do.
+    # One of the alternatives is enough.
     either = parse("p", [WILD, call("nn.relu", 0), call("clip", 0), {"is": "or", "of": [1, 2]}])
     assert made_of(either, {"clip"}, "relay") and not made_of(either, {"tanh"}, "relay")
     assert made_of(SWISH, set(OPERATORS), "relax") and not made_of(SWISH, {"sigmoid"}, "relax")
@@ -142,12 +142,12 @@ def test_patterns_of_chosen_operators() -> None:
 
 def test_near_misses_are_valid_and_different() -> None:
     graph = instance(CONV, {}, "relay", 0).graph
-    found = dict(near_misses(graph, "relay"))
-    labels = list(found)
-    assert len(set(found.values())) == len(found) > 15 and graph not in found.values()
+    by_label = dict(near_misses(graph, "relay"))
+    labels = list(by_label)
+    assert len(set(by_label.values())) == len(by_label) > 15 and graph not in by_label.values()
     for start in ("nn.conv2d.strides", "nn.conv2d.groups", "float16", "input_c0", "returned_nn.conv2d"):
         assert any(label.startswith(start) for label in labels), start
-    for near in found.values():
+    for near in by_label.values():
         for node in near.nodes:
             types = OPERATORS[node.op].infer([near.type_of(i) for i in node.inputs], node.attrs)
             assert types == node.types
@@ -155,52 +155,52 @@ def test_near_misses_are_valid_and_different() -> None:
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
 @pytest.mark.parametrize("op", ["gather_nd", "take"])
-def test_near_misses_have_indices_that_are_inside(op: str, ir: str) -> None:
-    """A target may refuse all others, and nothing else is judged there."""
+def test_near_misses_have_indices_within_the_tensor(op: str, ir: str) -> None:
+    """A target may refuse all other graphs, and a graph with invalid indices cannot be judged."""
     graph = default_case(op, "float32", ir).graph
-    found = dict(near_misses(graph, ir))
-    assert any(label.startswith(f"{op}.") for label in found)
-    for label, near in found.items():
+    by_label = dict(near_misses(graph, ir))
+    assert any(label.startswith(f"{op}.") for label in by_label)
+    for label, near in by_label.items():
         values = {**data.inputs(near, 0), **data.constants(near)}
         (expected,) = evaluate(near, values)
         assert not expected.ambiguous.any(), label
 
 
-def test_every_kind_of_near_miss() -> None:
-    """Attribute, dtype, constness (both ways), rank, broadcast, consumer, order: each is off somewhere."""
+def test_near_misses_of_every_kind() -> None:
+    """Kinds are attribute, dtype, constness (both ways), rank, broadcast, consumer and order."""
     nodes = [WILD, WILD, call("add", 0, 1), call("nn.softmax", 2)]
     graph = instance(parse("p", nodes), {}, "relay", 0).graph
-    found = dict(near_misses(graph, "relay"))
-    kinds = {kind(label) for label in found}
+    misses = dict(near_misses(graph, "relay"))
+    kinds = {kind(label) for label in misses}
     assert kinds == {"attribute", "dtype", "constness", "rank", "broadcast", "consumer", "order"}
-    spread_out = [near for label, near in found.items() if kind(label) == "broadcast"]
+    spread_out = [near for label, near in misses.items() if kind(label) == "broadcast"]
     shape = graph.nodes[0].types[0].shape
     assert [near.inputs[1].type.shape for near in spread_out] == [(), (1,) * len(shape)]
     assert all([n.types for n in near.nodes] == [n.types for n in graph.nodes] for near in spread_out)
-    ranks = {near.inputs[0].type.rank for label, near in found.items() if kind(label) == "rank"}
+    ranks = {near.inputs[0].type.rank for label, near in misses.items() if kind(label) == "rank"}
     assert ranks == {graph.inputs[0].type.rank - 1, graph.inputs[0].type.rank + 1}
-    moved = [near for label, near in found.items() if kind(label) == "constness"]
+    moved = [near for label, near in misses.items() if kind(label) == "constness"]
     assert moved and all(len(near.constants) == 1 for near in moved)
-    (consumed,) = (near for label, near in found.items() if kind(label) == "consumer")
+    (consumed,) = (near for label, near in misses.items() if kind(label) == "consumer")
     assert set(consumed.outputs) == {graph.nodes[0].outputs[0], graph.nodes[1].outputs[0]}
-    (order,) = (near for label, near in found.items() if kind(label) == "order")
+    (order,) = (near for label, near in misses.items() if kind(label) == "order")
     assert order.nodes[0].inputs == graph.nodes[0].inputs[::-1]
     with_constants = dict(near_misses(instance(CONV, {}, "relay", 0).graph, "relay"))
     assert "constness" in {kind(label) for label in with_constants if label.startswith("input")}
 
 
-def test_what_is_spread_has_every_kind() -> None:
-    found = [("a", i) for i in range(20)] + [("b", 20), ("c", 21), ("c", 22)]
-    chosen = spread(found, 6)
-    assert len(chosen) == 6 and {20, 21, 22} <= set(chosen) and len(set(chosen)) == 6
-    assert sorted(spread(found, 50)) == list(range(23)) and spread(found, 0) == []
+def test_spread_selects_every_kind() -> None:
+    candidates = [("a", i) for i in range(20)] + [("b", 20), ("c", 21), ("c", 22)]
+    selected = spread(candidates, 6)
+    assert len(selected) == 6 and {20, 21, 22} <= set(selected) and len(set(selected)) == 6
+    assert sorted(spread(candidates, 50)) == list(range(23)) and spread(candidates, 0) == []
 
 
-def test_patterns_of_one_name_are_told_apart() -> None:
+def test_patterns_of_one_name_get_distinct_labels() -> None:
     described = [{"name": n, "nodes": [WILD, call("nn.relu", 0)], "table": "t"} for n in ("a", "b", "a")]
-    found = parse_table(described)
-    assert [p.label for p in found] == ["a", "b", "a#2"] and [p.position for p in found] == [0, 1, 2]
-    assert {p.table for p in found} == {"t"} and found[2].name == "a"
+    patterns = parse_table(described)
+    assert [p.label for p in patterns] == ["a", "b", "a#2"] and [p.position for p in patterns] == [0, 1, 2]
+    assert {p.table for p in patterns} == {"t"} and patterns[2].name == "a"
 
 
 # --- the search ----------------------------------------------------------------------------------
@@ -208,11 +208,11 @@ def test_patterns_of_one_name_are_told_apart() -> None:
 Answers = Callable[[Graph], Alone]
 
 
-def asked(answer: Answers) -> Callable[[Pattern, Sequence[Graph]], list[Alone | None]]:
+def answering(answer: Answers) -> Callable[[Pattern, Sequence[Graph]], list[Alone | None]]:
     return lambda pattern, graphs: [answer(g) for g in graphs]
 
 
-def taken_for(*names: str) -> Callable[[Sequence[Graph]], list[frozenset[str] | None]]:
+def composites_of(*names: str) -> Callable[[Sequence[Graph]], list[frozenset[str] | None]]:
     return lambda graphs: [frozenset(names) for _ in graphs]
 
 
@@ -220,26 +220,26 @@ def conv(graph: Graph) -> Node:
     return next(n for n in graph.nodes if n.op == "nn.conv2d")
 
 
-def test_the_search_finds_what_is_taken() -> None:
+def test_the_search_finds_graphs_that_match() -> None:
     def only_strided(graphs: Sequence[Graph]) -> list[frozenset[str] | None]:
         return [frozenset({"conv"} if conv(g).attrs["strides"] == (2, 2) else {"other"}) for g in graphs]
 
-    strided = asked(lambda g: Alone(conv(g).attrs["strides"] == (2, 2)))
-    found = search(CONV, "relay", only_strided, strided)
-    assert found.fate == "matched" and not found.reason
-    assert all(conv(f.graph).attrs["strides"] == (2, 2) for f in found.fragments)
+    strided = answering(lambda g: Alone(conv(g).attrs["strides"] == (2, 2)))
+    result = search(CONV, "relay", only_strided, strided)
+    assert result.fate == "matched" and not result.reason
+    assert all(conv(f.graph).attrs["strides"] == (2, 2) for f in result.fragments)
 
 
-def test_what_is_matched_after_a_change_of_the_graph_is_found_too() -> None:
-    """A partition function may rewrite a graph so that a pattern matches which does not match alone."""
-    found = search(CONV, "relay", taken_for("conv"), asked(lambda g: Alone(False, structure=False)))
-    assert found.fate == "matched"
+def test_the_search_finds_matches_after_a_rewrite_of_the_graph() -> None:
+    """A pattern may match only after the partition function has rewritten the graph."""
+    result = search(CONV, "relay", composites_of("conv"), answering(lambda g: Alone(False, structure=False)))
+    assert result.fate == "matched"
 
 
-def test_a_shadowed_pattern_is_said_to_be() -> None:
-    found = search(CONV, "relay", taken_for("other"), asked(lambda g: Alone(True)))
-    assert found.fate == "shadowed" and not found.fragments
-    assert found.reason == "matches alone; in the table other takes its graphs first"
+def test_a_shadowed_pattern_is_reported_as_shadowed() -> None:
+    result = search(CONV, "relay", composites_of("other"), answering(lambda g: Alone(True)))
+    assert result.fate == "shadowed" and not result.fragments
+    assert result.reason == "matches alone; in the table other takes its graphs first"
 
 
 @pytest.mark.parametrize(
@@ -254,21 +254,22 @@ def test_a_shadowed_pattern_is_said_to_be() -> None:
         (Alone(False, structure=False), "made to have its structure has it for TVM"),
     ],
 )
-def test_why_a_pattern_is_never_matched(answer: Alone, reason: str) -> None:
-    never = search(CONV, "relay", taken_for(), asked(lambda g: answer))
+def test_the_reason_why_a_pattern_is_never_matched(answer: Alone, reason: str) -> None:
+    never = search(CONV, "relay", composites_of(), answering(lambda g: answer))
     assert never.fate == "never" and re.search(reason, never.reason), never.reason
     assert (never.raising is not None) == bool(answer.raised)
 
 
-def test_where_partitioning_raises_that_is_the_reason() -> None:
+def test_an_exception_in_partitioning_is_the_reason() -> None:
     never = search(
         CONV, "relay", lambda graphs: [None for _ in graphs], lambda p, graphs: [None for _ in graphs]
     )
     assert never.fate == "never" and never.reason == "partitioning raises" and never.raising is not None
 
 
-def test_a_check_is_climbed() -> None:
-    """Several things have to be right at once: how far the check got says which graphs to vary."""
+def test_the_search_follows_the_progress_of_a_check() -> None:
+    """Several conditions must hold at once: the progress of the check tells which graphs to
+    vary."""
     wanted = {"data_layout": "NHWC", "kernel_layout": "HWIO", "strides": (2, 2), "dilation": (1, 1)}
 
     def answer(graph: Graph) -> Alone:
@@ -276,60 +277,60 @@ def test_a_check_is_climbed() -> None:
         right += graph.inputs[0].type.shape[0] == 1
         return Alone(right == 5, progress=right)
 
-    found = search(CONV, "relay", taken_for("conv"), asked(answer))
-    assert found.fate == "matched"
-    # What the check does not ask for is as it is by default.
-    made = conv(found.fragments[0].graph).attrs
-    assert made["kernel_size"] == (3, 3) and made["groups"] == 1 and made["padding"] == (0, 0, 0, 0)
+    result = search(CONV, "relay", composites_of("conv"), answering(answer))
+    assert result.fate == "matched"
+    # Attributes that the check ignores keep their defaults.
+    attrs = conv(result.fragments[0].graph).attrs
+    assert attrs["kernel_size"] == (3, 3) and attrs["groups"] == 1 and attrs["padding"] == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("channels", [False, True])
-def test_a_product_is_requantised_by_its_operands_scales(channels: bool) -> None:
+def test_a_product_is_mostly_requantised_by_its_operands_scales(channels: bool) -> None:
     constants = [CONSTANT] * 4
     pattern = parse("q", [
         WILD, CONSTANT, *constants, call("qnn.conv2d", 0, 1, 2, 3, 4, 5), CONSTANT,
         call("nn.bias_add", 6, 7), *constants, call("qnn.requantize", 8, 9, 10, 11, 12),
     ])
-    met, natural_ones = 0, 0
+    count, natural_ones = 0, 0
     for seed in range(200):
         graph = instance(pattern, {}, "relay", seed).graph
-        of = {c.name: c.data for c in graph.constants}
+        by_name = {c.name: c.data for c in graph.constants}
         product, _, requantize = graph.nodes[-3:]
-        x, w, s = (of[product.inputs[4]], of[product.inputs[5]], of[requantize.inputs[1]])
+        x, w, s = (by_name[product.inputs[4]], by_name[product.inputs[5]], by_name[requantize.inputs[1]])
         if isinstance(w, list) != channels:
             continue
-        met += 1
+        count += 1
         if s == ([x * each for each in w] if isinstance(w, list) else x * w):
             natural_ones += 1
-            assert of[requantize.inputs[2]] == 0
+            assert by_name[requantize.inputs[2]] == 0
             if channels:
                 axis = product.attrs["data_layout"].index("C")
                 assert requantize.attrs["axis"] in (axis, axis - 4)
         elif seed == 0:
             raise AssertionError("the first graph has what is usual")
-    # Not always: a target may not look.
-    assert met > 2 and met / 2 < natural_ones <= met
+    # Some graphs have other scales: a target may not check them.
+    assert count > 2 and count / 2 < natural_ones <= count
 
 
-def test_what_a_check_names_is_preferred() -> None:
+def test_values_named_in_a_check_are_preferred() -> None:
     def layouts(words: frozenset[object]) -> int:
-        made = [instance(CONV, {}, "relay", seed, words).graph for seed in range(1, 41)]
-        return sum(conv(g).attrs["data_layout"] == "NHWC" for g in made)
+        graphs = [instance(CONV, {}, "relay", seed, words).graph for seed in range(1, 41)]
+        return sum(conv(g).attrs["data_layout"] == "NHWC" for g in graphs)
 
     assert layouts(frozenset({"NHWC"})) > 1.5 * layouts(frozenset())
 
 
-def test_an_instance_is_made_again_with_one_choice_changed() -> None:
-    made = instance(CONV, {}, "relay", 3)
-    again = varied(CONV, made.way, "relay", made.seed, made.attempt, {}, made.words)
-    assert again.graph == made.graph
-    (name,) = (d for d in made.draws if d.endswith("strides"))
-    other = varied(CONV, made.way, "relay", made.seed, made.attempt, {name: 0.999}, made.words)
-    assert conv(other.graph).attrs["strides"] != conv(made.graph).attrs["strides"]
-    assert conv(other.graph).attrs["data_layout"] == conv(made.graph).attrs["data_layout"]
+def test_an_instance_is_varied_in_one_choice() -> None:
+    first = instance(CONV, {}, "relay", 3)
+    again = varied(CONV, first.way, "relay", first.seed, first.attempt, {}, first.words)
+    assert again.graph == first.graph
+    (name,) = (d for d in first.draws if d.endswith("strides"))
+    other = varied(CONV, first.way, "relay", first.seed, first.attempt, {name: 0.999}, first.words)
+    assert conv(other.graph).attrs["strides"] != conv(first.graph).attrs["strides"]
+    assert conv(other.graph).attrs["data_layout"] == conv(first.graph).attrs["data_layout"]
 
 
-def test_numbers_drawn_depend_on_their_name_alone() -> None:
+def test_drawn_numbers_depend_only_on_their_name() -> None:
     one, other = Draws("seed"), Draws("seed", {"b": 0.5})
     assert [one.random("a"), one.random("c")] == [other.random("a"), other.random("c")]
     assert other.random("b") == 0.5 and other.used == ["a", "c", "b"]
@@ -357,7 +358,7 @@ def claims(ir: str) -> object:
     worker.stop()
 
 
-#: example_c, its regions called otherwise than its patterns.
+#: example_c with another name for its regions than for its patterns.
 RENAMED = """
 import tvm
 from pytest_byoc.examples.example_c import target
@@ -374,7 +375,7 @@ def partition(mod):
 """
 
 
-def test_a_table_named_as_its_composites_is_found(tmp_path: Path, ir: str) -> None:
+def test_a_table_named_like_its_composites_is_found(tmp_path: Path, ir: str) -> None:
     if ir == "relay":
         pytest.skip("example_c makes no composites of the common operators alone in Relay")
     path = tmp_path / "renamed.py"
@@ -386,14 +387,14 @@ def test_a_table_named_as_its_composites_is_found(tmp_path: Path, ir: str) -> No
     try:
         worker.ready()
         claims = Claims(worker)
-        found = claims.patterns()
-        assert len(found) >= 40
+        patterns = claims.patterns()
+        assert len(patterns) >= 40
         assert claims.without_table == []
     finally:
         worker.stop()
 
 
-def test_what_composites_begin_with_may_name_their_table() -> None:
+def test_prefixes_of_composites_are_candidate_names_of_the_table() -> None:
     assert list(_prefixes(["a.b.c", "d.e", "f"])) == ["a.b", "a", "d"]
 
 
@@ -401,38 +402,38 @@ def test_every_pattern_of_example_c_is_matched(claims: Claims, ir: str) -> None:
     patterns: list[Pattern] = claims.patterns()
     assert len(patterns) >= (6 if ir == "relay" else 40)
     for pattern in patterns:
-        found = search(pattern, ir, claims.composites, claims.alone)
-        assert found.fragments, found.reason
-        for fragment in found.fragments:
+        result = search(pattern, ir, claims.composites, claims.alone)
+        assert result.fragments, result.reason
+        for fragment in result.fragments:
             claim = claims.known(fragment.graph)
             assert claim is not None and any(claim.offloaded) and pattern.name in claim.composites
 
 
-def test_twice_is_one_behind_the_other_with_other_constants() -> None:
+def test_twice_chains_two_instances_with_different_constants() -> None:
     b = Builder(seed=1)
     x = b.input(TensorType((4, 6), "float32"))
     graph = b.graph(b.simple("nn.relu", b.simple("nn.dense", x, units=6)))
-    found = twice(graph)
-    assert [n.op for n in found.nodes] == ["nn.dense", "nn.relu"] * 2
-    assert len(found.constants) == 2 and found.inputs == graph.inputs
-    assert found.nodes[2].inputs == (graph.outputs[0], found.constants[1].name)
-    arrays = {**data.constants(found), **data.inputs(found, 0)}
-    first, second = (bounded.value for bounded in evaluate(found, arrays))
-    weight = arrays[found.constants[1].name]
-    assert not np.array_equal(weight, arrays[found.constants[0].name])
+    chained = twice(graph)
+    assert [n.op for n in chained.nodes] == ["nn.dense", "nn.relu"] * 2
+    assert len(chained.constants) == 2 and chained.inputs == graph.inputs
+    assert chained.nodes[2].inputs == (graph.outputs[0], chained.constants[1].name)
+    arrays = {**data.constants(chained), **data.inputs(chained, 0)}
+    first, second = (bounded.value for bounded in evaluate(chained, arrays))
+    weight = arrays[chained.constants[1].name]
+    assert not np.array_equal(weight, arrays[chained.constants[0].name])
     np.testing.assert_allclose(second, np.maximum(first @ weight.astype("float64").T, 0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("units", (5, 6))
-def test_twice_reads_one_input_where_it_cannot_be_behind_itself(units: int) -> None:
+def test_twice_shares_the_input_where_instances_cannot_be_chained(units: int) -> None:
     b = Builder(seed=1)
-    # The input of a root is no result of one: it might be below zero, if another operator stood there.
+    # The input's domain excludes the result of an instance, which may be negative.
     x = b.input(TensorType((4, 6), "float32"), 0.5, 2.0)
-    found = twice(b.graph(b.simple("nn.dense", x, units=units)))
-    assert [n.inputs[0] for n in found.nodes] == [x, x] and len(found.constants) == 2
+    parallel = twice(b.graph(b.simple("nn.dense", x, units=units)))
+    assert [n.inputs[0] for n in parallel.nodes] == [x, x] and len(parallel.constants) == 2
 
 
-def test_target_takes_both_instances(claims: Claims, ir: str) -> None:
+def test_the_target_offloads_both_instances(claims: Claims, ir: str) -> None:
     assert len(claims.patterns()) >= 6
     for pattern in claims.patterns()[:12]:
         graph = search(pattern, ir, claims.composites, claims.alone).fragments[0].graph
@@ -442,11 +443,11 @@ def test_target_takes_both_instances(claims: Claims, ir: str) -> None:
 
 
 def test_near_misses_of_example_c_are_partitioned(claims: Claims, ir: str) -> None:
-    """What is one step off is a graph all the same: TVM takes it, and so does the partition function."""
+    """A near miss is a valid graph: TVM accepts it, and so does the partition function."""
     assert len(claims.patterns()) >= 6
     for pattern in claims.patterns()[:6]:
         graph = search(pattern, ir, claims.composites, claims.alone).fragments[0].graph
-        found = dict(near_misses(graph, ir))
-        claims.survey(found.values())
-        bad = [label for label, near in found.items() if claims.known(near) is None]
+        misses = dict(near_misses(graph, ir))
+        claims.survey(misses.values())
+        bad = [label for label, near in misses.items() if claims.known(near) is None]
         assert not bad, (pattern.name, bad)

@@ -1,4 +1,4 @@
-"""The plugin from outside: pytest run inside pytest."""
+"""Tests of the plugin in whole sessions: pytest runs inside pytest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import FIXTURES, PYTHON, interruptible
 
 
 def run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
-    """pytest in a process of its own, its workers in the interpreter that has TVM."""
+    """Runs pytest in a process of its own, with workers in the interpreter that has TVM."""
     return pytester.runpytest_subprocess(f"--byoc-python={PYTHON}", *args, timeout=300)
 
 
@@ -57,14 +57,14 @@ def test_list_operators(
     assert set(OPERATORS) == set(listed) and len(listed) == len(OPERATORS)
 
 
-def test_list_some_operators(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one IR, with what is varied; with a target as without."""
+def test_list_selected_operators(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists the operators of one IR with their varied parameters; a target makes no difference."""
     monkeypatch.setenv("COLUMNS", "80")
     args = ("--byoc-list-operators", "--byoc-operators=abs,nn.leaky_relu,nn.gelu", "--byoc-ir=relay")
     for more in ((), ("--byoc-target=example_c",)):
         result = pytester.runpytest_subprocess(*args, *more)
         assert result.ret == 0
-        # Without nn.gelu, which Relay does not have, and without the dtype that it cannot run.
+        # nn.gelu, which Relay lacks, and the dtype that Relay cannot run are left out.
         result.stdout.fnmatch_lines(["2 operators in relay"])
         assert "  abs            relay        float16/32/64 int8/16/32/64 uint8" in result.outlines
         assert "      varied: alpha" in result.outlines
@@ -160,7 +160,7 @@ def test_bad_targets_exit_with_4(
     assert "Traceback" not in result.stderr.str()
 
 
-def test_no_compiler_is_said_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler_is_named_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(pytester.path))
     result = run(pytester, "--byoc-target=example_c")
@@ -169,14 +169,14 @@ def test_no_compiler_is_said_once(pytester: pytest.Pytester, monkeypatch: pytest
     result = run(pytester, "--byoc-target=example_c", "-n", "2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.str().count("there is no C++ compiler") == 1
-    # Options would be taken for a part of the name.
+    # Options in CXX would be read as part of the program's name.
     monkeypatch.setenv("CXX", "g++ -O1")
     result = run(pytester, "--byoc-target=example_c")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.str().count("CXX names 'g++ -O1', which is no program") == 1
 
 
-def test_the_other_ir_says_what_to_install(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_missing_ir_is_reported_with_the_package_to_install(pytester: pytest.Pytester, ir: str) -> None:
     other = {"relay": "relax", "relax": "relay"}[ir]
     result = run(pytester, "--byoc-target=example_c", f"--byoc-ir={other}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -184,7 +184,8 @@ def test_the_other_ir_says_what_to_install(pytester: pytest.Pytester, ir: str) -
 
 
 def test_conformance_of_some_operators(pytester: pytest.Pytester, ir: str) -> None:
-    """The suite runs from any folder; the table and report.json agree; the same twice."""
+    """The suite runs from any folder; the table agrees with report.json; a second run agrees with
+    the first."""
     args = (
         "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu,nn.dense,floor",
         "--byoc-max-examples=2", "--byoc-report=out",
@@ -208,7 +209,7 @@ def test_conformance_of_some_operators(pytester: pytest.Pytester, ir: str) -> No
     assert again == report
 
 
-def test_a_failure_is_shrunk_saved_and_repeated(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_failure_is_shrunk_saved_and_replayed(pytester: pytest.Pytester, ir: str) -> None:
     target = f"{FIXTURES / 'targets' / 'hostile.py'}:segfault"
     common = (f"--byoc-target={target}", f"--byoc-ir={ir}")
     result = run(
@@ -228,7 +229,7 @@ def test_a_failure_is_shrunk_saved_and_repeated(pytester: pytest.Pytester, ir: s
     again.stdout.fnmatch_lines(["*SIGSEGV*"])
 
 
-def test_a_vendors_own_tests(pytester: pytest.Pytester, ir: str) -> None:
+def test_tests_of_a_vendor_run_with_a_target_and_skip_without(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makepyfile(
         """
         from hypothesis import given, settings
@@ -254,7 +255,7 @@ def test_a_vendors_own_tests(pytester: pytest.Pytester, ir: str) -> None:
     without.assert_outcomes(passed=1, skipped=2)
 
 
-def test_nothing_offloaded_is_no_success(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_session_without_offloaded_nodes_fails(pytester: pytest.Pytester, ir: str) -> None:
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=floor", "-k",
         "test_operator",
@@ -264,8 +265,8 @@ def test_nothing_offloaded_is_no_success(pytester: pytest.Pytester, ir: str) -> 
 
 
 @pytest.mark.once
-def test_folders_called_like_ours_hide_nothing(pytester: pytest.Pytester, ir: str) -> None:
-    """`python -m pytest` puts the folder it is called in first on the path."""
+def test_folders_named_like_our_packages_do_not_shadow_them(pytester: pytest.Pytester, ir: str) -> None:
+    """`python -m pytest` puts the current folder first on the path."""
     for name in ("conformance", "reference_kernels"):
         pytester.mkpydir(name)
     result = run(
@@ -309,7 +310,7 @@ def test_under_xdist(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.once
-def test_an_interrupted_session_keeps_what_it_found(pytester: pytest.Pytester, ir: str) -> None:
+def test_an_interrupted_session_reports_its_results(pytester: pytest.Pytester, ir: str) -> None:
     process = subprocess.Popen(
         [
             sys.executable, "-m", "pytest", "--byoc-target=example_c", f"--byoc-ir={ir}",

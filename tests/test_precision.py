@@ -1,4 +1,5 @@
-"""Declared precision: arithmetic simulated in NumPy is inside the bound widened for it, and needs that."""
+"""Tests that arithmetic simulated in NumPy is inside the bound widened for declared precision, but
+not inside the normal bound."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .plain import ORDERS, Sum, plain
 from .test_kernels import Case
 
 HALF = Precision(**declared({"accumulate_dtype": "float16"}))
-#: By the dtype operands are rounded to: bits of its significand, the least exponent of its normal numbers.
+#: By the dtype that operands are rounded to: bits of the significand, least exponent of normal
+#: numbers.
 ROUNDED = {"tfloat32": (11, -126), "bfloat16": (8, -126), "float16": (11, -14)}
 CONTRACTIONS = (
     *("nn.dense", "nn.matmul", "nn.batch_matmul", "matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d"),
@@ -40,7 +42,7 @@ SUMS = (
 
 
 def fused(terms: np.ndarray) -> np.ndarray:
-    """In float16, each term added unrounded: a fused multiply-add."""
+    """Adds each unrounded term to a float16 sum: a fused multiply-add."""
     total = np.zeros(terms.shape[:-1], np.float16)
     for i in range(terms.shape[-1]):
         total = (total + terms[..., i].astype(np.float64)).astype(np.float16)
@@ -48,7 +50,7 @@ def fused(terms: np.ndarray) -> np.ndarray:
 
 
 def in_half(order: Sum) -> Sum:
-    """A sum of float32 terms that rounds each, and each partial sum, to float16."""
+    """Returns a sum of float32 terms that rounds each term, and each partial sum, to float16."""
 
     def add(terms: np.ndarray) -> np.ndarray:
         if terms.dtype != np.float32:
@@ -59,7 +61,7 @@ def in_half(order: Sum) -> Sum:
 
 
 def round_to(x: np.ndarray, kind: str) -> np.ndarray:
-    """float32 numbers rounded to nearest, ties to even; subnormals with as many bits less."""
+    """Rounds float32 numbers to nearest, ties to even; subnormals lose bits accordingly."""
     bits, least = ROUNDED[kind]
     step = np.maximum(np.frexp(x.astype(np.float64))[1], least + 1) - bits
     return np.ldexp(np.rint(np.ldexp(x.astype(np.float64), -step)), step).astype(np.float32)
@@ -69,8 +71,9 @@ def without_subnormals(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, x.dtype.type(0), x) if x.dtype.kind == "f" else x
 
 
-class Seen:
-    """Simulated results against their bounds: how far the worst is from the value, and from its bound."""
+class Comparison:
+    """Simulated results against their bounds: counts, and the ratio of the bound to the worst
+    error."""
 
     def __init__(self) -> None:
         self.inside = self.needed = 0
@@ -93,16 +96,16 @@ class Seen:
 
 
 def compared(
-    name: str, arrays: list[np.ndarray], attrs: Any, precision: Precision, found: Any, seen: Seen
+    name: str, arrays: list[np.ndarray], attrs: Any, precision: Precision, results: Any, seen: Comparison
 ) -> None:
     operands = [exact(a) for a in arrays]
     for narrow, wide, y in zip(
-        apply(name, operands, attrs), apply(name, operands, attrs, precision), found, strict=True
+        apply(name, operands, attrs), apply(name, operands, attrs, precision), results, strict=True
     ):
         seen.add(narrow, wide, y)
 
 
-def nothing_summed(case: Case) -> bool:
+def has_nothing_to_sum(case: Case) -> bool:
     return case.name.startswith("collapse") and case.plain()[0].shape == case.arrays[0].shape
 
 
@@ -110,24 +113,24 @@ def nothing_summed(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_sums_in_half_precision(name: str) -> None:
-    """In any order, fused or not, on the record's own data; the bound is at most two orders of
-    magnitude above the worst error of an operator's cases, in the median."""
-    seen = Seen()
+def test_sums_in_half_precision_are_inside_the_widened_bound(name: str) -> None:
+    """Sums have any order, fused or not, on the record's own data. In the median, the bound is less
+    than 100 times the worst error of a case."""
+    seen = Comparison()
     for seed in range(12):
         case = Case(name, "float32", seed)
-        if nothing_summed(case):
+        if has_nothing_to_sum(case):
             continue
         for order in (*ORDERS.values(), fused):
             with np.errstate(all="ignore"):
-                found = case.plain(add=in_half(order))
-            compared(name, case.arrays, case.attrs, HALF, found, seen)
+                results = case.plain(add=in_half(order))
+            compared(name, case.arrays, case.attrs, HALF, results, seen)
     assert seen.inside and seen.needed
     assert 1 <= np.median(seen.ratios) < 100
 
 
 def adversarial(n: int) -> np.ndarray:
-    """1, then numbers that a float16 sum of at least 1 loses one by one (a tie to even)."""
+    """Returns 1, then numbers that a float16 sum of at least 1 loses one by one (a tie to even)."""
     return np.array([1.0] + [2.0**-11] * (n - 1), np.float32)
 
 
@@ -147,34 +150,34 @@ ADVERSARIAL: dict[str, tuple[Callable[[np.ndarray], list[np.ndarray]], dict[str,
     "sum": (lambda v: [v], {"axis": None, "keepdims": False, "exclude": False}),
     "mean": (lambda v: [v], {"axis": None, "keepdims": False, "exclude": False}),
     "nn.global_avg_pool2d": (lambda v: [v.reshape(1, 1, 1, -1)], {"layout": "NCHW"}),
-    # exp(x - max) are 1 and 2^-11 nearly.
+    # exp(x - max) is 1, or nearly 2^-11.
     "nn.softmax": (lambda v: [np.log(v).astype("float32")], {"axis": 0}),
     "nn.layer_norm": (
         lambda v: [v[None], np.ones(len(v), "float32"), np.zeros(len(v), "float32")],
         {"axes": (-1,), "epsilon": 1e-5, "center": True, "scale": True},
     ),
 }
-#: How many times the worst error the bound is, where every rounding goes the same way: the mean and the
-#: variance of layer_norm are bounded apart, and for two ways to compute it.
+#: Limit of the ratio of the bound to the worst error where all roundings have one direction: mean
+#: and variance of layer_norm have separate bounds, for two algorithms.
 TIGHT = {"nn.layer_norm": 40.0}
 
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
 @pytest.mark.parametrize("n", [16, 200])
-def test_sums_whose_every_rounding_goes_the_same_way(name: str, n: int) -> None:
+def test_bounds_of_sums_are_tight_where_all_roundings_have_one_direction(name: str, n: int) -> None:
     make, attrs = ADVERSARIAL[name]
-    arrays, seen = make(adversarial(n)), Seen()
+    arrays, seen = make(adversarial(n)), Comparison()
     for order in (ORDERS["forwards"], fused):
         compared(name, arrays, attrs, HALF, plain(name, arrays, attrs, in_half(order)), seen)
     assert seen.needed and seen.ratios and max(seen.ratios) < TIGHT.get(name, 3.0)
 
 
-def test_products_of_half_precision_summed_in_it() -> None:
-    """float16 operands whose sum is to be float32."""
+def test_products_of_float16_operands_summed_in_float16() -> None:
+    """The operands are float16 and the sum is float32."""
     attrs = {"units": 3, "out_dtype": "float32"}
     numbers = np.random.default_rng(1)
     arrays = [numbers.uniform(-2, 2, s).astype("float16") for s in ((5, 60), (3, 60))]
-    seen = Seen()
+    seen = Comparison()
     for order in (*ORDERS.values(), fused):
         terms = arrays[0].astype(np.float32)[:, None] * arrays[1].astype(np.float32)[None]
         compared("nn.dense", arrays, attrs, HALF, [in_half(order)(terms)], seen)
@@ -188,20 +191,20 @@ def test_products_of_half_precision_summed_in_it() -> None:
 @pytest.mark.parametrize(
     ("name", "x", "ambiguous"),
     [
-        # 70000 fits float32 alone; 60000 less 30000 fits, however the sum is made.
+        # 70000 fits only float32; 30000 - 20000 fits float16 in any order.
         ("sum", [35000.0, 35000.0, -35000.0], True),
         ("sum", [30000.0, -20000.0], False),
         ("mean", [65000.0, 65000.0], True),
     ],
 )
-def test_sums_that_may_overflow_half_precision(name: str, x: list[float], ambiguous: bool) -> None:
+def test_sums_that_may_overflow_float16_are_ambiguous(name: str, x: list[float], ambiguous: bool) -> None:
     attrs = {"axis": None, "keepdims": False, "exclude": False}
     (y,) = apply(name, [exact(np.array(x, "float32"))], attrs, HALF)
     assert y.ambiguous == ambiguous
     assert not apply(name, [exact(np.array(x, "float32"))], attrs)[0].ambiguous
 
 
-def test_squares_that_may_overflow_half_precision() -> None:
+def test_squares_that_may_overflow_float16_are_ambiguous() -> None:
     x = np.linspace(-300, 300, 16, dtype="float32")[None]
     arrays = [x, np.ones(16, "float32"), np.zeros(16, "float32")]
     attrs = {"axes": (-1,), "epsilon": 1e-5, "center": True, "scale": True}
@@ -215,24 +218,24 @@ def test_squares_that_may_overflow_half_precision() -> None:
 
 @pytest.mark.parametrize("kind", ROUNDED)
 @pytest.mark.parametrize("name", CONTRACTIONS)
-def test_contractions_of_rounded_operands(name: str, kind: str) -> None:
-    seen, precision = Seen(), Precision(**declared({"contraction_dtype": kind}))
+def test_contractions_of_rounded_operands_are_inside_the_widened_bound(name: str, kind: str) -> None:
+    seen, precision = Comparison(), Precision(**declared({"contraction_dtype": kind}))
     for seed in range(12):
         case = Case(name, "float32", seed)
         arrays = [round_to(a, kind) for a in case.arrays[:2]] + case.arrays[2:]
         for order in ORDERS.values():
-            found = case.plain(arrays, order)
-            compared(name, case.arrays, case.attrs, precision, found, seen)
+            results = case.plain(arrays, order)
+            compared(name, case.arrays, case.attrs, precision, results, seen)
     assert seen.inside and seen.needed
     assert 1 <= np.median(seen.ratios) < 100
 
 
 @pytest.mark.parametrize("kind", ROUNDED)
-def test_operands_whose_every_rounding_goes_the_same_way(kind: str) -> None:
-    """1 + u, a tie, becomes 1: products are off by 2 u, and so is the bound."""
+def test_the_bound_is_tight_where_all_operands_round_down(kind: str) -> None:
+    """1 + u, a tie, becomes 1: each product is off by 2 u, and so is the bound."""
     v = np.full(50, 1 + 2.0 ** -ROUNDED[kind][0], np.float32)
     attrs = ADVERSARIAL["nn.dense"][1]
-    arrays, seen = [v[None], v[None]], Seen()
+    arrays, seen = [v[None], v[None]], Comparison()
     rounded = [round_to(a, kind) for a in arrays]
     assert (rounded[0] == 1).all()
     precision = Precision(contraction_dtype=kind)
@@ -240,22 +243,22 @@ def test_operands_whose_every_rounding_goes_the_same_way(kind: str) -> None:
     assert seen.needed and max(seen.ratios) < 1.1
 
 
-def test_operands_that_the_dtype_holds_are_not_rounded() -> None:
+def test_operands_exact_in_the_dtype_do_not_widen_the_bound() -> None:
     attrs = {"units": 1, "out_dtype": "float32"}
-    round_ = [exact(np.array([[0.25, -3.0, 0.0, 1 + 2.0**-7]], "float32"))] * 2
+    exact_operands = [exact(np.array([[0.25, -3.0, 0.0, 1 + 2.0**-7]], "float32"))] * 2
     for kind in ROUNDED:
-        (y,) = apply("nn.dense", round_, attrs, Precision(contraction_dtype=kind))
-        np.testing.assert_array_equal(y.error, apply("nn.dense", round_, attrs)[0].error)
+        (y,) = apply("nn.dense", exact_operands, attrs, Precision(contraction_dtype=kind))
+        np.testing.assert_array_equal(y.error, apply("nn.dense", exact_operands, attrs)[0].error)
 
 
-def test_operands_beyond_half_precision_are_ambiguous() -> None:
+def test_operands_outside_the_range_of_float16_are_ambiguous() -> None:
     x, w = (exact(np.array([v], "float32")) for v in ([7e4, 1.0], [1.0, 1.0]))
     attrs = {"units": 1, "out_dtype": "float32"}
     assert apply("nn.dense", [x, w], attrs, Precision(contraction_dtype="float16"))[0].ambiguous.all()
     assert not apply("nn.dense", [x, w], attrs, Precision(contraction_dtype="bfloat16"))[0].ambiguous.any()
 
 
-def test_other_dtypes_and_operators_are_not_contractions_of_float32() -> None:
+def test_contraction_dtype_applies_only_to_float32_contractions() -> None:
     precision = Precision(contraction_dtype="bfloat16")
     for name, dtype in (("nn.dense", "float64"), ("nn.dense", "float16"), ("multiply", "float32")):
         case = Case(name, dtype, 3)
@@ -264,14 +267,14 @@ def test_other_dtypes_and_operators_are_not_contractions_of_float32() -> None:
             np.testing.assert_array_equal(y.error, same.error)
 
 
-def test_rounding_of_operands_and_of_their_sum_add_up() -> None:
+def test_rounding_errors_of_operands_and_of_their_sum_add_up() -> None:
     precision = Precision(**declared({"contraction_dtype": "float16", "accumulate_dtype": "float16"}))
-    seen = Seen()
+    seen = Comparison()
     for seed in range(12):
         case = Case("nn.dense", "float32", seed)
         arrays = [round_to(a, "float16") for a in case.arrays]
-        found = case.plain(arrays, in_half(fused))
-        compared("nn.dense", case.arrays, case.attrs, precision, found, seen)
+        results = case.plain(arrays, in_half(fused))
+        compared("nn.dense", case.arrays, case.attrs, precision, results, seen)
     assert seen.needed
 
 
@@ -296,25 +299,25 @@ FLUSHING = Precision(flush_subnormals=True)
         ("nn.softmax", {"axis": -1}),
     ],
 )
-def test_flushed_operands_and_results(name: str, attrs: dict[str, Any]) -> None:
-    """Zero for each subnormal, before and after. Operands that are computed with may be taken for zero
-    anyway; the bound of what only moves elements must be widened for it."""
+def test_flushed_operands_and_results_are_inside_the_widened_bound(name: str, attrs: dict[str, Any]) -> None:
+    """Subnormals are replaced by zero before and after the operator. Arithmetic may flush its
+    operands anyway; the bound of pure data movement must be widened."""
     numbers, tiny = np.random.default_rng(2), float(np.finfo("float32").tiny)
-    seen = Seen()
+    seen = Comparison()
     for size in (tiny, 1e3 * tiny, tiny**0.5, 1.0):
         count = 2 if name in ("add", "multiply", "maximum", "divide", "nn.dense") else 1
         arrays = [(numbers.uniform(0.01, 2, (8, 8)) * size).astype("float32") for _ in range(count)]
         with np.errstate(all="ignore"):
-            found = plain(name, [without_subnormals(a) for a in arrays], attrs)
-            found = tuple(without_subnormals(y) for y in found)
-        compared(name, arrays, attrs, FLUSHING, found, seen)
+            results = plain(name, [without_subnormals(a) for a in arrays], attrs)
+            results = tuple(without_subnormals(y) for y in results)
+        compared(name, arrays, attrs, FLUSHING, results, seen)
     assert seen.inside
     if name == "transpose":
         assert seen.needed
 
 
-def test_a_subnormal_divisor_may_be_zero() -> None:
-    """Declared or not: nothing is known of the quotient."""
+def test_a_quotient_with_a_subnormal_divisor_is_ambiguous() -> None:
+    """With or without the declaration, the quotient is unknown."""
     operands = [exact(np.float32(1)), exact(np.float32(5e-39))]
     assert apply("divide", operands, {})[0].ambiguous
     assert apply("divide", operands, {}, FLUSHING)[0].ambiguous
@@ -325,21 +328,22 @@ def test_normal_numbers_are_not_flushed() -> None:
     assert not apply("nn.relu", x, {}, FLUSHING)[0].error.any()
 
 
-def test_subnormals_of_the_accumulator() -> None:
-    """Products below 2^-14 are kept with less digits, or lost: in the sum 2^-25 or 2^-14 for each."""
+def test_terms_that_are_subnormal_in_the_accumulator() -> None:
+    """Products below 2^-14 lose digits, or are flushed: the sum is off by 2^-25 or 2^-14 for
+    each."""
     attrs = {"axis": None, "keepdims": False, "exclude": False}
     x = np.full(100, 2.0**-15 * 1.37, np.float32)
-    for precision, lost in ((HALF, False), (Precision(**{**vars(HALF), "flush_subnormals": True}), True)):
+    for precision, flushed in ((HALF, False), (Precision(**{**vars(HALF), "flush_subnormals": True}), True)):
         (y,) = apply("sum", [exact(x)], attrs, precision)
-        found = 0.0 if lost else float(in_half(fused)(x))
-        assert abs(found - y.value) <= y.error
-        assert (y.error > y.value) == lost
+        actual = 0.0 if flushed else float(in_half(fused)(x))
+        assert abs(actual - y.value) <= y.error
+        assert (y.error > y.value) == flushed
 
 
 # --- functions ------------------------------------------------------------------------------------
 
 
-def test_functions_of_declared_accuracy() -> None:
+def test_declared_ulps_widen_the_bound_of_a_function() -> None:
     x = [exact(np.array([0.5, 1.5], "float32"))]
     (full,), (less,) = apply("exp", x, {}), apply("exp", x, {}, Precision(function_ulps={"exp": 100.0}))
     ulp = 2.0**-23 * full.value
@@ -348,7 +352,7 @@ def test_functions_of_declared_accuracy() -> None:
     np.testing.assert_array_equal(other.error, apply("tanh", x, {})[0].error)
 
 
-def test_functions_of_declared_absolute_error() -> None:
+def test_a_declared_absolute_error_widens_the_bound_of_a_function() -> None:
     x = [exact(np.array([-20.0, 0.5, np.inf, np.nan], "float32"))]
     (full,), (less,) = apply("exp", x, {}), apply("exp", x, {}, Precision(function_errors={"exp": 1e-3}))
     np.testing.assert_allclose((less.error - full.error)[:2], 1e-3, rtol=1e-4)
@@ -356,7 +360,7 @@ def test_functions_of_declared_absolute_error() -> None:
     assert not less.ambiguous.any()
 
 
-def test_integers_of_declared_steps() -> None:
+def test_declared_steps_widen_the_bound_of_integers() -> None:
     x = [exact(np.array([300, -7], "int32")), *(exact(np.array(v)) for v in (np.float32(0.01), np.int32(0)))]
     x += [exact(np.array(v)) for v in (np.float32(0.02), np.int32(0))]
     attrs = {"axis": -1, "rounding": "UPWARD", "compute_dtype": "None", "out_dtype": "int8"}
@@ -374,7 +378,7 @@ def arrays_of(graph: Graph) -> dict[str, np.ndarray]:
 
 
 def biased(n: int, bias: float) -> Graph:
-    """A dense layer whose bias is much larger than its sum."""
+    """Returns a dense layer whose bias is much larger than its sum."""
     b = Builder(seed=5)
     x = b.input(TensorType((16, n), "float32"))
     w = b.constant(TensorType((4, n), "float32"))
@@ -383,12 +387,12 @@ def biased(n: int, bias: float) -> Graph:
     return b.graph(b.node("nn.bias_add", (y, c), {"axis": 1})[0])
 
 
-def test_only_nodes_of_the_target_are_widened() -> None:
+def test_only_bounds_of_offloaded_nodes_are_widened() -> None:
     graph = biased(40, 1.0)
     arrays = arrays_of(graph)
     narrow, none, both, dense, bias = (
-        evaluation.evaluate(graph, arrays, p, taken)[0].error
-        for p, taken in (
+        evaluation.evaluate(graph, arrays, p, offloaded)[0].error
+        for p, offloaded in (
             (FULL, None), (HALF, (False, False)), (HALF, None), (HALF, (True, False)), (HALF, (False, True))
         )
     )
@@ -397,8 +401,9 @@ def test_only_nodes_of_the_target_are_widened() -> None:
     assert (dense > 100 * narrow).all() and (both > dense).all()
 
 
-def test_a_bias_added_in_the_accumulator() -> None:
-    """Every partial sum is rounded with the bias in it: far outside of what the sum alone may be off."""
+def test_the_bound_covers_a_bias_added_in_the_accumulator() -> None:
+    """With the bias in the accumulator every partial sum is rounded: the error exceeds the bound of
+    the sum without it."""
     graph = biased(40, 500.0)
     a = arrays_of(graph)
     x, w, c = (a[s.name] for s in graph.sources())
@@ -406,13 +411,13 @@ def test_a_bias_added_in_the_accumulator() -> None:
     first = np.broadcast_to(c, (16, 4))[..., None]
     for sequence in (np.concatenate([first, terms], -1), np.concatenate([terms, first], -1)):
         for order in (ORDERS["forwards"], ORDERS["by_halves"], fused):
-            found = in_half(order)(sequence.astype(np.float32))
+            actual = in_half(order)(sequence.astype(np.float32))
             (wide,) = evaluation.evaluate(graph, a, HALF)
-            assert (np.abs(found - wide.value) <= wide.error).all()
+            assert (np.abs(actual - wide.value) <= wide.error).all()
     (apart,) = evaluation.evaluate(graph, a, HALF, (True, False))
-    found = in_half(ORDERS["forwards"])(np.concatenate([first, terms], -1).astype(np.float32))
-    assert (np.abs(found - apart.value) > apart.error).any()
-    assert (wide.error < 100 * np.abs(found - wide.value).max()).all()
+    actual = in_half(ORDERS["forwards"])(np.concatenate([first, terms], -1).astype(np.float32))
+    assert (np.abs(actual - apart.value) > apart.error).any()
+    assert (wide.error < 100 * np.abs(actual - wide.value).max()).all()
 
 
 def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
@@ -421,7 +426,7 @@ def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
     assert y.ambiguous.all()
 
 
-# --- what can be declared -------------------------------------------------------------------------
+# --- declarations ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -441,12 +446,12 @@ def test_a_residual_that_overflows_the_accumulator_is_ambiguous() -> None:
         ({"function_errors": {"exp": -1}}, "function_errors: exp must be a number like 1e-4, found -1"),
     ],
 )
-def test_declarations_that_mean_nothing(options: dict[str, Any], message: str) -> None:
+def test_invalid_declarations_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(PrecisionError, match=message):
         declared(options)
 
 
-def test_nothing_declared_is_full_precision() -> None:
+def test_no_declaration_means_full_precision() -> None:
     assert Precision(**declared({})) == FULL
     assert in_words(declared({})) == ""
 

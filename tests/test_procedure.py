@@ -1,5 +1,5 @@
-"""What a target declares of how it is put to work: values for TVM's passes, a build function, a call before
-the first run, checks that are not made."""
+"""Tests of a target's procedure: pass configuration, a build function, a call before the first run,
+checks that are switched off."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .test_corpus import report as report_of
 
 #: By IR, an option of TVM's passes that changes nothing in a graph of one operator.
 OPTION = {"relay": "relay.FuseOps.max_depth", "relax": "relax.FuseOps.max_depth"}
-#: A target that partitions, and a codegen that works, with the option alone.
+#: A target whose partition function and codegen work only with the option.
 CONFIGURED = """
 import os
 import tvm
@@ -72,7 +72,7 @@ extern "C" {{
 #endif
 __attribute__((weak)) long long the_device = -1;
 """
-#: Code that runs on device 7 alone.
+#: Code that runs only on device 7.
 DEVICE = Fault(
     "device", 38, "its code runs once a device is set", ("nn.relu",), "process",
     (
@@ -96,7 +96,7 @@ DEVICE = Fault(
     ),
 )
 SET_DEVICE = 'prepare = { function = "set_device", arguments = [7] }'
-#: A runtime in Python that computes once an executor has been shown to it.
+#: A runtime in Python that computes only once an executor has been passed to it.
 SHOWN = """
 import os
 shown = set()
@@ -117,7 +117,8 @@ EXAMPLE = "pytest_byoc.examples.example_c:target"
 def run(
     pytester: pytest.Pytester, ir: str, partition: str, *keys: str, select: str = "", more: str = ""
 ) -> tuple[pytest.RunResult, Any]:
-    """A session on what nn.relu is in, of a target that has these keys in its table, and its report."""
+    """Runs a session on nn.relu with a target that has these keys in its table; returns result and
+    report."""
     lines = ["[tool.pytest-byoc.targets.mine]", f'partition = "{partition}"', *keys]
     pytester.makepyprojecttoml("\n".join(lines))
     result = pytester.runpytest_subprocess(
@@ -130,7 +131,7 @@ def run(
 
 
 def reproduced(pytester: pytest.Pytester) -> tuple[int, str]:
-    """The status of the one failure's script, and its last line."""
+    """Returns the exit status of the only failure's script, and the last line of its output."""
     (script,) = pytester.path.glob("out/byoc-failures/*/reproduce.py")
     done = subprocess.run([PYTHON, str(script)], capture_output=True, text=True, timeout=300)
     return done.returncode, (done.stdout.splitlines() or [done.stderr])[-1]
@@ -142,7 +143,8 @@ def reproduced(pytester: pytest.Pytester) -> tuple[int, str]:
 def test_pass_config_is_current_in_partition_and_build(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it this target fails; its script has it too. All checks are made, by whichever build."""
+    """Without the option this target fails; its script sets it, too. All checks run, whichever
+    build they use."""
     monkeypatch.setenv("OPTION", OPTION[ir])
     pytester.path.joinpath("target.py").write_text(CONFIGURED)
     result, report = run(pytester, ir, "target.py:partition")
@@ -154,10 +156,11 @@ def test_pass_config_is_current_in_partition_and_build(
 
 
 @pytest.mark.once
-def test_the_script_of_a_failure_has_what_is_declared(
+def test_the_script_of_a_failure_uses_pass_config_and_build_function(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong build fails alike there; mended, the script passes, which without the values would raise."""
+    """The script shows the failure of a wrong build; once the build is repaired, the script passes,
+    which it could not do without the option."""
     monkeypatch.setenv("OPTION", OPTION[ir])
     pytester.path.joinpath("target.py").write_text(CONFIGURED)
     head = "def build(mod, executor):"
@@ -169,8 +172,8 @@ def test_the_script_of_a_failure_has_what_is_declared(
     (failure,) = report["failures"]
     assert (failure["check"], failure["outcome"], failure["stage"]) == ("process", "error", "build")
     result.stdout.fnmatch_lines(["*build raised OSError*: x"])
-    status, said = reproduced(pytester)
-    assert status == 1 and said.startswith("FAILED: the stage build") and said.endswith("raised OSError: x")
+    status, last = reproduced(pytester)
+    assert status == 1 and last.startswith("FAILED: the stage build") and last.endswith("raised OSError: x")
     pytester.path.joinpath("making.py").write_text(BUILD[ir])
     assert reproduced(pytester) == (0, "passed")
     assert pytester.path.joinpath("built.txt").exists()
@@ -184,7 +187,7 @@ def test_the_script_of_a_failure_has_what_is_declared(
         ("7", "*pass-config must be a table, found 7*"),
     ],
 )
-def test_a_pass_config_that_tvm_does_not_know_is_named(
+def test_an_unknown_or_invalid_pass_config_is_named(
     pytester: pytest.Pytester, ir: str, config: str, message: str
 ) -> None:
     option = OPTION[ir]
@@ -199,8 +202,9 @@ def test_a_pass_config_that_tvm_does_not_know_is_named(
 # --- build ---------------------------------------------------------------------------------------
 
 
-def test_a_build_function_makes_all_that_is_run(pytester: pytest.Pytester, ir: str) -> None:
-    """Under each executor, at the level that is declared; what would build otherwise says so."""
+def test_a_build_function_builds_all_artifacts(pytester: pytest.Pytester, ir: str) -> None:
+    """It is called for each executor at the declared opt-level; checks with other builds are not
+    made, with a reason."""
     pytester.path.joinpath("making.py").write_text(BUILD[ir])
     result, report = run(
         pytester, ir, EXAMPLE, 'build = "making.py:build"', "opt-level = 2",
@@ -216,8 +220,8 @@ def test_a_build_function_makes_all_that_is_run(pytester: pytest.Pytester, ir: s
 
 
 @pytest.mark.once
-def test_one_file_holds_all_functions_and_is_imported_once(pytester: pytest.Pytester, ir: str) -> None:
-    """What it registers with TVM can't be registered twice."""
+def test_a_file_with_several_functions_is_imported_once(pytester: pytest.Pytester, ir: str) -> None:
+    """A function cannot be registered with TVM twice."""
     pytester.path.joinpath("making.py").write_text(
         BUILD[ir] + """
 from pytest_byoc.examples.example_c import target
@@ -233,7 +237,7 @@ def partition(mod):
 
 
 @pytest.mark.once
-def test_what_is_no_module_is_an_error_of_the_build(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_wrong_return_type_of_the_build_function_is_an_error(pytester: pytest.Pytester, ir: str) -> None:
     pytester.path.joinpath("making.py").write_text("def build(mod, executor):\n    return 3\n")
     result, report = run(pytester, ir, EXAMPLE, 'build = "making.py:build"')
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -242,8 +246,8 @@ def test_what_is_no_module_is_an_error_of_the_build(pytester: pytest.Pytester, i
 
 
 @pytest.mark.once
-def test_a_method_builds(pytester: pytest.Pytester, ir: str) -> None:
-    """It and the other keys are attributes of a class."""
+def test_a_method_can_be_the_build_function(pytester: pytest.Pytester, ir: str) -> None:
+    """The method and the other keys are attributes of a class."""
     pytester.path.joinpath("making.py").write_text(
         BUILD[ir] + f"""
 from pytest_byoc.examples.example_c import ExampleC
@@ -264,7 +268,7 @@ class Mine(ExampleC):
 
 
 @pytest.mark.once
-def test_a_build_function_that_is_missing_is_named(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_missing_build_function_is_named(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'build = "absent.py:build"')
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*there is no file *absent.py (given as build of target *:build)*"])
@@ -273,10 +277,11 @@ def test_a_build_function_that_is_missing_is_named(pytester: pytest.Pytester, ir
 # --- prepare -------------------------------------------------------------------------------------
 
 
-def test_a_function_of_the_loaded_module_is_called_before_its_first_run(
+def test_prepare_calls_a_function_of_the_loaded_module_before_a_run(
     pytester: pytest.Pytester, ir: str
 ) -> None:
-    """Wherever an artifact is loaded, in all checks; LLVM's own has no such function."""
+    """The call is made wherever an artifact is loaded, in all checks, but not for LLVM's
+    artifacts."""
     target = f"{apply(DEVICE, pytester.path) / '__init__.py'}:target"
     result, _ = run(pytester, ir, target)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -286,26 +291,27 @@ def test_a_function_of_the_loaded_module_is_called_before_its_first_run(
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
-def test_the_script_calls_it_too(pytester: pytest.Pytester, ir: str) -> None:
-    """A device that is not there fails in it; with the right one it passes, in the fresh process too."""
+def test_the_script_of_a_failure_calls_prepare(pytester: pytest.Pytester, ir: str) -> None:
+    """With an absent device the script fails; with the right one it passes, in its fresh process,
+    too."""
     target = f"{apply(DEVICE, pytester.path) / '__init__.py'}:target"
     result, report = run(pytester, ir, target, SET_DEVICE.replace("7", "6"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED and report["failures"][0]["stage"] == "run"
-    status, said = reproduced(pytester)
-    assert status == 1 and "no device is set" in said
+    status, last = reproduced(pytester)
+    assert status == 1 and "no device is set" in last
     (script,) = pytester.path.glob("out/byoc-failures/*/reproduce.py")
     script.write_text(script.read_text().replace("'arguments': [6]", "'arguments': [7]"))
     assert reproduced(pytester) == (0, "passed")
 
 
 @pytest.mark.once
-def test_a_function_that_the_module_lacks_is_named(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_prepare_function_that_the_module_lacks_is_named(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'prepare = { function = "start" }')
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*load raised *start*"])
 
 
-def test_a_function_of_the_targets_is_called_with_each_executor(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_python_prepare_function_is_called_with_each_executor(pytester: pytest.Pytester, ir: str) -> None:
     functions = FIXTURES / "targets" / "python_runtime_functions.py"
     pytester.path.joinpath("functions.py").write_text(functions.read_text() + SHOWN)
     target = f"{FIXTURES / 'targets' / 'python_runtime.py'}:WithoutRuntime"
@@ -318,8 +324,8 @@ def test_a_function_of_the_targets_is_called_with_each_executor(pytester: pytest
 
 
 @pytest.mark.once
-def test_a_preparation_that_the_loader_can_not_import_is_named(pytester: pytest.Pytester, ir: str) -> None:
-    """It imports what is only there where the target is: a deployment would not have it."""
+def test_a_prepare_function_the_loader_cannot_import_is_named(pytester: pytest.Pytester, ir: str) -> None:
+    """It imports a module that only the target's process has; a deployment would lack it."""
     pytester.path.joinpath("ready.py").write_text(
         "import sys\n\nif 'pytest_byoc.examples.example_c' not in sys.modules:\n"
         "    raise ImportError('no compiler')\n\ndef go(executor):\n    pass\n"
@@ -333,13 +339,13 @@ def test_a_preparation_that_the_loader_can_not_import_is_named(pytester: pytest.
 @pytest.mark.parametrize(
     "given", ["go", 3, {"name": "go"}, {"function": "go", "arguments": [[1]]}, {"function": "go", "args": []}]
 )
-def test_a_preparation_of_another_form_is_named(given: Any) -> None:
+def test_an_invalid_form_of_prepare_is_refused(given: Any) -> None:
     with pytest.raises(ProcedureError, match=r"prepare must be \{ function = "):
         preparation(given)
 
 
 @pytest.mark.once
-def test_a_method_can_not_prepare() -> None:
+def test_a_method_cannot_be_the_prepare_function() -> None:
     with pytest.raises(ProcedureError, match="a method won't do"):
         preparation(Path.exists)
 
@@ -349,7 +355,7 @@ def test_a_method_can_not_prepare() -> None:
 
 @pytest.mark.once
 def test_a_check_is_switched_off_with_a_reason(pytester: pytest.Pytester, ir: str) -> None:
-    """What is made in two processes, and what only judges; the page repeats the reason."""
+    """One check runs in two processes, another only judges; the page repeats the reason."""
     target = f"{apply(UNREPEATED, pytester.path) / '__init__.py'}:target"
     result, report = run(pytester, ir, target)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -357,13 +363,13 @@ def test_a_check_is_switched_off_with_a_reason(pytester: pytest.Pytester, ir: st
     off = 'without-checks = { inputs-unmodified = "inputs are\\nscratch" }'
     result, report = run(pytester, ir, target, off)
     assert "inputs-unmodified" not in {f["check"] for f in report["failures"]}
-    said = "check inputs-unmodified: switched off by the target: inputs are scratch"
-    assert said in report["not_checked"]
-    result.stdout.fnmatch_lines([f"*{said}*"])
-    assert said in pytester.path.joinpath("out", "report.html").read_text()
+    note = "check inputs-unmodified: switched off by the target: inputs are scratch"
+    assert note in report["not_checked"]
+    result.stdout.fnmatch_lines([f"*{note}*"])
+    assert note in pytester.path.joinpath("out", "report.html").read_text()
 
 
-#: Each operand that is an input loses its first element once its result is there.
+#: Each operand that is an input loses its first element after the result was computed.
 UNREPEATED = Fault(
     "operand_spent", 38, "an input is overwritten behind the result", ("nn.relu",), "inputs-unmodified",
     (
@@ -388,13 +394,13 @@ UNREPEATED = Fault(
         (["views"], "must give a reason for each check"),
     ],
 )
-def test_a_check_that_can_not_be_switched_off_is_named(given: Any, message: str) -> None:
+def test_a_check_that_cannot_be_switched_off_is_named(given: Any, message: str) -> None:
     with pytest.raises(ProcedureError, match=message):
         reasons(given)
 
 
 @pytest.mark.once
-def test_what_is_wrong_with_it_is_told_at_the_start(pytester: pytest.Pytester, ir: str) -> None:
+def test_an_invalid_without_checks_is_a_usage_error_at_the_start(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'without-checks = { view = "x" }')
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*target *: without_checks holds 'view', which is no check (views?)*"])
@@ -403,26 +409,27 @@ def test_what_is_wrong_with_it_is_told_at_the_start(pytester: pytest.Pytester, i
 # --- views ---------------------------------------------------------------------------------------
 
 
-def test_views_count_where_llvm_reads_them_rightly(pytester: pytest.Pytester, ir: str) -> None:
-    """Under Relay's VM TVM's kernels ignore the offset too: that is said once, and no failure unless it is
-    asked for. Relax's kernels refuse it: to ignore it is an error there."""
+def test_views_are_not_judged_where_llvm_ignores_the_byte_offset(pytester: pytest.Pytester, ir: str) -> None:
+    """Under Relay's VM TVM's kernels ignore the byte offset, too: that is noted once, and is a
+    failure only with strict-views. Relax's kernels refuse an offset, so ignoring it is a
+    failure."""
     target = f"{apply(FAULTS['byte_offset_ignored'], pytester.path) / '__init__.py'}:target"
     select = "test_operator and float32 and (nan or subnormals)"
     _, report = run(pytester, ir, target, select=select)
-    said = "check views: where TVM's own LLVM build fails it in the same way, it is not held against the "
-    said += "target"
-    assert (said in report["not_checked"]) == (ir == "relay")
-    assert report["not_checked"].count(said) <= 1
+    note = "check views: where TVM's own LLVM build fails it in the same way, it is not held against the "
+    note += "target"
+    assert (note in report["not_checked"]) == (ir == "relay")
+    assert report["not_checked"].count(note) <= 1
     assert {f["check"] for f in report["failures"]} == (set() if ir == "relay" else {"views"})
     assert (report["outcomes"].get("pass", 0) > 1) == (ir == "relay")
     if ir == "relay":
         _, report = run(pytester, ir, target, "strict-views = true", select=select)
         assert {f["check"] for f in report["failures"]} == {"views"}
-        assert said not in report["not_checked"]
+        assert note not in report["not_checked"]
 
 
-def test_what_llvm_reads_rightly_is_held_against_the_target(pytester: pytest.Pytester, ir: str) -> None:
-    """TVM itself returns a reshaped input as it is, wherever it begins."""
+def test_views_fail_where_llvm_uses_the_byte_offset(pytester: pytest.Pytester, ir: str) -> None:
+    """TVM itself returns a reshaped input as a view, with its byte offset."""
     target = f"{apply(FAULTS['byte_offset_ignored'], pytester.path) / '__init__.py'}:target"
     more = "--byoc-level=smoke --byoc-operators=reshape"
     result, report = run(pytester, ir, target, select="test_operator and float32", more=more)

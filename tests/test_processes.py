@@ -1,4 +1,5 @@
-"""No process outlives the job that started it without being told of, and none outlives the session."""
+"""Tests that a process that outlives its job is reported and ended, and that none outlives the
+session."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _TOKEN = "BYOC_TEST_TOKEN"
 
 
 class Living:
-    """Processes that have inherited a variable of the environment, this one not among them."""
+    """The living processes, except this one, that inherited a variable of the environment."""
 
     def __init__(self, token: str) -> None:
         self._mark = f"{_TOKEN}={token}".encode()
@@ -33,11 +34,11 @@ class Living:
         return [_read(pid, "cmdline").replace(b"\0", b" ").decode().strip() for pid in self.pids()]
 
     def pids(self) -> list[int]:
-        found = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
-        return [pid for pid in found if self._mark in _read(pid, "environ").split(b"\0")]
+        numbers = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()]
+        return [pid for pid in numbers if self._mark in _read(pid, "environ").split(b"\0")]
 
     def are_gone(self, seconds: float = 30.0) -> bool:
-        """Whether there are none before long."""
+        """Returns whether all of them end within `seconds`."""
         deadline = time.monotonic() + seconds
         while self.pids() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -77,11 +78,11 @@ def opened(living: Living, tmp_path: Path, ir: str, request: pytest.FixtureReque
     ],
     indirect=["opened"],
 )
-def test_a_process_that_is_left_running_fails_the_target(
+def test_a_process_left_running_fails_the_target(
     opened: Examiner, program: str, living: Living
 ) -> None:
     before = len(living.pids())
-    # Where it is left by a partition of several graphs, nothing is known of any.
+    # If the partition of several graphs leaves it, nothing is known about any of them.
     graphs = [chain("tanh"), chain("nn.relu", "exp")]
     assert opened.claims.survey(graphs) == [None, None]
     verdict = opened.examine(graphs[1])
@@ -94,7 +95,7 @@ def test_a_process_that_is_left_running_fails_the_target(
 
 @pytest.mark.once
 @pytest.mark.parametrize("opened", ["helper_that_ends", "helper_until_exit", "leaves_pools"], indirect=True)
-def test_a_process_that_ends_soon_or_by_pythons_exit_handlers_is_not_left_running(
+def test_a_process_that_ends_soon_or_at_exit_is_not_left_running(
     opened: Examiner, living: Living
 ) -> None:
     before = len(living.pids())
@@ -104,7 +105,7 @@ def test_a_process_that_ends_soon_or_by_pythons_exit_handlers_is_not_left_runnin
 
 
 @pytest.mark.once
-def test_a_process_that_a_run_leaves_running_is_found_there(
+def test_a_process_left_running_by_a_run_is_reported_for_the_run(
     tmp_path: Path, ir: str, living: Living
 ) -> None:
     target = apply(FAULTS["server_left_running"], tmp_path)
@@ -114,14 +115,14 @@ def test_a_process_that_a_run_leaves_running_is_found_there(
         verdict = e.examine(chain("nn.relu"))
     finally:
         e.close()
-    found = [(f.identity, f.message) for f in verdict.findings]
-    assert {identity for identity, _ in found} == {"process/error/run/left-running"}
-    assert [message.split(" has ended")[0] for _, message in found] == ["the process", "the fresh process"]
+    findings = [(f.identity, f.message) for f in verdict.findings]
+    assert {identity for identity, _ in findings} == {"process/error/run/left-running"}
+    assert [message.split(" has ended")[0] for _, message in findings] == ["the process", "the fresh process"]
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("opened", ["leaves_and_crashes"], indirect=True)
-def test_a_process_left_by_a_crash_is_ended_and_not_told(opened: Examiner, living: Living) -> None:
+def test_a_process_left_by_a_crash_is_ended_without_a_finding(opened: Examiner, living: Living) -> None:
     before = len(living.pids())
     (finding,) = opened.examine(chain("nn.relu", "exp")).findings
     assert finding.identity == "process/crash/partition/SIGSEGV"
@@ -129,7 +130,7 @@ def test_a_process_left_by_a_crash_is_ended_and_not_told(opened: Examiner, livin
 
 
 @pytest.mark.once
-def test_servers_of_the_targets_import_live_as_long_as_its_worker(
+def test_servers_started_on_import_live_as_long_as_the_worker(
     tmp_path: Path, ir: str, living: Living
 ) -> None:
     e = examiner(tmp_path, f"{SERVING}:target", ir)
@@ -142,7 +143,7 @@ def test_servers_of_the_targets_import_live_as_long_as_its_worker(
 
 
 @pytest.mark.once
-def test_a_host_that_is_killed_leaves_nothing_that_the_next_session_does_not_remove(
+def test_the_next_session_removes_what_a_killed_host_left(
     pytester: pytest.Pytester, ir: str, living: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = pytester.mkdir("temporary")
@@ -166,7 +167,7 @@ def test_a_host_that_is_killed_leaves_nothing_that_the_next_session_does_not_rem
     assert not list(temporary.iterdir())
 
 
-def test_sweeping_leaves_alone_what_has_an_owner_or_none_that_is_known(
+def test_sweeping_removes_only_folders_whose_owner_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

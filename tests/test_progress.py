@@ -1,4 +1,5 @@
-"""The output of a running session: tests that are deselected, lines of progress, pytest's header."""
+"""Tests of the output of a running session: deselected tests, lines of progress, pytest's
+header."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from pytest_byoc.report.work import Finished, Work
 from .conftest import FIXTURES, PYTHON
 from .test_plugin import run
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 _XDIST = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
@@ -32,10 +33,11 @@ _XDIST = pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xd
 
 
 @_XDIST
-def test_nothing_but_the_record_shows_a_test_for_which_nothing_is_offloaded(
+def test_only_the_record_has_tests_without_offloaded_nodes(
     pytester: pytest.Pytester, ir: str, workers: Sequence[str]
 ) -> None:
-    """No letter, no skip, no test case in JUnit XML; outcomes, cells and the count of tests are there."""
+    """There is no letter, no skip and no test case in JUnit XML, but outcomes, cells and the count
+    of tests."""
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-level=smoke",
         "--byoc-operators=nn.relu,floor", "--byoc-report=out", "--junitxml=out.xml", "-ra", "-k",
@@ -52,8 +54,8 @@ def test_nothing_but_the_record_shows_a_test_for_which_nothing_is_offloaded(
     assert target["outcomes"][NOT_OFFLOADED] >= len(refused)
     assert any(c["operator"] == "floor" and c["generated"] for c in target["cells"])
     # test_random[floor] has no graph.
-    (said,) = (line for line in result.outlines if "tests deselected: the target offloads nothing" in line)
-    assert int(said.split()[0]) == len(refused) + 1
+    (line_,) = (line for line in result.outlines if "tests deselected: the target offloads nothing" in line)
+    assert int(line_.split()[0]) == len(refused) + 1
     (suite,) = ET.parse(pytester.path / "out.xml").getroot()
     assert (suite.attrib["skipped"], suite.attrib["tests"]) == ("0", str(counts["passed"]))
     assert len(suite.findall("testcase")) == counts["passed"]
@@ -62,7 +64,7 @@ def test_nothing_but_the_record_shows_a_test_for_which_nothing_is_offloaded(
 
 
 def test_a_graph_that_cannot_be_judged_stays_a_skipped_test(pytester: pytest.Pytester, ir: str) -> None:
-    """What was saved, and what the vendor wrote, is judged or it is said why not."""
+    """A saved graph and a vendor's own graph are judged, or the reason is reported."""
     pytester.path.joinpath("floor.json").write_text(
         json.dumps({"format": "pytest-byoc/graph", "version": 1, **_floor()})
     )
@@ -74,7 +76,7 @@ def test_a_graph_that_cannot_be_judged_stays_a_skipped_test(pytester: pytest.Pyt
 
 
 def _floor() -> dict[str, object]:
-    """A graph that example_c does not offload, as JSON."""
+    """Returns a graph, as JSON, of which example_c offloads nothing."""
     from pytest_byoc.generation.systematic import default_case
 
     return json.loads(default_case("floor", "float32").graph.to_json())
@@ -94,7 +96,7 @@ def test_a_target_without_patterns_has_no_test_of_an_empty_list(pytester: pytest
 
 
 @_XDIST
-def test_the_header_does_not_name_the_projects_own_tests(
+def test_the_header_does_not_name_testpaths(
     pytester: pytest.Pytester, ir: str, workers: Sequence[str]
 ) -> None:
     pytester.makeini("[pytest]\ntestpaths = tests\n")
@@ -108,10 +110,11 @@ def test_the_header_does_not_name_the_projects_own_tests(
 
 
 @_XDIST
-def test_the_header_comes_before_the_workers_start(
+def test_the_header_is_printed_before_workers_start(
     pytester: pytest.Pytester, ir: str, workers: Sequence[str]
 ) -> None:
-    """They take seconds; where they can't be had nothing was examined, and no report is written."""
+    """Workers need seconds to start; if they cannot start, nothing is examined and no report is
+    written."""
     target = f"{FIXTURES / 'targets' / 'broken_import.py'}:target"
     result = run(pytester, f"--byoc-target={target}", f"--byoc-ir={ir}", "--byoc-report=out", *workers)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -128,8 +131,9 @@ _LINE = re.compile(
 )
 
 
-def _said(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = True) -> str:
-    """What pytest writes to a terminal, or to a pipe, with a line of progress wherever one can be."""
+def _output(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = True) -> str:
+    """Returns pytest's output to a terminal, or to a pipe, with progress printed as often as
+    possible."""
     pytester.makepyfile(
         often="import pytest_byoc.report.progress as p; p.FIRST = p.INTERVAL = p.ELSEWHERE = p._LONG = 0.0"
     )
@@ -147,60 +151,60 @@ def _said(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = True)
         env={**os.environ, "COLUMNS": "100", "TERM": "xterm"},
     )
     os.close(theirs)
-    said = b""
+    output = b""
     while True:
         try:
             block = os.read(ours, 65536)
-        except OSError:  # Linux says so when the other end of a terminal is closed.
+        except OSError:  # Linux raises this when the other end of a terminal is closed.
             break
         if not block:
             break
-        said += block
+        output += block
     os.close(ours)
-    assert process.wait(120) == 0, said.decode()
-    return said.decode().replace("\r\n", "\n")
+    assert process.wait(120) == 0, output.decode()
+    return output.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize(
     "args", [(), ("-v",), ("-q",), ("-n", "2"), ("-s",)], ids=["dots", "verbose", "quiet", "xdist", "s"]
 )
-def test_progress_has_lines_of_its_own(
+def test_progress_is_printed_on_separate_lines(
     pytester: pytest.Pytester, ir: str, args: Sequence[str], terminal: bool
 ) -> None:
-    said = _said(pytester, ir, *args, terminal=terminal)
-    lines = [line for line in said.splitlines() if re.match(r"byoc: \d+ of ", line)]
-    assert len(lines) > 2, said
-    found = [_LINE.fullmatch(line) for line in lines]
-    assert all(found), lines
-    tests = [int(match[1]) for match in found if match]
-    assert tests == sorted(tests) and {match[2] for match in found if match} == {str(_collected(said))}
-    # Of each process of pytest-xdist the last test is not heard of.
-    assert _collected(said) - (2 if "-n" in args else 0) <= tests[-1] <= _collected(said)
+    output = _output(pytester, ir, *args, terminal=terminal)
+    lines = [line for line in output.splitlines() if re.match(r"byoc: \d+ of ", line)]
+    assert len(lines) > 2, output
+    matches = [_LINE.fullmatch(line) for line in lines]
+    assert all(matches), lines
+    tests = [int(match[1]) for match in matches if match]
+    assert tests == sorted(tests) and {match[2] for match in matches if match} == {str(_collected(output))}
+    # The last test of each process of pytest-xdist is not reported.
+    assert _collected(output) - (2 if "-n" in args else 0) <= tests[-1] <= _collected(output)
 
 
-def _collected(said: str) -> int:
-    """The number of tests of a session: those that passed, and those that were deselected while it ran."""
-    deselected = re.search(r"(\d+) tests? deselected: the target", said)
-    passed = re.search(r"(\d+) passed", said)
-    assert passed is not None, said
+def _collected(output: str) -> int:
+    """Returns the number of tests that passed or were deselected during the session."""
+    deselected = re.search(r"(\d+) tests? deselected: the target", output)
+    passed = re.search(r"(\d+) passed", output)
+    assert passed is not None, output
     return int(passed[1]) + (int(deselected[1]) if deselected else 0)
 
 
-def test_what_comes_before_the_first_test_is_told_too(pytester: pytest.Pytester, ir: str) -> None:
-    said = _said(pytester, ir, "-q", terminal=False)
-    assert re.search(r"^byoc: [\da-z ]+; starting the workers of example_c.*, \d+ s$", said, re.MULTILINE)
+def test_progress_is_printed_before_the_first_test(pytester: pytest.Pytester, ir: str) -> None:
+    output = _output(pytester, ir, "-q", terminal=False)
+    assert re.search(r"^byoc: [\da-z ]+; starting the workers of example_c.*, \d+ s$", output, re.MULTILINE)
     partitioning = r"partitioning graphs to find out what the target offloads: \d+ of \d+, \d+ s"
-    assert re.search(rf"^byoc: .*{partitioning}$", said, re.MULTILINE)
+    assert re.search(rf"^byoc: .*{partitioning}$", output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("args", [("-qq",), ("--collect-only", "-q"), ("-p", "no:terminal")], ids=str)
-def test_no_progress_in_what_programs_read(pytester: pytest.Pytester, ir: str, args: Sequence[str]) -> None:
-    assert "byoc: " not in _said(pytester, ir, *args, terminal=False)
+def test_quiet_sessions_have_no_progress(pytester: pytest.Pytester, ir: str, args: Sequence[str]) -> None:
+    assert "byoc: " not in _output(pytester, ir, *args, terminal=False)
 
 
-def test_no_progress_of_ordinary_tests(pytester: pytest.Pytester, ir: str) -> None:
-    """The ini file names a target for other tests."""
+def test_no_progress_for_ordinary_tests(pytester: pytest.Pytester, ir: str) -> None:
+    """The ini file names a target, but only other tests are run."""
     pytester.makeini("[pytest]\nbyoc_target = example_c\n")
     pytester.makepyfile(
         often="import pytest_byoc.report.progress as p; p.FIRST = p.INTERVAL = p.ELSEWHERE = 0.0",
@@ -214,7 +218,7 @@ def test_no_progress_of_ordinary_tests(pytester: pytest.Pytester, ir: str) -> No
 # --- activities ----------------------------------------------------------------------------------
 
 
-def test_an_activity_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_activity_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     ticks: list[str] = []
@@ -223,7 +227,7 @@ def test_an_activity_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     with activity.during("partitioning", 10):
         now[0] += 2
         activity.step("partitioning", 4)
-        # What is done on the way is a part of it: its steps count where they are of the same kind.
+        # A nested activity is part of the outer one: its steps count if they are of the same kind.
         with activity.during("partitioning", 5), activity.during("importing", 7, charged=False):
             activity.step("importing", 7)
             activity.step("partitioning", 1)
@@ -243,7 +247,7 @@ def test_an_activity_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
     assert (activity.seconds, activity.uncharged) == (8.0, 5.0)
 
 
-def test_an_activity_ends_where_it_fails() -> None:
+def test_an_activity_ends_when_it_raises() -> None:
     activity = Activity()
     with pytest.raises(OSError), activity.during("importing"):
         raise OSError
@@ -253,8 +257,9 @@ def test_an_activity_ends_where_it_fails() -> None:
 # --- the estimate --------------------------------------------------------------------------------
 
 
-def test_tests_weigh_what_they_cost() -> None:
-    """Ten cheap tests and ten that cost a hundred times as much: half of the tests is not half the time."""
+def test_the_estimate_weighs_tests_by_their_cost() -> None:
+    """With ten cheap tests and ten that cost a hundred times as much, half of the tests are not
+    half the time."""
     work = Work({"cheap": (0.1, 1.0), "dear": (10.0, 1.0)})
     work.plan(["cheap"] * 10 + ["dear"] * 10)
     before = work.seconds_left()
@@ -264,16 +269,16 @@ def test_tests_weigh_what_they_cost() -> None:
     assert work.done == 10 and work.seconds_left() == pytest.approx(100, rel=0.01)
 
 
-def test_the_estimate_learns_from_what_was_run() -> None:
+def test_the_estimate_learns_from_finished_tests() -> None:
     work = Work({"a": (1.0, 0.5), "b": (2.0, 0.5)})
     work.plan(["a"] * 200 + ["b"] * 100)
     guess = work.seconds_left()
-    # Each takes three times as long as was guessed, and the target offloads all of it.
+    # Each test takes three times as long as estimated, and the target offloads all of it.
     for _ in range(100):
         work.finish(Finished("a", 3.0, True))
     left = work.seconds_left()
     assert left == pytest.approx(100 * 3 + 100 * 0.5 * 6, rel=0.1) and left > guess
-    # What the target does not offload costs next to nothing.
+    # Tests without offloaded nodes cost next to nothing.
     other = Work({"a": (1.0, 0.5)})
     other.plan(["a"] * 200)
     for _ in range(100):
@@ -281,7 +286,7 @@ def test_the_estimate_learns_from_what_was_run() -> None:
     assert other.seconds_left() < 10
 
 
-def test_nothing_is_left_at_the_end() -> None:
+def test_no_time_is_left_at_the_end() -> None:
     work = Work({})
     work.plan(["own"])
     work.finish(Finished("own", 4.0, True))

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, and garbage is refused."""
+"""Tests of frames: decoding restores what was encoded, and garbage is refused."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_round_trip_in_pieces() -> None:
     }
     data = encode(message) + encode({"next": 1})
     decoder = Decoder()
-    got = [m for i in range(0, len(data), 7) for m in decoder.feed(data[i : i + 7])]
-    assert got[1] == {"next": 1}
-    assert got[0]["list"] == [1, "two", True] and got[0]["n"] is None
+    decoded = [m for i in range(0, len(data), 7) for m in decoder.feed(data[i : i + 7])]
+    assert decoded[1] == {"next": 1}
+    assert decoded[0]["list"] == [1, "two", True] and decoded[0]["n"] is None
     for k, array in message["arrays"].items():
-        assert got[0]["arrays"][k].dtype == k
-        np.testing.assert_array_equal(got[0]["arrays"][k], array)
-    assert got[0]["scalar"].shape == () and got[0]["empty"].shape == (0, 4)
+        assert decoded[0]["arrays"][k].dtype == k
+        np.testing.assert_array_equal(decoded[0]["arrays"][k], array)
+    assert decoded[0]["scalar"].shape == () and decoded[0]["empty"].shape == (0, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a failing graph becomes small, and what is not shrunk once more."""
+"""Tests of shrinking: how a failing graph becomes small, and which graphs are not shrunk again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ IR = "relay"
 FAMILY = ("add", "nn.relu", "exp", "nn.softmax")
 
 
-class Tried:
-    """Fails what holds all of some operators; keeps what it was asked about."""
+class Failing:
+    """A predicate that fails graphs with all of some operators, and records the graphs it is called
+    with."""
 
     def __init__(self, *operators: str) -> None:
         self.operators = set(operators)
@@ -40,21 +41,22 @@ class Tried:
 
 @functools.cache
 def holding(*operators: str, nodes: int = 9) -> Graph:
-    """A graph of that many nodes, with these operators among them."""
-    found = some(40, 3, operators=FAMILY, min_nodes=nodes, max_nodes=nodes)
-    return next(g for g in found if set(operators) <= set(g.operators))
+    """Returns a random graph with that many nodes that contains these operators."""
+    graphs = some(40, 3, operators=FAMILY, min_nodes=nodes, max_nodes=nodes)
+    return next(g for g in graphs if set(operators) <= set(g.operators))
 
 
-def test_what_one_operator_fails_by_shrinks_to_its_simplest_case() -> None:
-    fails = Tried("exp")
+def test_a_failure_of_one_operator_shrinks_to_its_simplest_case() -> None:
+    fails = Failing("exp")
     small, finished = reduce(holding("exp"), fails, IR)
     assert finished and small.operators == ("exp",)
     assert sum(s.type.size for s in small.sources()) <= 1
     assert fails.graphs[0].operators != holding("exp").operators and len(fails.graphs[0].nodes) == 1
 
 
-def test_of_a_case_with_much_off_its_default_one_thing_is_left() -> None:
-    """What has much off its default comes early; each graph that is tried takes as long as a test."""
+def test_a_case_with_many_differences_shrinks_to_one_difference() -> None:
+    """Cases with many differences come early in a session; each graph tried costs as much as a
+    test."""
     case = next(c.graph for c in cases(["nn.max_pool2d"], IR) if "mixed_2" in c.id)
     tried: list[Graph] = []
 
@@ -66,7 +68,7 @@ def test_of_a_case_with_much_off_its_default_one_thing_is_left() -> None:
     assert len(differences(case, IR).attributes) > 2
     assert list(differences(small, IR).attributes) == ["dilation"]
     assert finished and len(tried) < 50 and small.nodes[0].types[0].size == 1
-    # One that has a single thing off has few plainer ones.
+    # A graph with a single difference has few simpler ones.
     tried.clear()
     assert reduce(small, fails, IR).graph.nodes == small.nodes and len(tried) < 12
 
@@ -84,61 +86,62 @@ Rule = Callable[[Mapping[str, Any], TensorType], bool]
     ],
     ids=["batch", "dilation", "layout", "padding"],
 )
-def test_shrinking_goes_on_to_the_end(fault: Rule, shape: tuple[int, ...] | None, left: set[str]) -> None:
-    """What of a convolution does not matter is gone, weights of one element among it, wherever it started."""
+def test_all_irrelevant_parts_are_removed(fault: Rule, shape: tuple[int, ...] | None, left: set[str]) -> None:
+    """All irrelevant attributes and extents of a convolution are removed, for every failing case;
+    its weight has one element."""
 
     def fails(graph: Graph) -> bool:
         node = graph.nodes[0]
         return node.op == "nn.conv2d" and fault(node.attrs, graph.type_of(node.inputs[0]))
 
-    found = [c.graph for c in cases(["nn.conv2d"], IR) if fails(c.graph)]
-    assert len(found) > 3
-    for graph in found:
+    failing = [c.graph for c in cases(["nn.conv2d"], IR) if fails(c.graph)]
+    assert len(failing) > 3
+    for graph in failing:
         small, finished = reduce(graph, fails, IR)
         assert finished and traits(small, IR) == left
         assert shape is None or small.inputs[0].type.shape == shape
         assert {c.type.size for c in small.constants} <= {1}
 
 
-def test_of_several_operators_attributes_and_extents_become_small() -> None:
+def test_attributes_and_extents_of_several_operators_become_small() -> None:
     builder = Builder(seed=1)
     x = builder.input(TensorType((4, 6), "float32"))
     graph = builder.graph(builder.simple("nn.softmax", builder.simple("exp", x), axis=0))
-    small, finished = reduce(graph, Tried("exp", "nn.softmax"), IR)
+    small, finished = reduce(graph, Failing("exp", "nn.softmax"), IR)
     assert finished and [n.attrs for n in small.nodes] == [{}, {"axis": -1}]
     assert small.inputs[0].type.shape == (1, 1)
 
 
-def test_what_two_operators_fail_by_keeps_both() -> None:
-    small, finished = reduce(holding("exp", "nn.softmax"), Tried("exp", "nn.softmax"), IR)
+def test_a_failure_of_two_operators_keeps_both() -> None:
+    small, finished = reduce(holding("exp", "nn.softmax"), Failing("exp", "nn.softmax"), IR)
     assert finished and sorted(n.op for n in small.nodes) == ["exp", "nn.softmax"]
 
 
-def test_what_fails_only_as_it_is_stays_as_it_is() -> None:
+def test_a_graph_without_a_failing_simpler_graph_is_kept() -> None:
     graph = holding("exp")
     assert reduce(graph, lambda g: False, IR) == (graph, True)
 
 
-def test_no_graph_is_tried_twice_and_no_more_than_allowed() -> None:
+def test_graphs_are_tried_once_and_within_the_limit() -> None:
     for allowed in (5, 80):
-        fails = Tried("exp", "nn.softmax", "add")
-        found = reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
-        assert found.finished == (allowed == 80)
+        fails = Failing("exp", "nn.softmax", "add")
+        reduced = reduce(holding("exp", "nn.softmax", "add"), fails, IR, examinations=allowed)
+        assert reduced.finished == (allowed == 80)
         assert len(fails.graphs) == len(set(fails.graphs)) <= allowed
 
 
-def test_a_node_whose_failure_is_known_is_not_made_simpler() -> None:
-    graph, fails = holding("exp"), Tried("exp")
+def test_a_node_with_a_known_failure_is_not_shrunk_further() -> None:
+    graph, fails = holding("exp"), Failing("exp")
     small = reduce(graph, fails, IR, known=lambda g: g.operators == ("exp",)).graph
     assert small == fails.graphs[-1] and small.operators == ("exp",)
     assert len(fails.graphs) <= len(graph.nodes)
-    assert reduce(graph, Tried("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(
-        graph, Tried("exp"), IR
+    assert reduce(graph, Failing("exp"), IR, known=lambda g: g.operators == ("add",)) == reduce(
+        graph, Failing("exp"), IR
     )
 
 
-def test_a_failure_is_shrunk_once(tmp_path: Path, ir: str) -> None:
-    """However many graphs show it; each is counted."""
+def test_a_failure_is_shrunk_once_and_counted_for_each_graph(tmp_path: Path, ir: str) -> None:
+    """Three graphs show the failure."""
     settings = replace(make_settings(tmp_path, 120.0), operators=("exp", "nn.relu"))
     session = TargetSession(settings, declaration(f"{FIXTURES / 'targets' / 'hostile.py'}:segfault", ir))
     session.open()

@@ -1,4 +1,4 @@
-"""report.html, the drawing in it, the bundle of a session. No TVM is needed here."""
+"""Tests of report.html, its drawing, and the bundle of a session. They need no TVM."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def chain(n: int) -> Graph:
 
 
 def diamond() -> Graph:
-    """An edge past a layer, a constant, two results of a node, an input that is an output."""
+    """Returns a graph with an edge past a layer, a constant, two results of a node, an input as
+    output."""
     b = Builder(seed=1)
     x = b.input(TensorType((2, 6), "float32"))
     c = b.constant(TensorType((), "float32"))
@@ -67,10 +68,10 @@ def wrong(graph: Graph, message: str = "it is wrong.", kind: str = "wrong-value"
 
 
 def report(*records: TargetRecord, exit_code: int = 1) -> dict[str, Any]:
-    found = json_report.build(records, "derandomized", {"max_examples": 8, "timeout": 30.0}, SESSION)
-    found["gate"] = {"exit": exit_code, "problems": [{"text": "a problem", "items": ["one"]}], "notes": ["n"]}
-    # As it is read back from the file.
-    return dict(json.loads(json.dumps(found)))
+    data = json_report.build(records, "derandomized", {"max_examples": 8, "timeout": 30.0}, SESSION)
+    data["gate"] = {"exit": exit_code, "problems": [{"text": "a problem", "items": ["one"]}], "notes": ["n"]}
+    # JSON restores the data as it is read from the file.
+    return dict(json.loads(json.dumps(data)))
 
 
 def filled(name: str = "mine") -> TargetRecord:
@@ -89,7 +90,7 @@ def filled(name: str = "mine") -> TargetRecord:
 
 
 class Page(HTMLParser):
-    """Tags, attributes and text of a page; fails for a tag that closes another than the last."""
+    """Parses a page into tags, attributes and text; fails if a tag closes another than the last."""
 
     VOID = ("meta", "input", "img", "link", "br", "hr", "base")
     LOOSE = ("tr", "td", "th", "li", "thead", "tbody")
@@ -119,11 +120,11 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def test_a_large_page_is_small_and_quick() -> None:
-    found = report(filled())
-    html.render(found)  # The templates are compiled once in a process.
+def test_a_page_of_many_graphs_is_small_and_rendered_quickly() -> None:
+    data = report(filled())
+    html.render(data)  # The templates are compiled once in a process.
     begin = time.perf_counter()
-    text = html.render(found)
+    text = html.render(data)
     assert time.perf_counter() - begin < 1.0
     assert len(text) < 200_000
     page = Page(text)
@@ -134,8 +135,8 @@ def test_a_large_page_is_small_and_quick() -> None:
     assert [a for t, a in page.tags if t in ("link", "img", "iframe") or "src" in a] == []
 
 
-def test_many_cells_and_failures_stay_small() -> None:
-    """Every operator in every dtype, and 200 failures."""
+def test_a_page_with_many_cells_and_failures_is_below_2_mb() -> None:
+    """The record has 200 operators in 13 dtypes, and 200 failures."""
     record = filled()
     for i in range(200):
         record.cells.update({(f"op{i}", f"float{j}"): dict.fromkeys(record.cells["add", "float32"], 1)
@@ -146,15 +147,15 @@ def test_many_cells_and_failures_stay_small() -> None:
     Page(text)
 
 
-def test_hostile_text_stays_text() -> None:
+def test_hostile_text_is_escaped() -> None:
     record = filled(HOSTILE)
     record.fail(wrong(chain(1), HOSTILE, HOSTILE), HOSTILE)
     record.not_checked.append(HOSTILE)
     record.cells[HOSTILE, HOSTILE] = dict.fromkeys(record.cells["add", "float32"], 3)
     excused = Excused("waived", HOSTILE, HOSTILE, "crash", HOSTILE, HOSTILE, "javascript:alert(1)", HOSTILE)
     record.excused[HOSTILE, HOSTILE] = excused
-    found = report(record)
-    for failure in found["failures"]:
+    data = report(record)
+    for failure in data["failures"]:
         failure["bundle"] = "javascript:alert(3)//byoc-failures/x"
         failure["shown"]["nodes"][0]["op"] = failure["shown"]["inputs"][0]["name"] = HOSTILE
         failure["texts"] = [{"what": HOSTILE, "file": HOSTILE, "text": HOSTILE}]
@@ -163,7 +164,7 @@ def test_hostile_text_stays_text() -> None:
         failure["details"]["likewise"] = [HOSTILE]
         failure["details"]["raised"] = {"file": HOSTILE, "line": 1, "function": HOSTILE, "text": HOSTILE,
                                         "message": HOSTILE}
-    text = html.render(found)
+    text = html.render(data)
     page = Page(text)
     assert [t for t, _ in page.tags].count("script") == 1 and [t for t, _ in page.tags].count("style") == 1
     assert not [a for _, a in page.tags if any(k.startswith("on") for k in a)]
@@ -194,21 +195,21 @@ def test_verdict_in_words(exit_code: int, word: str) -> None:
 
 @pytest.mark.parametrize("graph", [chain(1), chain(12), diamond()], ids=["one", "chain", "diamond"])
 def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
-    found = drawing.layout(shown(wrong(graph), "relay"))
-    tops = found.tops()
-    for layer, top, below in zip(found.layers, tops, tops[1:]):
-        boxes = [found.boxes[i] for i in layer]
+    layout = drawing.layout(shown(wrong(graph), "relay"))
+    tops = layout.tops()
+    for layer, top, below in zip(layout.layers, tops, tops[1:]):
+        boxes = [layout.boxes[i] for i in layer]
         assert all(a.x + a.width < b.x for a, b in pairwise(boxes))
         assert all(b.x >= 0 and top + b.height < below for b in boxes)
-    assert all(found.boxes[e.source].layer + 1 == found.boxes[e.target].layer for e in found.edges)
-    kinds = [b.kind for b in found.boxes]
+    assert all(layout.boxes[e.source].layer + 1 == layout.boxes[e.target].layer for e in layout.edges)
+    kinds = [b.kind for b in layout.boxes]
     assert kinds.count("node") == len(graph.nodes) and kinds.count("output") == len(graph.outputs)
-    # Operands enter in their order, each from its own side.
-    ends = [e.end for e in found.edges if found.boxes[e.target].title == "add"]
+    # Operands enter a box in their order, at separate positions.
+    ends = [e.end for e in layout.edges if layout.boxes[e.target].title == "add"]
     assert all(0 < e < 1 for e in ends) and len(set(ends)) == (2 if ends else 0)
 
 
-def test_a_drawing_names_everything() -> None:
+def test_a_drawing_names_operators_types_inputs_and_outputs() -> None:
     text = str(drawing.svg(shown(wrong(diamond()), "relay")))
     for word in ("split", "nn.relu", "float32[2,3]", "input %", "constant %", "output 2 %", "S2"):
         assert word in text
@@ -222,14 +223,15 @@ def test_a_graph_too_large_to_draw_is_named() -> None:
     assert "too many to draw" in html.render(report(record))
 
 
-def test_numbers_json_has_no_word_for() -> None:
-    found = details(wrong(chain(1)))
-    assert found["actual"] == "nan" and found["expected"] == 1.5
-    json.dumps(found, allow_nan=False)
+def test_numbers_that_json_lacks_are_strings() -> None:
+    converted = details(wrong(chain(1)))
+    assert converted["actual"] == "nan" and converted["expected"] == 1.5
+    json.dumps(converted, allow_nan=False)
 
 
-def test_placement_and_bytes() -> None:
-    """Of equal calls in two subgraphs each is used once; a layout changed by the target is found by name."""
+def test_placement_and_bytes_passed_between_regions() -> None:
+    """Each of several equal calls in two subgraphs is counted once; a node whose layout the target
+    changed is found by its operator."""
     regions = [
         {"calls": ["nn.relu -> float32[2,3]"], "passed": ["float32[2,3]", "bool[4]"]},
         {
@@ -253,41 +255,41 @@ def test_placement_and_bytes() -> None:
     assert [type_bytes(t) for t in ("float8_e4m3fn[3]", "bfloat16[]", "tensor")] == [3, 2, 0]
 
 
-def test_records_of_processes_add_up() -> None:
+def test_records_of_processes_are_merged() -> None:
     one, two = filled(), filled()
     both = json.loads(json.dumps(two.as_dict()))
     one.merge(both)
-    found = one.as_dict()
-    assert found["fragmentation"] == {
+    merged = one.as_dict()
+    assert merged["fragmentation"] == {
         "graphs_by_subgraphs": {"0": 2, "1": 2000}, "split": 0, "boundary_bytes": 2 * 48_000,
         "merges": False, "above_smallest": 0, "worst": {},
     }
-    cells = {(c["operator"], c["dtype"]): c for c in found["cells"]}
+    cells = {(c["operator"], c["dtype"]): c for c in merged["cells"]}
     assert cells["add", "float32"]["failed_by"] == {"numerics": 2}
-    assert found["failures"][0]["count"] == 2 and found["failures"][0]["shown"]["operators"] == 4
+    assert merged["failures"][0]["count"] == 2 and merged["failures"][0]["shown"]["operators"] == 4
     assert view.page(report(one))["targets"][0]["fragmentation"]["per_graph"] == 1.0
 
 
-def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
+def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
     def measured(case: str, regions: int, target: float) -> TargetRecord:
         record = TargetRecord("mine", "relay", {"tvm": "0.16"})
-        taken, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
-        made = Verdict(chain(4), PASS, (), taken, regions, smallest=1, merges=regions < 4, speed=seconds)
-        record.add(made, case)
+        placed, seconds = (True,) * 4, {"target": target, "llvm": 2e-6}
+        verdict = Verdict(chain(4), PASS, (), placed, regions, smallest=1, merges=regions < 4, speed=seconds)
+        record.add(verdict, case)
         return record
 
     records = [measured("few", 2, 1e-6), measured("many", 4, 8e-6)]
     for one, two in (records, records[::-1]):
         one.merge(json.loads(json.dumps(two.as_dict())))
-        found = one.as_dict()
+        merged = one.as_dict()
         worst = {"case": "many", "subgraphs": 4, "smallest": 1}
-        assert found["fragmentation"]["worst"] == worst and found["fragmentation"]["merges"]
+        assert merged["fragmentation"]["worst"] == worst and merged["fragmentation"]["merges"]
         text = "\n".join(line for line, _ in terminal.summary(one))
         assert "many into 4, where 1 would do" in text
         assert "most in many (8.0 µs, LLVM 2.0 µs)" in text
         page = html.render(report(one))
         assert "many</code> in 4, 1 would do" in page and "4.00" in page
-    # Where none was measured and none is merged, nothing is said of either.
+    # Without measurements and merged regions, neither is mentioned.
     alone = measured("alone", 4, 1e-6)
     alone.speed.clear()
     text = "\n".join(line for line, _ in terminal.summary(alone))
@@ -295,23 +297,23 @@ def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
     assert "merges none" in html.render(report(alone)) and "-speed" not in html.render(report(alone))
 
 
-def test_checks_say_on_how_many_graphs_they_held() -> None:
+def test_checks_are_listed_with_the_number_of_graphs_they_held_on() -> None:
     record = filled()
     record.add(Verdict(chain(1), PASS, (), (True,), 1, made=("numerics", "rerun")), "other")
-    found = report(record)
-    found["settings"]["level"] = "smoke"
-    rows = {row["id"]: row for row in view.page(found)["targets"][0]["checks"]}
+    data = report(record)
+    data["settings"]["level"] = "smoke"
+    rows = {row["id"]: row for row in view.page(data)["targets"][0]["checks"]}
     assert rows["rerun"]["held"] == 1 and rows["process"]["held"] == 1001
     assert rows["views"]["held"] == 0 and rows["views"]["not_made"] == "not made"
     assert rows["threads"]["not_made"] == "not made at level smoke"
-    text = html.render(found)
+    text = html.render(data)
     page = Page(text)
     named = {a["id"] for _, a in page.tags if "id" in a}
     links = {str(a["href"]).lstrip("#") for t, a in page.tags if t == "a" and str(a["href"]).startswith("#")}
     assert links <= named and {f"check-{check.id}" for check in CHECKS} <= links
-    # A report of an earlier version does not say.
-    del found["held"]
-    assert "not made" not in html.render(found)
+    # A report of an earlier version lacks these counts.
+    del data["held"]
+    assert "not made" not in html.render(data)
 
 
 # --- the command -----------------------------------------------------------------------------------
@@ -343,7 +345,7 @@ def test_damaged_reports_are_named(
     assert not path.with_suffix(".html").exists()
 
 
-def test_a_page_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.json"
     path.write_text(json.dumps(report(filled())))
     assert schema.problems(json.loads(path.read_text())) == []
@@ -352,24 +354,24 @@ def test_a_page_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["report", str(tmp_path / "none.json")]) == 2
     path.write_text("{")
     assert main(["report", str(path)]) == 2
-    assert "No such file" in (said := capsys.readouterr().err) and "is not JSON" in said
+    assert "No such file" in (errors := capsys.readouterr().err) and "is not JSON" in errors
 
 
 def bundle(tmp_path: Path) -> Path:
-    found = report(filled())
+    data = report(filled())
     folder = tmp_path / "byoc-failures" / "mine-relay-1"
     folder.mkdir(parents=True)
     (folder / "graph.json").write_text(diamond().to_json())
-    found["failures"][0]["bundle"] = "byoc-failures/mine-relay-1"
+    data["failures"][0]["bundle"] = "byoc-failures/mine-relay-1"
     waivers = tmp_path / "waivers.toml"
     waivers.write_text("")
     path = tmp_path / "out.zip"
-    session_zip.write(path, found, tmp_path, {"inputs/waivers/waivers.toml": waivers})
+    session_zip.write(path, data, tmp_path, {"inputs/waivers/waivers.toml": waivers})
     return path
 
 
 def rewritten(path: Path, change: dict[str, bytes | None], add: dict[str, bytes] | None = None) -> None:
-    """The same .zip with some files changed, left out (None), or added."""
+    """Writes the .zip again with some files changed, left out (None), or added."""
     with zipfile.ZipFile(path) as old:
         contents: dict[str, bytes | None] = {n: old.read(n) for n in old.namelist()}
     contents.update({**change, **(add or {})})
@@ -379,15 +381,15 @@ def rewritten(path: Path, change: dict[str, bytes | None], add: dict[str, bytes]
                 new.writestr(name, data)
 
 
-def test_a_bundle_is_whole_and_the_same_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_is_complete_and_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = bundle(tmp_path)
     assert main(["verify", str(path)]) == 0
-    with zipfile.ZipFile(path) as found:
-        assert set(found.namelist()) == {
+    with zipfile.ZipFile(path) as archive:
+        assert set(archive.namelist()) == {
             "MANIFEST.json", "report.json", "report.html", "versions.json", "inputs/waivers/waivers.toml",
             "byoc-failures/mine-relay-1/graph.json",
         }
-        assert 'href="byoc-failures/mine-relay-1/"' in found.read("report.html").decode()
+        assert 'href="byoc-failures/mine-relay-1/"' in archive.read("report.html").decode()
     first = path.read_bytes()
     (tmp_path / "again").mkdir()
     assert bundle(tmp_path / "again").read_bytes() == first
@@ -407,7 +409,7 @@ GRAPH = "byoc-failures/mine-relay-1/graph.json"
         ({"MANIFEST.json": b"[]"}, ["MANIFEST.json: expected"]),
     ],
 )
-def test_a_damaged_bundle_is_found(
+def test_a_damaged_bundle_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, bytes | None], messages: list[str]
 ) -> None:
     path = bundle(tmp_path)
@@ -419,7 +421,7 @@ def test_a_damaged_bundle_is_found(
 
 
 @pytest.mark.parametrize("name", ["../../evil.json", "/etc/abs", "C:\\\\win", "a/../../b"])
-def test_a_bundle_that_would_not_stay_in_its_folder(
+def test_a_bundle_with_paths_outside_its_folder_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     path = bundle(tmp_path)
@@ -431,7 +433,7 @@ def test_a_bundle_that_would_not_stay_in_its_folder(
     assert "would be unpacked outside its folder" in capsys.readouterr().out
 
 
-def test_a_bundle_without_end(
+def test_a_bundle_above_the_size_limit_is_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_zip, "_BYTES", 1 << 16)
@@ -442,7 +444,7 @@ def test_a_bundle_without_end(
     assert "not read on" in out and "\x1b" not in out
 
 
-def test_a_large_member_of_a_bundle_is_not_held_in_memory(tmp_path: Path) -> None:
+def test_a_large_member_of_a_bundle_is_not_read_at_once(tmp_path: Path) -> None:
     path = bundle(tmp_path)
     size = 64 << 20
     rewritten(path, {"data.npz": bytes(size)})
@@ -454,7 +456,7 @@ def test_a_large_member_of_a_bundle_is_not_held_in_memory(tmp_path: Path) -> Non
     assert peak < size / 4
 
 
-def test_a_large_graph_in_a_bundle_is_not_looked_into(
+def test_a_large_graph_in_a_bundle_is_not_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LIMIT", 1 << 20)
@@ -465,7 +467,7 @@ def test_a_large_graph_in_a_bundle_is_not_looked_into(
     ]
 
 
-def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_bundle_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.zip"
     assert main(["verify", str(path)]) == 2
     path.write_text("no archive")
@@ -477,8 +479,8 @@ def test_what_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert len(lines) == 3 and lines[-1].endswith("this is no regular file")
 
 
-def test_our_own_frames_are_not_shown() -> None:
-    """What a process printed before it died is, and the frames of the target's code."""
+def test_frames_of_the_plugin_are_not_shown() -> None:
+    """The output of a process before it died is shown, and the frames of the target's code."""
     printed = """engine: no device
 Fatal Python error: Segmentation fault
 
@@ -491,7 +493,7 @@ Extension modules: numpy.core._multiarray_umath
 """
     shown = [line.removeprefix("  | ") for line in printed_lines({"printed": printed})[2:]]
     assert shown[0] == "engine: no device" and "/vendor/partition.py" in shown[-1] and len(shown) == 5
-    # As TVM prints it, innermost first.
+    # TVM prints frames innermost first.
     printed = """!!!!!!! Segfault encountered !!!!!!!
   File "./signal/../sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c", line 0, in 0x00007f807185a04f
   File "/here/vendor/engine.cc", line 12, in engine_run

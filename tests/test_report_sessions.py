@@ -1,4 +1,4 @@
-"""Sessions that write a page and a bundle."""
+"""Tests of sessions that write a page and a bundle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_byoc.report import schema
 from .conftest import FIXTURES
 from .test_plugin import run
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 def test_a_session_writes_page_and_bundle(
     pytester: pytest.Pytester, ir: str, workers: tuple[str, ...]
 ) -> None:
-    """A target that dies on one operator: its failure is in the page, its folder in the bundle."""
+    """The target dies on one operator: its failure is in the page, its folder in the bundle."""
     result = run(
         pytester, f"--byoc-target={FIXTURES / 'targets' / 'hostile.py'}:segfault", f"--byoc-ir={ir}",
         "--byoc-operators=exp,nn.relu", "--byoc-report=out", "--byoc-bundle=sent/out.zip",
@@ -29,14 +29,14 @@ def test_a_session_writes_page_and_bundle(
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["page: *report.html", "bundle: *out.zip"])
-    found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert schema.problems(found) == []
-    assert found["failures"] and all(f["shown"]["nodes"] for f in found["failures"])
-    assert found["session"]["files"][0]["what"].endswith(": partition")
+    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
+    assert schema.problems(report) == []
+    assert report["failures"] and all(f["shown"]["nodes"] for f in report["failures"])
+    assert report["session"]["files"][0]["what"].endswith(": partition")
     with zipfile.ZipFile(pytester.path / "sent" / "out.zip") as bundle:
-        assert json.loads(bundle.read("report.json")) == found
+        assert json.loads(bundle.read("report.json")) == report
         assert bundle.read("report.html") == pytester.path.joinpath("out", "report.html").read_bytes()
-        for failure in found["failures"]:
+        for failure in report["failures"]:
             assert f"{failure['bundle']}/reproduce.py" in bundle.namelist()
             assert f'href="{failure["bundle"]}/"' in bundle.read("report.html").decode()
     assert main(["verify", str(pytester.path / "sent" / "out.zip")]) == 0
@@ -48,7 +48,7 @@ def test_a_bundle_that_cannot_be_written_is_refused(pytester: pytest.Pytester) -
     result.stderr.fnmatch_lines(["*--byoc-bundle: *cannot be written*"])
 
 
-def test_a_page_that_cannot_be_made_costs_nothing_else(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_page_that_cannot_be_written_does_not_affect_the_report(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeconftest(
         "import pytest_byoc.report.html as html\n\ndef write(path, report):\n    raise KeyError('shown')\n\n"
         "html.write = write\n"

@@ -1,4 +1,5 @@
-"""Kernels of functions, arithmetic, logic and conversion by example: what drawn operands seldom meet."""
+"""Tests of kernels of functions, arithmetic, logic and conversion by example, for values that
+random operands rarely have."""
 
 from __future__ import annotations
 
@@ -67,16 +68,16 @@ def test_special_values(name: str, operand: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["sign", "nn.selu", "nn.relu6"])
-def test_nan_is_undecided_where_a_comparison_chooses(name: str) -> None:
+def test_nan_is_ambiguous_where_a_comparison_selects(name: str) -> None:
     assert apply(name, NAN).ambiguous and not apply(name, 1.0).ambiguous
 
 
 @pytest.mark.parametrize("name", ["nn.gelu", "nn.gelu_tanh", "nn.silu"])
-def test_minus_infinity_times_zero_is_undecided(name: str) -> None:
+def test_minus_infinity_times_zero_is_ambiguous(name: str) -> None:
     assert apply(name, -INF).ambiguous
 
 
-def test_halves_are_rounded_either_way() -> None:
+def test_ties_may_be_rounded_either_way() -> None:
     y = apply("round", [0.5, -2.5, 2.4, 2.6, -0.4])
     np.testing.assert_array_equal(y.ambiguous, [True, True, False, False, False])
     np.testing.assert_array_equal(y.value[2:], [2.0, 3.0, 0.0])
@@ -89,32 +90,32 @@ def test_tangent_across_a_pole_is_ambiguous() -> None:
 
 
 @pytest.mark.parametrize(("name", "at"), [("nn.gelu", -0.75), ("nn.gelu_tanh", -0.75), ("nn.silu", -1.28)])
-def test_an_interval_around_the_minimum_holds_it(name: str, at: float) -> None:
-    """Both ends lie higher than the lowest value between them."""
+def test_the_bound_of_an_interval_around_the_minimum_includes_it(name: str, at: float) -> None:
+    """Both ends have higher values than the minimum between them."""
     y = apply(name, around(at, 0.5))
     inside = apply(name, around(at + np.linspace(-0.5, 0.5, 101), 0.0)).value
     assert y.low <= inside.min() and inside.max() <= y.high
     assert not y.ambiguous
 
 
-def test_sine_strays_little_near_its_extreme() -> None:
+def test_the_error_of_sine_is_small_near_its_extreme() -> None:
     error = apply("sin", around([math.pi / 2, 0.0, 1e3], [1e-3, 1e-3, 100.0])).error
     assert error[0] < 1e-5 and error[1] > 9e-4 and 1.9 < error[2] < 2.1
 
 
 @pytest.mark.parametrize("name", ["sinh", "cosh"])
-def test_half_an_exponential_may_overflow_before_it_is_halved(name: str) -> None:
+def test_an_exponential_that_may_overflow_before_halving_is_ambiguous(name: str) -> None:
     np.testing.assert_array_equal(apply(name, [88.0, 89.2, 90.0]).ambiguous, [False, True, False])
 
 
-def test_softplus_is_either_at_its_threshold() -> None:
+def test_softplus_at_its_threshold_may_be_linear_or_curved() -> None:
     y = apply("nn.softplus", [1.9999999, 1.0, 4.0], beta=0.5, threshold=1.0)
     curved = 2 * math.log(1 + math.e)
     assert y.low[0] <= 2.0 and curved <= y.high[0]
     assert y.error[1] < 1e-5 and y.value[2] == 4.0 and y.error[2] < 1e-5
 
 
-def test_slopes_matter_to_negative_elements_only() -> None:
+def test_prelu_slopes_affect_only_negative_elements() -> None:
     alpha = around([0.5, 0.25], 0.0, ambiguous=[False, True])
     y = apply("nn.prelu", [[1.0, 2.0], [-1.0, -2.0]], alpha, axis=1)
     np.testing.assert_array_equal(y.ambiguous, [[False, False], [False, True]])
@@ -135,22 +136,22 @@ def test_slopes_matter_to_negative_elements_only() -> None:
     ],
 )
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
-def test_division_of_either_sign(name: str, expected: Any, dtype: str) -> None:
+def test_integer_division_with_all_signs(name: str, expected: Any, dtype: str) -> None:
     y = apply(name, [-7, 7, -7, 7], [2, -2, -2, 3], dtype=dtype)
     np.testing.assert_allclose(y.value, expected)
     assert not y.ambiguous.any()
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "trunc_divide", "mod", "floor_mod", "trunc_mod"])
-def test_integers_divided_by_zero_and_beyond_the_dtype(name: str) -> None:
+def test_integer_division_by_zero_or_overflow_is_ambiguous(name: str) -> None:
     assert apply(name, [5, 0], [0, 0], dtype="int32").ambiguous.all()
     if "divide" in name:
         assert apply(name, -(2**31), -1, dtype="int32").ambiguous
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "floor_mod", "mod"])
-def test_a_quotient_next_to_a_whole_number_is_ambiguous(name: str) -> None:
-    """6 / 2 is whole; by way of a rounded reciprocal it may be less."""
+def test_a_quotient_next_to_an_integer_is_ambiguous(name: str) -> None:
+    """6 / 2 is an integer; computed by a rounded reciprocal it may be less."""
     np.testing.assert_array_equal(apply(name, [6.0, 5.0, 0.0], [2.0, 2.0, 2.0]).ambiguous, [1, 0, 0])
 
 
@@ -175,18 +176,18 @@ def test_power(base: Any, exponent: Any, expected: Any) -> None:
     assert y.ambiguous == expected[1]
 
 
-def test_an_even_power_of_an_interval_around_zero_reaches_zero() -> None:
+def test_an_even_power_of_an_interval_around_zero_includes_zero() -> None:
     y = apply("power", around(0.1, 0.5), around(2.0, 0.0))
     assert y.low <= 0.0 and y.high >= 0.36 and not y.ambiguous
 
 
-def test_angle_at_the_cut_is_ambiguous() -> None:
+def test_atan2_at_its_branch_cut_is_ambiguous() -> None:
     y_axis = around([0.0, 0.0, 1e-9, 0.0], [0.0, 1e-9, 1e-8, 0.0])
     y = apply("atan2", y_axis, around([-1.0, 1.0, -1.0, 0.0], 0.0))
     np.testing.assert_array_equal(y.ambiguous, [True, False, True, True])
 
 
-def test_log_add_exp_of_exponentials_beyond_the_dtype_is_ambiguous() -> None:
+def test_log_add_exp_whose_exponentials_overflow_is_ambiguous() -> None:
     y = apply("log_add_exp", [100.0, -120.0, 100.0, 1.0, -INF, INF], [1.0, -120.0, -INF, -120.0, 2.0, 3.0])
     np.testing.assert_array_equal(y.ambiguous, [True, True, True, False, False, False])
     np.testing.assert_allclose(y.value[3:], [1.0, 2.0, INF])
@@ -195,7 +196,7 @@ def test_log_add_exp_of_exponentials_beyond_the_dtype_is_ambiguous() -> None:
 @pytest.mark.parametrize(
     ("multiplier", "shift", "expected"),
     [
-        (2**30, 0, [1, 2, 0, -1]),  # halves upwards
+        (2**30, 0, [1, 2, 0, -1]),  # ties are rounded upwards
         (2**30, -1, [0, 1, 0, -1]),
         (3 * 2**29, 1, [2, 5, -1, -4]),
         (-(2**30), 0, [0, -1, 1, 2]),
@@ -211,8 +212,8 @@ def test_fixed_point_multiply(multiplier: int, shift: int, expected: Any) -> Non
 
 
 @pytest.mark.parametrize("op", [o for o in logic.OPERATORS if "bool" in o.dtypes], ids=lambda o: o.name)
-def test_truth_table(op: Operator) -> None:
-    """Operators that take booleans, on every combination of them."""
+def test_truth_tables_of_boolean_operators(op: Operator) -> None:
+    """Operators on booleans are applied to every combination of operands."""
     count = 3 if op.name == "where" else 2 if op.parameters else 1
     arrays = [np.array(column) for column in zip(*itertools.product([False, True], repeat=count))]
     y = apply(op.name, *arrays, dtype="bool")
@@ -230,7 +231,7 @@ def test_comparison_is_ambiguous_where_the_bounds_overlap(name: str) -> None:
     assert nan.ambiguous if name == "not_equal" else not (nan.ambiguous or nan.value)
 
 
-def test_one_operand_may_settle_a_conjunction() -> None:
+def test_one_operand_may_decide_a_logical_operator() -> None:
     unknown = Bounded(np.array(True), np.array(0.0), np.array(True), "bool")
     for name, settling in (("logical_and", False), ("logical_or", True)):
         for other in (False, True):
@@ -247,7 +248,7 @@ def test_shifts() -> None:
     assert apply("left_shift", 200, 1, dtype="uint8").ambiguous
 
 
-def test_where_knows_nothing_of_what_it_does_not_choose() -> None:
+def test_where_ignores_the_operand_it_does_not_select() -> None:
     condition = Bounded(np.array([True, False, True]), np.zeros(3), np.array([False, False, True]), "bool")
     a, b = around(1.0, 0.5, ambiguous=True), around(2.0, 0.25)
     y = apply("where", condition, a, b)
@@ -282,7 +283,7 @@ def test_cast(value: Any, source: str, target: str, expected: Any) -> None:
     ("value", "source", "target"),
     [(300, "int32", "int8"), (128, "uint8", "int8"), (2**31, "int64", "int32")],
 )
-def test_an_integer_beyond_the_target_is_ambiguous(value: int, source: str, target: str) -> None:
+def test_a_cast_to_an_integer_dtype_that_overflows_is_ambiguous(value: int, source: str, target: str) -> None:
     y = KERNELS["cast"]([exact(np.array(value, source))], {"dtype": target})
     assert isinstance(y, Bounded) and y.ambiguous
     whole = KERNELS["cast"]([around(2.0**63, 0.0, "float64")], {"dtype": "int64"})
@@ -290,7 +291,7 @@ def test_an_integer_beyond_the_target_is_ambiguous(value: int, source: str, targ
 
 
 @pytest.mark.parametrize(("value", "expected"), [(300, 44), (-1, 255), (256, 0)])
-def test_an_integer_becomes_unsigned_modulo_its_range(value: int, expected: int) -> None:
+def test_a_cast_to_unsigned_wraps_around(value: int, expected: int) -> None:
     y = KERNELS["cast"]([exact(np.array(value, "int32"))], {"dtype": "uint8"})
     assert isinstance(y, Bounded) and y.value == expected and not y.ambiguous
 

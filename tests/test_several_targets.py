@@ -1,4 +1,5 @@
-"""Several targets in one session: each has a name of its own, and one that can't be used stops no other."""
+"""Tests of sessions with several targets: each has its own name, and an unusable one does not stop
+the others."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from pytest_byoc.storage.corpus import Entry
 
 from .conftest import PYTHON
 
-#: What is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
-#: Offloads nothing, and is in each test's folder.
+#: Targets that offload nothing; the file is written to a test's folder.
 PLAIN = """
 def partition(mod):
     return mod
@@ -52,12 +53,12 @@ def run(pytester: pytest.Pytester, ir: str, *args: str) -> pytest.RunResult:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def test_a_module_keeps_its_packages(tmp_path: Path) -> None:
+def test_the_name_of_a_module_includes_its_packages(tmp_path: Path) -> None:
     assert declared(tmp_path, "vend.a:partition") == "vend.a:partition"
     assert declared(tmp_path, "vend.b:partition") == "vend.b:partition"
 
 
-def test_a_file_is_named_from_the_projects_root(tmp_path: Path) -> None:
+def test_a_file_is_named_relative_to_the_projects_root(tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     for folder in (root / "a", root / "b", elsewhere):
         folder.mkdir(parents=True)
@@ -70,7 +71,7 @@ def test_a_file_is_named_from_the_projects_root(tmp_path: Path) -> None:
     assert declared(root, f"{elsewhere}/codegen.py:target") == f"{elsewhere}/codegen.py:target"
 
 
-def test_a_target_written_in_two_ways_is_tested_once(tmp_path: Path) -> None:
+def test_a_target_given_in_two_ways_is_tested_once(tmp_path: Path) -> None:
     (tmp_path / "codegen.py").touch()
     both = [declare(g, tmp_path, None, None, tmp_path) for g in ("codegen.py:t", "./codegen.py:t")]
     assert [t.given for t in _distinct(both)] == ["codegen.py:t"]
@@ -82,7 +83,7 @@ def test_a_target_written_in_two_ways_is_tested_once(tmp_path: Path) -> None:
         _distinct(both)
 
 
-def test_names_that_differ_have_folders_that_differ() -> None:
+def test_different_names_have_different_folders() -> None:
     long = ["x" * 300 + "1", "y" * 300 + "1", "x" * 300]
     names = [*long, "a:b", "a-b", "a.b", "a/b", "a-b-relay", "é", "\ud800"]
     folders = {folder_name(name, ir) for name in names for ir in ("relay", "relax")}
@@ -91,14 +92,14 @@ def test_names_that_differ_have_folders_that_differ() -> None:
     assert folder_name("example_c", "relay") == "example_c-relay"
 
 
-def test_a_failure_is_one_targets_own(tmp_path: Path) -> None:
+def test_a_saved_failure_belongs_to_one_target(tmp_path: Path) -> None:
     folder = tmp_path / f"{folder_name('vend.a:partition', 'relay')}-0123456789"
     entry = Entry("id", folder / "graph.json", automatic=True)
     assert entry.is_for("vend.a:partition", "relay")
     assert not any(entry.is_for(name, "relay") for name in ("vend-a-partition", "vend.b:partition", "vend:a"))
 
 
-def test_a_name_does_not_control_the_terminal(pytester: pytest.Pytester, ir: str) -> None:
+def test_control_characters_in_names_are_escaped(pytester: pytest.Pytester, ir: str) -> None:
     assert printable("a\x1b[31m\n\u202eé") == "a\\x1b[31m\\n\\u202eé"
     pytester.makepyfile(odd=PLAIN)
     result = run(pytester, ir, "--byoc-target=odd:Odd", "--byoc-target=odd:x\x1b[1m", "--color=no")
@@ -106,10 +107,10 @@ def test_a_name_does_not_control_the_terminal(pytester: pytest.Pytester, ir: str
     assert "\x1b" not in result.stdout.str() + result.stderr.str()
 
 
-# --- one of several that can't be used -----------------------------------------------------------
+# --- some unusable targets -----------------------------------------------------------------------
 
 
-def test_targets_that_cannot_be_used_fail_and_the_others_are_tested(
+def test_unusable_targets_fail_and_the_others_are_tested(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     for package in ("a", "b"):
@@ -136,13 +137,13 @@ def test_targets_that_cannot_be_used_fail_and_the_others_are_tested(
     assert len(reasons) == 4 and all(reason.startswith("anything: ") for reason in reasons)
 
 
-def test_where_no_target_can_be_used_the_options_are_wrong(pytester: pytest.Pytester, ir: str) -> None:
+def test_only_unusable_targets_are_a_usage_error(pytester: pytest.Pytester, ir: str) -> None:
     result = run(pytester, ir, "--byoc-target=nobody", "--byoc-target=noone")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*no target called 'nobody'*", "*no target called 'noone'*"])
 
 
-def test_a_vendors_own_tests_fail_for_a_target_that_cannot_be_used(
+def test_tests_of_a_vendor_fail_for_an_unusable_target(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     pytester.makepyfile("def test_own(byoc_target):\n    assert byoc_target.ir\n")
@@ -151,7 +152,7 @@ def test_a_vendors_own_tests_fail_for_a_target_that_cannot_be_used(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_two_tables_of_one_class_are_called_as_their_tables(pytester: pytest.Pytester, ir: str) -> None:
+def test_two_tables_with_one_class_are_named_after_the_tables(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makepyfile(vend=PLAIN)
     tables = "".join(f'[tool.pytest-byoc.targets.{n}]\npartition = "vend:Named"\n' for n in ("one", "two"))
     pytester.path.joinpath("pyproject.toml").write_text(tables)

@@ -1,4 +1,5 @@
-"""Graphs examined side by side in one module: what passes there has passed, what fails is told apart."""
+"""Tests of graphs examined together in one module: a pass counts for each graph, a failure is
+assigned to its graph."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from .conftest import FIXTURES, PYTHON, declaration, make_settings
 
 IMAGE = (1, 3, 4, 4)
 
-#: The effort of level full for a graph of no kind, and that of level smoke.
+#: The effort of level full for a graph of no kind, and the effort of level smoke.
 IN_FULL = plan.every_graph()
-QUICK = replace(IN_FULL, executors=ONE, with_llvm=False)
+LOW_EFFORT = replace(IN_FULL, executors=ONE, with_llvm=False)
 
 
-def test_a_union_computes_what_its_graphs_compute() -> None:
+def test_a_union_computes_the_values_of_its_graphs() -> None:
     graphs = some(4, 11, operators=["add", "nn.conv2d", "split", "nn.softmax"], max_nodes=4)
     whole = union(graphs)
     assert Graph.from_json(whole.to_json()) == whole
@@ -52,18 +53,18 @@ def test_a_union_computes_what_its_graphs_compute() -> None:
         np.testing.assert_array_equal(a.error, b.error)
 
 
-def test_groups_are_neighbours_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_neighbouring_graphs_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "ELEMENTS", 8000)
     monkeypatch.setitem(batching.NODES, "relay", 64)
     small = [c.graph for c in systematic.cases(["nn.relu"], None)][:19]
     large = max((c.graph for c in systematic.cases(["nn.dense"], None)), key=lambda g: g.elements)
-    many = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)
+    long = some(3, 5, operators=["add"], min_nodes=40, max_nodes=40)
     assert large.elements > batching.ELEMENTS
-    found = list(batching.groups([*small, large, *many, small[0], small[1]], "relay"))
-    assert [g.positions for g in found] == [
+    batches = list(batching.groups([*small, large, *long, small[0], small[1]], "relay"))
+    assert [g.positions for g in batches] == [
         tuple(range(8)), tuple(range(8, 16)), (16, 17, 18), (22, 23, 24),
     ]
-    for group in found:
+    for group in batches:
         assert len(group.graphs) == len(group.positions) <= batching.GRAPHS
         assert sum(len(g.nodes) for g in group.graphs) <= batching.NODES["relay"]
 
@@ -95,11 +96,11 @@ def test_one_wrong_case_fails_and_its_neighbours_pass(
 @pytest.mark.parametrize(
     "more", [(), pytest.param(("-n", "2"), marks=pytest.mark.once)], ids=["alone", "xdist"]
 )
-def test_what_fails_side_by_side_alone_is_a_failure(
+def test_a_failure_only_of_several_graphs_together_is_a_failure(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "outputs")
-    # Of one turn, and so in one module.
+    # These cases are in one phase, and so in one module.
     few = "test_operators and float32-shape and not shape_1 and not shape_2x1x3x1x2"
     result = run(pytester, ir, "-k", few, *more)
     result.assert_outcomes(failed=1, passed=4)
@@ -109,7 +110,7 @@ def test_what_fails_side_by_side_alone_is_a_failure(
 
 
 @pytest.mark.once
-def test_at_level_full_each_graph_is_alone(
+def test_at_level_full_each_graph_has_its_own_module(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "outputs")
@@ -118,7 +119,7 @@ def test_at_level_full_each_graph_is_alone(
     assert result.parseoutcomes()["passed"] >= 2
 
 
-def test_a_union_comes_apart() -> None:
+def test_a_union_can_be_split() -> None:
     graphs = some(4, 11, operators=["add", "nn.conv2d", "split", "nn.softmax"], max_nodes=4)
     whole = union(graphs)
     parts = split(whole)
@@ -148,24 +149,25 @@ def examinations(examiner: Examiner) -> Examinations:
     return Examinations(examiner, KnownFailures(examiner, record, most=20))
 
 
-def test_graphs_partitioned_apart_are_judged_in_one_module(opened: Examiner, ir: str) -> None:
-    """Each as if it were alone; what the target takes nothing of is left out, and is known to be that."""
+def test_graphs_partitioned_separately_are_judged_in_one_module(opened: Examiner, ir: str) -> None:
+    """Each is partitioned as if it were alone; graphs of which nothing is offloaded are left out
+    and known as such."""
     graphs = [c.graph for op in ("nn.relu", "floor", "nn.softmax", "add") for c in smallest_two(op, ir)]
     assert opened.merges
-    assert examinations(opened).together(graphs, QUICK) is None
+    assert examinations(opened).together(graphs, LOW_EFFORT) is None
     for graph in graphs:
         claim = opened.claims.known(graph)
         assert claim == Claims(opened.workers.target).of(graph)
-        taken = graph.nodes[0].op != "floor"
-        assert opened.knows(graph, QUICK) == taken
-        verdict = opened.examine(graph, QUICK)
-        assert verdict.outcome == (PASS if taken else NOT_OFFLOADED)
-        assert verdict.offloaded == (taken,) and verdict.regions == taken
+        offloaded = graph.nodes[0].op != "floor"
+        assert opened.knows(graph, LOW_EFFORT) == offloaded
+        verdict = opened.examine(graph, LOW_EFFORT)
+        assert verdict.outcome == (PASS if offloaded else NOT_OFFLOADED)
+        assert verdict.offloaded == (offloaded,) and verdict.regions == offloaded
 
 
-def test_whose_a_call_is_need_not_be_told(opened: Examiner) -> None:
-    """TVM runs the first convolution and the target the second, of the same type: the regions are those that
-    each graph has alone. So they are where TVM keeps equal ones once."""
+def test_equal_calls_of_several_graphs_are_judged_together(opened: Examiner) -> None:
+    """TVM runs the first convolution and the target the second, of the same type: the union has the
+    regions that each graph has alone. This also holds where TVM stores equal regions once."""
     mixed, plain, twice = Builder(), Builder(), Builder()
     half = mixed.simple("nn.conv2d", mixed.input(TensorType(IMAGE, "float16")), out_dtype="float32")
     y = plain.simple("nn.conv2d", plain.input(TensorType(IMAGE, "float32")))
@@ -181,7 +183,7 @@ def test_whose_a_call_is_need_not_be_told(opened: Examiner) -> None:
     assert all(opened.knows(graph, IN_FULL) for graph in graphs)
 
 
-def test_what_is_taken_beside_others_only_is_examined_alone(
+def test_a_graph_offloaded_only_together_is_examined_alone(
     tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "few")
@@ -197,16 +199,17 @@ def smallest_two(op: str, ir: str) -> list[systematic.Case]:
 
 
 @pytest.mark.parametrize("attribute", [False, True])
-def test_merged_modules_hold_what_each_held(
+def test_merged_modules_keep_all_regions_and_composites(
     tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch, attribute: bool
 ) -> None:
-    """Those with attributes, and all of Relax, are partitioned as a whole: nothing of them is to be lost."""
+    """Modules with attributes, and all Relax modules, are partitioned as a whole, so that nothing
+    is lost."""
     if attribute:
         monkeypatch.setenv("PARTICULAR", "attribute")
     graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
-        verdict = examiner.examine_anew(union(graphs), replace(QUICK, merged=True))
+        verdict = examiner.examine_anew(union(graphs), replace(LOW_EFFORT, merged=True))
     assert len(alone) > 2
     assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
     merged = ir == "relay" and not attribute
@@ -216,9 +219,9 @@ def test_merged_modules_hold_what_each_held(
     assert {c for r in regions for c in r["composites"]} == {name for c in alone for name in c.composites}
 
 
-def test_what_shows_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) -> None:
-    """A module tells of each of its outputs whether it shows what two operators have shown already; what is
-    wrong otherwise, or right, is looked at by itself."""
+def test_a_graph_with_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) -> None:
+    """The module's outputs show which graphs have a failure that two operators have shown already;
+    graphs with other failures, or none, are examined alone."""
     path = apply(FAULTS["byte_offset_ignored"], tmp_path)
     session = TargetSession(
         replace(make_settings(tmp_path, 120.0), level=LEVELS["standard"]),
@@ -239,8 +242,8 @@ def test_what_shows_a_known_failure_is_not_built_alone(tmp_path: Path, ir: str) 
         for operator, graph in zip(others, graphs):
             with pytest.raises(ConformanceFailure, match="again, first met in") as raised:
                 session.check(graph, operator)
-            said = f"{operator}: output 0 (%{graph.outputs[0]}) of a run whose inputs are views"
-            assert str(raised.value).startswith(said)
+            message = f"{operator}: output 0 (%{graph.outputs[0]}) of a run whose inputs are views"
+            assert str(raised.value).startswith(message)
         assert session.examiner._gatherer.count == before + 1
         failures = session.record.failures.values()
         assert [f.operators for f in failures] == [["exp"], ["tanh"]]

@@ -1,4 +1,4 @@
-"""A graph written as TVM source."""
+"""Tests of graphs written as TVM source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_operator_can_be_written_as_tvm_code(operator: str, ir: str) -> No
         assert "object at" not in text, text
 
 
-def test_relay_source_reads_like_relay() -> None:
+def test_relay_source_of_a_graph() -> None:
     assert source(several_outputs(), "relay") == [
         "x0 = relay.var('x0', shape=(2, 6), dtype='float32')",
         "c0 = relay.const(tvm.nd.array(data['constant.c0']))",
@@ -44,7 +44,7 @@ def test_relay_source_reads_like_relay() -> None:
         "t0 = relay.split(v1, [2], axis=1).astuple()",
         "v2 = relay.TupleGetItem(t0, 0)",
         "v4 = relay.tanh(v2)",
-        # As in the workers, each use of a result of several is another expression.
+        # As in the workers, each use of a result of several is a separate expression.
         "v3 = relay.TupleGetItem(t0, 1)",
         "v3_1 = relay.TupleGetItem(t0, 1)",
         "body = relay.Tuple([v4, v3, v3_1, x0, c0])",
@@ -65,7 +65,7 @@ def test_relax_source_emits_one_binding_per_node() -> None:
     ]
 
 
-def test_names_are_python_names_and_do_not_clash() -> None:
+def test_variable_names_are_valid_and_unique() -> None:
     t = TensorType((1,), "float32")
     b = Builder()
     graph = b.graph(b.simple("abs", b.input(t)))
@@ -80,11 +80,11 @@ def test_names_are_python_names_and_do_not_clash() -> None:
     "value",
     [None, True, 1, -2.5, "a'b", (), (1,), (1, (2, 3)), [1, [2]], {"a": (1,)}, float("inf")],
 )
-def test_literals_are_read_back(value: Any) -> None:
+def test_literals_evaluate_to_their_value(value: Any) -> None:
     assert eval(literal(value)) == value
 
 
-def test_literals_of_numpy_and_of_what_has_none() -> None:
+def test_literals_of_numpy_and_of_objects_without_a_literal() -> None:
     assert literal(np.float32(0.5)) == "0.5"
     assert literal(np.array([1, 2], "int32")) == "np.array([1, 2], 'int32')"
     assert literal(range(2)) == "[0, 1]"
@@ -92,7 +92,7 @@ def test_literals_of_numpy_and_of_what_has_none() -> None:
         literal(object())
 
 
-#: Compares what lines of Python make of graphs with what the workers' lowering makes of them.
+#: Compares the modules that the written lines build with those of the workers' lowering.
 COMPARE = """
 import importlib, json, sys
 import numpy as np
@@ -146,19 +146,19 @@ print(lowered, "compared")
 
 
 def sampled(ir: str) -> dict[str, Graph]:
-    """All structures that the IR has operators for, and three cases of each operator."""
+    """Returns all structures that the IR has operators for, and three cases of each operator."""
     here = [name for name, operator in OPERATORS.items() if ir in operator.irs()]
-    found = {}
+    graphs = {}
     for name, make in STRUCTURES.items():
         with suppress(Unavailable):
-            found[f"structure {name}"] = make(Builder(seed=1), Vocabulary(frozenset(here)))
+            graphs[f"structure {name}"] = make(Builder(seed=1), Vocabulary(frozenset(here)))
     for operator in here:
         cases = systematic.cases([operator], ir)
-        found.update((case.id, case.graph) for case in (cases[0], cases[len(cases) // 2], cases[-1]))
-    return {name: graph for name, graph in found.items() if graph.elements < 100_000}
+        graphs.update((case.id, case.graph) for case in (cases[0], cases[len(cases) // 2], cases[-1]))
+    return {name: graph for name, graph in graphs.items() if graph.elements < 100_000}
 
 
-def test_the_lines_make_what_the_workers_lower(tmp_path: Path, ir: str) -> None:
+def test_the_source_builds_the_modules_that_workers_lower(tmp_path: Path, ir: str) -> None:
     graphs = sampled(ir)
     assert any(len(node.outputs) > 1 for graph in graphs.values() for node in graph.nodes)
     rows = {name: {"graph": g.to_dict(), "lines": source(g, ir)} for name, g in graphs.items()}
@@ -172,5 +172,5 @@ def test_the_lines_make_what_the_workers_lower(tmp_path: Path, ir: str) -> None:
     command = [PYTHON, "-c", COMPARE, ir, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    # Of nearly all: a few operators are not in each version.
+    # Nearly all are compared; each version of TVM lacks a few operators.
     assert int(done.stdout.split()[0]) > 0.9 * len(graphs)

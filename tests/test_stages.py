@@ -1,4 +1,5 @@
-"""Targets whose regions cannot be built here: the partition stage is checked, and named as all there was."""
+"""Tests of targets whose regions cannot be built here: only the partition stage is checked, and the
+report says so."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from .conftest import PYTHON, RELU_AND_SIGN
 GRAPH = default_case("nn.relu", "float32").graph
 CLAIM = Claim((0,), 1, frozenset())
 
-#: example_c's partition function, for a codegen that nobody has; `wrong` takes sign for nn.relu.
+#: example_c's partition function for a codegen that does not exist; `wrong` replaces sign by
+#: nn.relu.
 _RELAY = """\
 import tvm
 from tvm import relay
@@ -74,7 +76,7 @@ def wrong(mod):
 """
 
 
-#: Two operators, which another target takes as two regions.
+#: Two operators, which become two regions.
 _TWO = """\
 import pytest_byoc as byoc
 
@@ -89,7 +91,8 @@ def test_two(byoc_check):
 
 
 def run(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:
-    """A session on a graph of nn.relu and one of sign: pytest's result, and the report."""
+    """Runs a session on a graph of nn.relu and one of sign; returns pytest's result and the
+    report."""
     pytester.makepyfile(phantom=_RELAY if ir == "relay" else _RELAX, test_graphs=RELU_AND_SIGN)
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
@@ -112,20 +115,20 @@ def test_without_a_codegen_the_partition_stage_is_checked(pytester: pytest.Pytes
 
 
 @pytest.mark.once
-def test_the_partition_stage_may_be_all_that_is_wanted(pytester: pytest.Pytester, ir: str) -> None:
+def test_stages_partition_is_a_success_without_a_codegen(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=partition")
     assert (result.ret, report["outcomes"]["pass"]) == (pytest.ExitCode.OK, 1)
     assert report["partition_only"] == "--byoc-stages=partition asks for it"
 
 
 @pytest.mark.once
-def test_all_stages_may_be_insisted_on(pytester: pytest.Pytester, ir: str) -> None:
+def test_stages_all_fails_without_a_codegen(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=all", "-k", "relu")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert [f["outcome"] for f in report["failures"]] == ["error"]
 
 
-def test_a_region_that_computes_something_else_is_found_without_a_codegen(
+def test_a_wrong_region_is_found_without_a_codegen(
     pytester: pytest.Pytester, ir: str
 ) -> None:
     result, report = run(pytester, ir, "phantom.py:wrong")
@@ -133,7 +136,7 @@ def test_a_region_that_computes_something_else_is_found_without_a_codegen(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (failure,) = report["failures"]
     assert (failure["check"], failure["outcome"]) == ("inline-back", "wrong-result")
-    # The script shows it without a codegen too, and passes with a target that is mended.
+    # The script shows the failure without a codegen, too, and passes once the target is repaired.
     command = [PYTHON, str(next(pytester.path.glob("out/byoc-failures/*/reproduce.py")))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     last = done.stdout.splitlines()[-1]
@@ -144,8 +147,8 @@ def test_a_region_that_computes_something_else_is_found_without_a_codegen(
     assert done.stdout.splitlines()[-1] == "passed", done.stdout + done.stderr
 
 
-def test_functions_may_change_their_order(pytester: pytest.Pytester, ir: str) -> None:
-    """Those of another target too."""
+def test_functions_of_a_module_may_change_their_order(pytester: pytest.Pytester, ir: str) -> None:
+    """Functions of another target may be reordered, too."""
     if ir == "relay":
         pytest.skip("a module of Relay's has no order")
     pytester.makepyfile(test_two=_TWO)
@@ -155,19 +158,19 @@ def test_functions_may_change_their_order(pytester: pytest.Pytester, ir: str) ->
     assert result.ret == pytest.ExitCode.OK and report["held"]["bystanders"], result.stdout.str()
 
 
-def test_a_name_of_which_tvm_holds_no_codegen(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_name_without_a_codegen_in_tvm(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, {"relay": "dnnl", "relax": "tensorrt"}[ir], "-k", "relu")
     result.assert_outcomes(passed=1, deselected=1)
     assert result.ret == 6 and "no codegen" in report["partition_only"]
 
 
-def test_a_partition_function_of_tvms_own_that_cannot_be_used(pytester: pytest.Pytester, ir: str) -> None:
-    """Its patterns are used; where these can't be either, there is one message."""
+def test_an_unusable_partition_function_of_tvm(pytester: pytest.Pytester, ir: str) -> None:
+    """Its patterns are used instead; where they are unusable, too, there is one message."""
     if ir == "relax":
         pytest.skip("all those of Relax can be used")
     _, report = run(pytester, ir, "cmsis-nn", "-k", "relu")
-    (said,) = [text for text in report["not_checked"] if "own partition function for cmsis-nn" in text]
-    assert "NameError" in said and "the patterns registered under that name are used" in said
+    (note,) = [text for text in report["not_checked"] if "own partition function for cmsis-nn" in text]
+    assert "NameError" in note and "the patterns registered under that name are used" in note
     result = pytester.runpytest_subprocess("--byoc-target=tensorrt", f"--byoc-python={PYTHON}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     words = "*TVM knows the name, but can partition nothing for it here*is not defined*"
@@ -175,7 +178,7 @@ def test_a_partition_function_of_tvms_own_that_cannot_be_used(pytester: pytest.P
 
 
 @pytest.mark.once
-def test_stages_that_are_not_known_are_refused(pytester: pytest.Pytester) -> None:
+def test_unknown_stages_are_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--byoc-target=example_c", "--byoc-stages=some")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*unknown stages 'some'; known are: all, partition*"])
@@ -189,9 +192,9 @@ def test_stages_that_are_not_known_are_refused(pytester: pytest.Pytester) -> Non
         ("error pass", False), ("crash pass error", False), ("error wrong-result", False), ("", False),
     ],
 )
-def test_what_cannot_be_built_or_run_here_is_told_from_what_fails(seen: str, given_up: bool) -> None:
-    """A graph that ends the process says nothing of the others, of which each may say that there is no
-    runtime."""
+def test_a_missing_runtime_is_distinguished_from_failures(seen: str, given_up: bool) -> None:
+    """A graph that ends its process tells nothing about the others, each of which may report a
+    missing runtime."""
     outcomes = seen.split()
     workers: Any = SimpleNamespace(partition_only="", named_in_tvm=True, ir="relay")
     offloaded: Any = SimpleNamespace(survey=lambda graphs: [CLAIM] * len(outcomes) + [None] * len(graphs))
@@ -199,5 +202,5 @@ def test_what_cannot_be_built_or_run_here_is_told_from_what_fails(seen: str, giv
     for _, outcome in zip(decided.to_be_tried(), outcomes):
         finding = Finding("process", outcome, "run", "TVMError", "no runtime")
         decided.learn(Verdict(GRAPH, outcome, (finding,)))
-    told = workers.partition_only
-    assert bool(told) is given_up and ("no runtime" in told) is given_up
+    reason = workers.partition_only
+    assert bool(reason) is given_up and ("no runtime" in reason) is given_up

@@ -1,4 +1,5 @@
-"""What the suite's tests ask, and who may look on: hooks; what random graphs are made of; regions."""
+"""Tests of the suite: its hooks, the operators of random graphs, regions, and what its tests
+examine."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ _FEW = ("nn.conv2d", "nn.relu", "tanh", "add", "subtract", "sort", "argsort", "t
 
 @pytest.fixture
 def session(tmp_path: Path, ir: str) -> TargetSession:
-    """Of example_c, not opened."""
+    """A session of example_c that is not opened."""
     settings = replace(make_settings(tmp_path, 120.0), operators=_FEW)
     return TargetSession(settings, declaration("example_c", ir))
 
@@ -69,7 +70,7 @@ def test_hooks_are_called_with_each_session_and_verdict(pytester: pytest.Pyteste
     assert ["test_operator[nn.relu[float32-shape_scalar]]", "pass"] in verdicts
 
 
-def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
+def test_random_graphs_lack_operators_missing_in_the_runtime(
     session: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calling = {n for n, op in OPERATORS.items() if op.calls}
@@ -86,24 +87,24 @@ def test_what_the_runtime_library_lacks_is_not_drawn_unless_it_is_the_targets(
     assert "argsort, topk" in text and " sort" not in text
 
 
-def test_each_session_says_what_the_runtime_library_lacks(session: TargetSession) -> None:
+def test_each_session_knows_operators_missing_in_the_runtime(session: TargetSession) -> None:
     session.open()
     try:
         description = session.examiner.workers.loader.description
         lacks = {n for n, op in OPERATORS.items() if set(op.calls) & set(description["absent"])}
         assert session.examiner.workers.host_lacks == lacks
-        # With the compiler in memory everything is there.
+        # If the compiler library is loaded, nothing is missing.
         assert not lacks or description["runtime_only"]
     finally:
         session.close()
 
 
-def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSession) -> None:
+def test_the_region_of_an_operator_is_one_large_region(session: TargetSession) -> None:
     session.open()
     try:
         suite = Suite(session)
-        claimed = suite.offloaded.operators()
-        assert {"nn.conv2d", "tanh"} <= set(claimed)
+        operators = suite.offloaded.operators()
+        assert {"nn.conv2d", "tanh"} <= set(operators)
         for operator in ("nn.conv2d", "tanh"):
             graph = suite.offloaded.in_region(operator)
             assert graph is not None and operator in graph.operators
@@ -114,30 +115,30 @@ def test_the_region_of_an_operator_is_the_largest_there_is(session: TargetSessio
         session.close()
 
 
-def test_the_first_verdict_does_not_wait_for_later_claims(
+def test_the_first_verdict_does_not_wait_for_partitioning_of_later_cases(
     session: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the early cases of a few operators are partitioned before it."""
     monkeypatch.setattr(cases, "_OPERATORS", 2)
     session.open()
     try:
-        found = systematic.cases(_FEW, session.ir)
+        every = systematic.cases(_FEW, session.ir)
         suite = Suite(session)
-        suite.selected = frozenset(c.id for c in found)
-        first = next(c for c in found if c.early and not c.simplest)
+        suite.selected = frozenset(c.id for c in every)
+        first = next(c for c in every if c.early and not c.simplest)
         assert first.operator == _FEW[0]
         suite.check_case(first)
-        known = {c.id for c in found if session.examiner.claims.known(c.graph) is not None}
-        assert {c.id for c in found if c.early and c.operator in _FEW[:2]} <= known
-        assert not {c.id for c in found if c.operator in _FEW[2:] and not c.simplest} & known
-        late = [c.id for c in found if c.operator == _FEW[1] and not c.early]
+        known = {c.id for c in every if session.examiner.claims.known(c.graph) is not None}
+        assert {c.id for c in every if c.early and c.operator in _FEW[:2]} <= known
+        assert not {c.id for c in every if c.operator in _FEW[2:] and not c.simplest} & known
+        late = [c.id for c in every if c.operator == _FEW[1] and not c.early]
         assert not known.intersection(late[-1:])
     finally:
         session.close()
 
 
-def test_what_a_region_computes_several_times_is_counted_so_often(session: TargetSession) -> None:
-    """To TVM's Relax composites that are equal are one function."""
+def test_equal_composites_of_a_region_are_counted_separately(session: TargetSession) -> None:
+    """In Relax, TVM stores equal composites as one function."""
     session.open()
     try:
         suite = Suite(session)
@@ -172,7 +173,7 @@ class _NoClaims:
         return None
 
 
-def test_structures_and_regions_share_modules_at_smoke_and_fail_by_themselves(
+def test_structures_share_modules_at_smoke_and_fail_individually(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "outputs")
@@ -185,14 +186,16 @@ def test_structures_and_regions_share_modules_at_smoke_and_fail_by_themselves(
     cases = json.loads(pytester.path.joinpath("out", "report.json").read_text())["cases"]
     assert set(cases) >= {"returned_and_consumed", "alternating", "many_inputs"}, result.outlines
     failed = {case for case, outcome in cases.items() if outcome not in ("pass", "not-offloaded")}
-    # A module that fails by itself is told in the first of its cases, which is many_inputs.
+    # A module that fails though none of its graphs does is reported with its first case,
+    # many_inputs.
     assert failed == {"returned_and_consumed", "many_inputs"}
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("operators", ["abs,divide,nn.relu", "maximum,tanh"])
 def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, operators: str) -> None:
-    """Structures are made of what there is: here a constant is the second operand of a division."""
+    """Structures are built from the selected operators: here a constant is the second operand of a
+    division."""
     result = pytester.runpytest_subprocess(
         "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
         f"--byoc-operators={operators}", "-p", "no:cacheprovider",
@@ -204,10 +207,11 @@ def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, 
 
 
 @pytest.mark.parametrize("shapes", ["each", "first"])
-def test_open_batches_are_the_targets_to_take(
+def test_regions_with_an_open_batch(
     pytester: pytest.Pytester, ir: str, shapes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that reads its shapes in each run is right; in the first run alone, wrong."""
+    """A target that reads its shapes in each run is right; one that reads them only in the first
+    run is wrong."""
     monkeypatch.setenv("ANY_SHAPE", shapes)
     result = pytester.runpytest_subprocess(
         f"--byoc-target={FIXTURES}/targets/any_shape.py:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
@@ -222,8 +226,8 @@ def test_open_batches_are_the_targets_to_take(
 
 @pytest.mark.once
 @pytest.mark.parametrize("level", ["standard", "smoke"])
-def test_operators_behind_each_other_are_examined(pytester: pytest.Pytester, ir: str, level: str) -> None:
-    """Two transposes in a row, made one by the wrong rule: neither alone is wrong."""
+def test_chains_of_operators_are_examined(pytester: pytest.Pytester, ir: str, level: str) -> None:
+    """Two transposes in a row are merged by a wrong rule: neither alone is wrong."""
     target = apply(FAULTS["transpose_pair_order"], pytester.path)
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target / '__init__.py'}:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
@@ -242,7 +246,7 @@ def test_operators_behind_each_other_are_examined(pytester: pytest.Pytester, ir:
 
 @pytest.fixture
 def unsaved(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> TargetSession:
-    """The session, in Relay, without workers: it says what failed and saves no bundle."""
+    """The session, in Relay and without workers; failures are reported, but no bundle is saved."""
     session.examiner.workers.ir = session.record.ir = "relay"
     monkeypatch.setattr(session.examiner, "describe", lambda *_: Description())
     monkeypatch.setattr(session.failures, "_write_bundle", lambda *_: "")
@@ -250,9 +254,9 @@ def unsaved(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> TargetSe
 
 
 def failing(*checks: str) -> Verdict:
-    found = tuple(Finding(check, "wrong-result", "run", "differs", f"{check} fails.") for check in checks)
+    findings = tuple(Finding(check, "wrong-result", "run", "differs", f"{check} fails.") for check in checks)
     graph = default_case("nn.relu", "float32").graph
-    return Verdict(graph, found[0].outcome, found, (True,), 1)
+    return Verdict(graph, findings[0].outcome, findings, (True,), 1)
 
 
 @pytest.mark.parametrize(
@@ -263,15 +267,15 @@ def failing(*checks: str) -> Verdict:
         (("views", "threads", "memory"), ("views", "threads"), ("memory",)),
         (("views", "threads", "memory"), ("threads",), ("views", "memory")),
         (("views", "threads", "memory"), ("views", "threads", "memory"), ()),
-        # What a wrong number leads to is neither waived nor listed apart.
+        # Consequences of a wrong value are neither waived nor listed separately.
         (("numerics", "rerun", "batches"), ("numerics",), ()),
         (("numerics", "rerun", "batches"), (), ("numerics",)),
     ],
 )
-def test_what_is_waived_hides_nothing_else(
+def test_a_waiver_excuses_only_its_own_check(
     unsaved: TargetSession, checks: tuple[str, ...], waived: tuple[str, ...], held: tuple[str, ...]
 ) -> None:
-    """Each failing check of a graph that has a cause of its own is a failure of its own."""
+    """Each failing check with a cause of its own is a separate failure."""
 
     class Waived(Excuses):
         def find(self, record: TargetRecord, verdict: Verdict, case: str) -> Excused | None:
@@ -291,7 +295,7 @@ def test_what_is_waived_hides_nothing_else(
         assert len(likely_causes(unsaved.record.failures.values())) == len(held)
 
 
-def test_what_the_shrunk_graph_does_not_show_is_told(
+def test_checks_that_the_shrunk_graph_does_not_fail_are_reported(
     unsaved: TargetSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsaved.examiner, "examine", lambda *_: failing("numerics"))
@@ -305,7 +309,8 @@ def test_what_the_shrunk_graph_does_not_show_is_told(
 
 @pytest.mark.once
 def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
-    """It is no pattern that never matches: whoever has such a model cannot partition it."""
+    """Such a pattern does not count as one that never matches: models with its graphs cannot be
+    partitioned."""
     fault = Fault(
         "check_raises", 16, "the check of some patterns raises", ("nn.dense",), None,
         (
@@ -328,7 +333,7 @@ def test_a_pattern_whose_check_raises_fails(tmp_path: Path, ir: str) -> None:
         session.close()
 
 
-def test_executors_that_a_target_does_not_name_are_left_out(pytester: pytest.Pytester, ir: str) -> None:
+def test_executors_that_the_target_does_not_declare_are_left_out(pytester: pytest.Pytester, ir: str) -> None:
     named = '["graph"]' if ir == "relay" else '["vm"]'
     pytester.makepyprojecttoml(
         '[tool.pytest-byoc.targets.mine]\npartition = "pytest_byoc.examples.example_c:target"\n'
@@ -341,6 +346,6 @@ def test_executors_that_a_target_does_not_name_are_left_out(pytester: pytest.Pyt
     )
     assert result.ret == 0
     report = json.loads((pytester.path / "out" / "report.json").read_text())
-    told = "\n".join(report["not_checked"])
-    assert ("executor vm: not among the target's" in told) == (ir == "relay")
-    assert ("check aot: AOT is not among the target's executors" in told) == (ir == "relay")
+    notes = "\n".join(report["not_checked"])
+    assert ("executor vm: not among the target's" in notes) == (ir == "relay")
+    assert ("check aot: AOT is not among the target's executors" in notes) == (ir == "relay")

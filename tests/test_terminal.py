@@ -1,4 +1,4 @@
-"""The summary in the terminal: what is said of what was hardly judged, and of many failures."""
+"""Tests of the summary in the terminal: notes on rarely offloaded operators, and many failures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pytest_byoc.report import html, terminal
 from .test_report import Page, chain, report, wrong
 
 
-def test_what_is_hardly_ever_offloaded_is_said() -> None:
-    """A row of the table looks judged where a pattern matches two nodes of forty."""
+def test_rarely_offloaded_operators_are_listed() -> None:
+    """Such a row of the table would look judged, although only two of forty nodes match."""
     record = TargetRecord("t", "relay", {})
-    told = (("nn.batch_norm", 26, 2), ("add", 40, 4), ("nn.dense", 9, 0), ("abs", 9, 0))
-    for op, generated, offloaded in told:
+    counts = (("nn.batch_norm", 26, 2), ("add", 40, 4), ("nn.dense", 9, 0), ("abs", 9, 0))
+    for op, generated, offloaded in counts:
         cell = {"generated": generated, "offloaded": offloaded, "passed": offloaded, "failed": 0}
         record.cells[op, "float32"] = {**cell, "inconclusive": 0}
     record.cells["nn.dense", "float32"]["failed"] = 1
@@ -25,7 +25,7 @@ def test_what_is_hardly_ever_offloaded_is_said() -> None:
     assert lines[at + 2].startswith("never offloaded in any dtype") and lines[at + 3] == "  abs"
 
 
-def test_cases_that_were_not_taken_are_counted_where_others_were() -> None:
+def test_cases_without_offload_are_counted_for_offloaded_operators() -> None:
     record = TargetRecord("t", "relay", {})
     for op, dtype in (("add", "float32"), ("add", "int32"), ("abs", "float32")):
         offloaded = int((op, dtype) == ("add", "float32"))
@@ -41,8 +41,8 @@ def test_cases_that_were_not_taken_are_counted_where_others_were() -> None:
     assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("in these dtypes")
 
 
-def test_the_cases_that_show_a_failure_are_named() -> None:
-    """The classes in their names tell what they have in common."""
+def test_the_summary_names_the_cases_of_a_failure() -> None:
+    """The classes in the names of the cases show what they have in common."""
     record, other = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})
     cases = [f"nn.relu[float32-class_{i}]" for i in range(7)]
     for one, some in ((record, cases[:4]), (other, cases[2:])):
@@ -57,8 +57,8 @@ def test_the_cases_that_show_a_failure_are_named() -> None:
     assert all(case in page for case in cases)
 
 
-def test_of_several_processes_the_one_that_saved_it_tells() -> None:
-    """Whichever's record comes first."""
+def test_the_message_is_that_of_the_process_that_saved_the_failure() -> None:
+    """The order of the records makes no difference."""
     first, second = TargetRecord("t", "relay", {}), TargetRecord("t", "relay", {})
     first.fail(wrong(chain(1), "of the graph that is saved."), "early")
     failure, _ = second.fail(wrong(chain(1), "of another graph."), "late")
@@ -66,15 +66,15 @@ def test_of_several_processes_the_one_that_saved_it_tells() -> None:
     one, other = first.take(), second.take()
     for order in ((one, other), (other, one)):
         whole = TargetRecord("t", "relay", {})
-        for taken in order:
-            whole.merge(taken)
+        for part in order:
+            whole.merge(part)
         (failure,) = whole.failures.values()
         assert (failure.message, failure.count) == ("of the graph that is saved.", 2)
         assert failure.cases == ["early", "late"]
 
 
-def test_the_terminal_lists_causes_and_the_most_frequent_first() -> None:
-    """A bug that shows in every graph does not hide the others: each is a line of its own, and all
+def test_the_terminal_lists_causes_by_frequency() -> None:
+    """A bug that shows in every graph does not hide the others: each has a line of its own, and all
     are named."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16"})
     for i in range(30):
@@ -85,8 +85,8 @@ def test_the_terminal_lists_causes_and_the_most_frequent_first() -> None:
     lines = [line for line, _ in terminal.summary(record)]
     assert "31 likely causes of 32 failing tests, the most frequent first:" in lines
     at = lines.index("1. nn.relu: crash in compare, check numerics")
-    told = ["   the late one.", "   probably one cause, 2 tests", "   found in late, later"]
-    assert lines[at + 1 : at + 4] == told
+    expected = ["   the late one.", "   probably one cause, 2 tests", "   found in late, later"]
+    assert lines[at + 1 : at + 4] == expected
     assert sum("message" in line for line in lines) == terminal.IN_FULL - 1
     at = lines.index("11 more, in full on the page and in report.json:")
     assert "".join(lines[at + 1 :]).count("nn.relu (1 test)") == 11

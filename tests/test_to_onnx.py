@@ -1,4 +1,4 @@
-"""A graph written as an ONNX model, which ONNX's reference evaluator runs."""
+"""Tests of graphs written as ONNX models, which ONNX's reference evaluator runs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pytest_byoc.report import to_onnx
 
 from .conftest import NEW_ONNX, several_outputs
 
-#: Operators that ONNX has for float types and 8-bit integers alone.
+#: Operators that ONNX has only for float types and 8-bit integers.
 FLOAT_ALONE = (
     *("nn.conv2d", "nn.max_pool2d", "nn.global_max_pool2d"),
     *("nn.avg_pool2d", "nn.global_avg_pool2d"),
 )
-#: Dtypes that most of ONNX's operators take; of the others it is asked, and may refuse.
+#: Dtypes that most of ONNX's operators support; a graph with others may be refused.
 COMMON = ("float32", "float64", "float16", "int32")
 
 
-#: What ONNX's evaluator gets wrong, by what comes of it.
+#: Cases that ONNX's evaluator gets wrong, by the exception that the comparison raises.
 EVALUATED_WRONG: dict[str, type[Exception]] = {
-    # The logarithm of a softmax that has underflowed is -inf there.
+    # The logarithm of an underflowed softmax is -inf there.
     "nn.log_softmax[float32-large_values]": AssertionError,
     # NaN stands for padding there.
     **dict.fromkeys(
@@ -38,7 +38,8 @@ EVALUATED_WRONG: dict[str, type[Exception]] = {
         ),
         AssertionError,
     ),
-    # With ceil_mode, more padding than it is given, and a dilation left out. (ONNX Runtime agrees with us.)
+    # With ceil_mode it adds padding, and it ignores a dilation. (ONNX Runtime agrees with our
+    # kernels.)
     **dict.fromkeys(
         (
             "nn.max_pool2d[float32-layout_nhwc-ceil_mode_yes-padding_symmetric]",
@@ -53,7 +54,7 @@ EVALUATED_WRONG: dict[str, type[Exception]] = {
 
 
 def check_model(graph: Graph) -> None:
-    """The model's values, by ONNX's reference evaluator, are those of our kernels."""
+    """Checks that ONNX's reference evaluator computes the values of our kernels from the model."""
     constants, inputs = data.constants(graph), data.inputs(graph, 0)
     model = to_onnx.to_model(graph, constants)
     actual = ReferenceEvaluator(model).run(None, inputs)
@@ -66,7 +67,7 @@ def check_model(graph: Graph) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("operator", to_onnx.MAPPING)
-def test_onnx_computes_what_the_kernels_compute(operator: str) -> None:
+def test_onnx_models_compute_the_values_of_the_kernels(operator: str) -> None:
     for case in systematic.cases([operator], None):
         types = [s.type for s in case.graph.sources()] + [t for n in case.graph.nodes for t in n.types]
         if any(t.dtype not in COMMON for t in types):
@@ -75,7 +76,7 @@ def test_onnx_computes_what_the_kernels_compute(operator: str) -> None:
             except to_onnx.NotExpressible:
                 continue
             if not NEW_ONNX:
-                continue  # its evaluator computes few operators with these
+                continue  # its evaluator supports few operators in these dtypes
         if operator in FLOAT_ALONE and case.graph.inputs[0].type.dtype == "int32":
             with pytest.raises(to_onnx.NotExpressible, match=r"ONNX has no .* of int32"):
                 check_model(case.graph)
@@ -86,7 +87,7 @@ def test_onnx_computes_what_the_kernels_compute(operator: str) -> None:
             check_model(case.graph)
 
 
-def test_operators_without_an_onnx_mapping_are_said_to_have_none() -> None:
+def test_operators_without_an_onnx_mapping_are_refused() -> None:
     assert set(to_onnx.MAPPING) <= set(OPERATORS)
     for name in sorted(set(OPERATORS) - set(to_onnx.MAPPING)):
         graph = systematic.default_case(name, OPERATORS[name].dtypes[0]).graph
@@ -103,7 +104,7 @@ def test_onnx_outputs_may_be_inputs_constants_and_repeated() -> None:
     assert model.graph.initializer[0].name == "c0"
 
 
-def test_onnx_says_what_it_cannot_express() -> None:
+def test_an_operator_without_a_record_is_refused() -> None:
     t = TensorType((2,), "float32")
     b = Builder()
     x = b.input(t)

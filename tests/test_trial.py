@@ -1,4 +1,4 @@
-"""The reproduce.py of a failure, tried before it is offered."""
+"""Tests of running a failure's reproduce.py before it is offered."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ NOTHING = Finding("offload", "error", "partition", "NotAModule", "partition rais
         (HUNG, None, "stage build\n", False),
     ],
 )
-def test_what_a_script_has_shown(finding: Finding, status: int | None, printed: str, shown: bool) -> None:
+def test_a_script_shows_its_finding(finding: Finding, status: int | None, printed: str, shown: bool) -> None:
     assert shows(Ended(status, printed), finding) is shown
     assert bool(note(Ended(status, printed), finding, "pytest -k it")) is not shown
 
 
-def test_what_is_said_of_a_script_that_shows_nothing() -> None:
-    said = note(Ended(0, "stage run\npassed\n"), WRONG, "pytest --byoc-replay=it")
-    assert said == (
+def test_the_note_on_a_script_that_does_not_show_the_failure() -> None:
+    message = note(Ended(0, "stage run\npassed\n"), WRONG, "pytest --byoc-replay=it")
+    assert message == (
         "reproduce.py did not show this failure when it was tried: it ended with 'passed' and status 0. "
         "Repeat it with: pytest --byoc-replay=it"
     )
@@ -69,18 +69,18 @@ def test_what_is_said_of_a_script_that_shows_nothing() -> None:
     assert "it said: the stage import raised" in note(other, WRONG, "")
 
 
-def tried(folder: Path, text: str) -> Ended:
+def run_script(folder: Path, text: str) -> Ended:
     script = folder / "reproduce.py"
     script.write_text(text)
     return Trial(sys.executable, 0.1, 1 << 30).run(script)
 
 
-def test_a_script_is_run_as_a_user_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr("tempfile.tempdir", None)
-    ended = tried(
+    ended = run_script(
         tmp_path, "import os, sys, tempfile\nopen(tempfile.mkdtemp() + '/left', 'w')\n"
         "print(os.getcwd(), flush=True)\n"
         "print('FAILED: on purpose', file=sys.stderr)\nsys.exit(1)\n",
@@ -88,15 +88,15 @@ def test_a_script_is_run_as_a_user_does(tmp_path: Path, monkeypatch: pytest.Monk
     assert ended.status == 1 and ended.failed == ["on purpose"]
     assert ended.printed.splitlines()[0] == os.getcwd()
     assert not list(temporary.iterdir())
-    assert tried(tmp_path, "import os\nos.abort()\n").status == -signal.SIGABRT
+    assert run_script(tmp_path, "import os\nos.abort()\n").status == -signal.SIGABRT
 
 
-def test_a_script_that_does_not_end_is_ended_with_what_it_started(
+def test_a_script_that_does_not_end_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial, "_SLACK", 2.0)
     began = time.monotonic()
-    ended = tried(
+    ended = run_script(
         tmp_path, "import subprocess, time\nchild = subprocess.Popen(['sleep', '100'])\n"
         "print(child.pid, flush=True)\ntime.sleep(100)\n",
     )
@@ -109,24 +109,24 @@ def test_a_script_that_does_not_end_is_ended_with_what_it_started(
     raise AssertionError("a process was left behind")
 
 
-def test_a_script_whose_daemon_goes_on_running_leaves_none(tmp_path: Path) -> None:
-    script, told = tmp_path / "reproduce.py", tmp_path / "pid"
+def test_a_daemon_of_a_script_is_ended(tmp_path: Path) -> None:
+    script, pid = tmp_path / "reproduce.py", tmp_path / "pid"
     script.write_text(
         "import os, time\n"
         "if not os.fork():\n"
         "    os.setsid()\n"
         "    if not os.fork():\n"
-        f"        open({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        f"        open({str(pid)!r}, 'w').write(str(os.getpid()))\n"
         "        time.sleep(600)\n"
         "    os._exit(0)\n"
         "os.wait()\n"
-        f"while not os.path.exists({str(told)!r}) or not open({str(told)!r}).read(): time.sleep(0.01)\n"
+        f"while not os.path.exists({str(pid)!r}) or not open({str(pid)!r}).read(): time.sleep(0.01)\n"
         "print('FAILED: so', flush=True)\nos._exit(1)\n"
     )
     ended = Trial(sys.executable, 5.0, 0).run(script)
     assert (ended.status, ended.failed) == (1, ["so"])
     with pytest.raises(ProcessLookupError):
-        os.kill(int(told.read_text()), 0)
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_script_that_kills_its_parent_does_not_kill_the_session(tmp_path: Path) -> None:

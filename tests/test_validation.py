@@ -1,4 +1,5 @@
-"""Graphs that users write are held to the records: one message for what can't be examined."""
+"""Tests of graphs that users write: they are checked against the records, with one message for each
+error."""
 
 from __future__ import annotations
 
@@ -26,22 +27,22 @@ from pytest_byoc.storage import corpus
 
 from .conftest import PYTHON
 
-#: The same in both IRs.
+#: Both IRs behave the same.
 pytestmark = pytest.mark.once
 
 F32 = TensorType((2, 3), "float32")
 
 
 def one(op: str, attrs: Any = None, inputs: tuple[str, ...] = ("x",), **more: Any) -> Graph:
-    """A graph of one node on float32[2,3]."""
+    """Returns a graph of one node on float32[2,3]."""
     sources = tuple(Source(name, more.get("of", F32)) for name in dict.fromkeys(inputs))
-    made = more.get("types", (F32,))
-    names = tuple(f"y{i}" for i in range(len(made)))
-    return Graph(sources, more.get("constants", ()), (Node(op, inputs, attrs or {}, names, made),), names)
+    types = more.get("types", (F32,))
+    names = tuple(f"y{i}" for i in range(len(types)))
+    return Graph(sources, more.get("constants", ()), (Node(op, inputs, attrs or {}, names, types),), names)
 
 
 def constant(data: Any, type_: TensorType = F32) -> Graph:
-    """A graph that adds a constant."""
+    """Returns a graph that adds a constant."""
     c = Source("c", type_, data=data)
     node = Node("add", ("x", "c"), {}, ("y",), (type_,))
     return Graph((Source("x", type_),), (c,), (node,), ("y",))
@@ -96,15 +97,15 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_said_in_one_message(what: str) -> None:
-    graph, message = WRONG[what]
+@pytest.mark.parametrize("label", WRONG)
+def test_an_invalid_graph_is_refused_with_one_message(label: str) -> None:
+    graph, message = WRONG[label]
     with pytest.raises(byoc.GraphError, match=message) as info:
         validated(graph)
     assert "\n" not in str(info.value)
 
 
-def test_names_are_looked_at_when_a_graph_is_made() -> None:
+def test_names_are_checked_when_a_graph_is_constructed() -> None:
     node = Node("nn.relu", ("x",), {}, ("y",), (F32,))
     for inputs, nodes, outputs, message in (
         ((), (node,), ("y",), "reads 'x', which nothing before it makes"),
@@ -115,7 +116,7 @@ def test_names_are_looked_at_when_a_graph_is_made() -> None:
             Graph(inputs, (), nodes, outputs)
 
 
-def test_lists_will_do() -> None:
+def test_lists_are_accepted_for_tuples() -> None:
     node = Node("nn.relu", ["x"], {}, ["y"], [TensorType([2, 3], "float32")])  # type: ignore[arg-type]
     graph = Graph([Source("x", TensorType([2, 3], "float32"))], (), [node], ["y"])  # type: ignore[arg-type]
     assert validated(graph) == Graph(
@@ -123,15 +124,15 @@ def test_lists_will_do() -> None:
     )
 
 
-def test_what_the_cases_show_is_not_all_that_is_valid() -> None:
-    many = ("a", "b", "c", "d", "e", "f", "g")
-    validate(one("concatenate", {"axis": -1}, many, types=(TensorType((2, 21), "float32"),)))
+def test_attributes_outside_the_systematic_cases_are_valid() -> None:
+    operands = ("a", "b", "c", "d", "e", "f", "g")
+    validate(one("concatenate", {"axis": -1}, operands, types=(TensorType((2, 21), "float32"),)))
     validate(one("nn.leaky_relu", {"alpha": 3}))
     validate(one("clip", {"a_min": -7.5, "a_max": 11.25}))
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
-def test_our_own_graphs_are_valid(ir: str) -> None:
+def test_generated_graphs_are_valid(ir: str) -> None:
     names = [name for name, op in OPERATORS.items() if ir in op.irs()]
     graphs: list[Graph] = some(60, "valid", operators=names, ir=ir, max_nodes=4)
     everything = Vocabulary(frozenset(names))
@@ -143,19 +144,19 @@ def test_our_own_graphs_are_valid(ir: str) -> None:
     for number, name in enumerate(names):
         default = default_case(name, OPERATORS[name].dtypes[0], ir).graph
         ways = list(forms())
-        made = adapted(default, ways[number % len(ways)], ir)
-        found = [*cases([name], ir), *beyond.cases([name], ir)]
-        graphs += [c.graph for c in random.Random(number).sample(found, min(4, len(found)))]
-        graphs += [c.graph for c in found if c.id.endswith("-unset]")]
+        converted = adapted(default, ways[number % len(ways)], ir)
+        every = [*cases([name], ir), *beyond.cases([name], ir)]
+        graphs += [c.graph for c in random.Random(number).sample(every, min(4, len(every)))]
+        graphs += [c.graph for c in every if c.id.endswith("-unset]")]
         graphs += [g for _, g in near_misses(default, ir)][:: max(1, number % 5)][:3]
-        graphs += [made] if made is not None else []
+        graphs += [converted] if converted is not None else []
     assert len(graphs) > 500
     for graph in graphs:
         if not any(why_not(n.op, graph.type_of(n.inputs[0]).dtype, ir) for n in graph.nodes if n.inputs):
             validate(graph)
 
 
-def test_graphs_of_a_strategy_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_of_a_strategy_are_not_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = validation.vouch_for(one("nn.relu"))
     monkeypatch.setattr(validation, "validate", lambda graph: pytest.fail("looked at"))
     assert validated(graph) is graph
@@ -163,7 +164,7 @@ def test_graphs_of_a_strategy_are_not_looked_at(monkeypatch: pytest.MonkeyPatch)
         validated(replace(graph))
 
 
-def test_a_file_is_held_to_the_same_rules(tmp_path: Path) -> None:
+def test_a_graph_in_a_file_is_validated_in_the_same_way(tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     path.write_text(one("nn.softmax", {"axis": 99}).to_json())
     with pytest.raises(byoc.GraphError, match=r"graph.json: nn.softmax, .*: axis 99 is out of range"):
@@ -173,7 +174,7 @@ def test_a_file_is_held_to_the_same_rules(tmp_path: Path) -> None:
         corpus.read(path)
 
 
-def test_a_vendors_test_shows_the_message_and_the_line_alone(pytester: pytest.Pytester, ir: str) -> None:
+def test_a_vendors_test_shows_only_the_message_and_the_line(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makepyfile(
         """
         from pytest_byoc import Graph, Node, Source, TensorType

@@ -1,4 +1,4 @@
-"""The file of waivers: what is read, what is refused, what is written; and the rules, on records."""
+"""Tests of the file of waivers: what is read, refused and written; and of the rules, on records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_byoc.record.target_record import Excused, TargetRecord
 
 from .conftest import make_settings
 
-#: The IR is one of many here: what is shown is the host's.
+#: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
 
 ENTRY = '[[waiver]]\ncheck = "numerics"\ncase = "nn.relu[float32]"\nreason = "known"\n'
@@ -38,20 +38,20 @@ def read(tmp_path: Path, text: str | bytes, update: bool = False) -> waivers.Wai
         ("nn.relu[*]", "nn.relu[float32-shape_2x3]", True),
         ("nn.relu[float??]", "nn.relu[float32]", True),
         ("nn?relu[*]", "nn.relu[float32]", True),
-        # Neither a class of characters nor a regular expression.
+        # Brackets are neither a class of characters nor part of a regular expression.
         ("[ab]dd[float32]", "add[float32]", False),
         ("nn.relu[float32]", "nnxrelu[float32]", False),
         ("relu*", "nn.relu[float32]", False),
         ("random[*]", "random[nn.relu]", True),
     ],
 )
-def test_patterns(pattern: str, case: str, fits: bool) -> None:
+def test_patterns_match_cases(pattern: str, case: str, fits: bool) -> None:
     assert matches(pattern, case) is fits
     if fits:
         assert all(may_start_with(pattern, case[:i]) for i in range(len(case)))
 
 
-def test_may_start_with() -> None:
+def test_beginnings_of_matching_names() -> None:
     assert may_start_with("*_relu[a]", "conv_")
     assert not may_start_with("conv[a]", "convolution[")
     assert not may_start_with("conv[a", "conv[a]x")
@@ -86,7 +86,7 @@ def test_may_start_with() -> None:
         (ENTRY.encode("utf-16"), 1, "this is not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(
+def test_errors_are_reported_with_their_line(
     tmp_path: Path, text: str | bytes, line: int, message: str
 ) -> None:
     with pytest.raises(SettingsError) as raised:
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_named_with_its_line(
     assert "\n" not in str(raised.value)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_unreadable_and_empty_files(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no file .*; --byoc-update-waivers would write one"):
         waivers.read(tmp_path / "none.toml", False)
     assert waivers.read(tmp_path / "none.toml", True).entries == ()
@@ -115,7 +115,7 @@ def test_source_date_epoch(monkeypatch: pytest.MonkeyPatch, epoch: str) -> None:
         waivers.today()
 
 
-def test_an_entry_holds_on_its_last_day(tmp_path: Path) -> None:
+def test_an_entry_applies_on_its_last_day(tmp_path: Path) -> None:
     (entry,) = read(tmp_path, ENTRY + "expires = 2030-01-31\n").entries
     assert not entry.expired(datetime.date(2030, 1, 31))
     assert entry.expired(datetime.date(2030, 2, 1))
@@ -145,26 +145,26 @@ reason = "z"'''
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_what_stays_is_written_as_it_was(tmp_path: Path, bom: bytes, newline: str) -> None:
+def test_kept_entries_are_written_unchanged(tmp_path: Path, bom: bytes, newline: str) -> None:
     data = bom + TRICKY.replace("\n", newline).encode()
-    found = read(tmp_path, data)
-    assert [(e.line, e.case) for e in found.entries] == [(4, "a[*]"), (11, 'b["x"]'), (17, "c")]
-    assert found.entries[0].comments() == "# above the first\n"
-    found.write(found.entries)
-    assert found.path.read_bytes() == data
-    _, b, c = found.entries
+    original = read(tmp_path, data)
+    assert [(e.line, e.case) for e in original.entries] == [(4, "a[*]"), (11, 'b["x"]'), (17, "c")]
+    assert original.entries[0].comments() == "# above the first\n"
+    original.write(original.entries)
+    assert original.path.read_bytes() == data
+    _, b, c = original.entries
     new = Waiver("offload", 'd["\\]', 'tab\t, "quote", \x7f', expires=datetime.date(2031, 1, 2))
-    found.write([b, c, new])
-    again = waivers.read(found.path, False)
+    original.write([b, c, new])
+    again = waivers.read(original.path, False)
     assert [(e.check, e.case) for e in again.entries] == [
         ("rerun", 'b["x"]'), ("process", "c"), ("offload", 'd["\\]'),
     ]
     assert again.entries[2].reason == 'tab , "quote",  ' and again.entries[2].expires == new.expires
-    text = found.path.read_bytes().decode("utf-8-sig")
+    text = original.path.read_bytes().decode("utf-8-sig")
     assert text.startswith(f"# head{newline}") and "above the first" not in text
     assert f"# below b{newline}# above c" in text
     assert (text.count("\r\n") == text.count("\n")) is (newline == "\r\n")
-    assert found.path.read_bytes().startswith(bom)
+    assert original.path.read_bytes().startswith(bom)
 
 
 # --- the rules -----------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def selection(*planned: str, run: tuple[str, ...] | None = None) -> Selection:
 
 
 def recorded(**outcomes: str) -> TargetRecord:
-    """Cases by name; "wrong-result" fails numerics."""
+    """Returns a record with outcomes by case; "wrong-result" fails the check numerics."""
     record = TargetRecord("mine", "relay", {})
     for case, outcome in outcomes.items():
         record._case(case, outcome, ["numerics"] if outcome == "wrong-result" else [])
@@ -190,8 +190,8 @@ def judged(
     tmp_path: Path, record: TargetRecord, ran: Selection, *entries: Waiver, settings: Settings | None = None
 ) -> tuple[Gate, list[Waiver]]:
     gate = Gate()
-    found = waivers.Waivers(tmp_path / "w.toml", datetime.date(2030, 6, 1), entries)
-    needed = waiver_rules.judge(gate, found, settings or make_settings(tmp_path), [record], [ran])
+    file = waivers.Waivers(tmp_path / "w.toml", datetime.date(2030, 6, 1), entries)
+    needed = waiver_rules.judge(gate, file, settings or make_settings(tmp_path), [record], [ran])
     return gate, needed
 
 
@@ -199,7 +199,7 @@ def texts(gate: Gate) -> list[str]:
     return [p.text for p in gate.problems]
 
 
-def test_an_entry_that_waives_is_fine(tmp_path: Path) -> None:
+def test_an_entry_that_waives_a_failure_is_no_problem(tmp_path: Path) -> None:
     waiver = entry("a*")
     gate, needed = judged(
         tmp_path, recorded(a1="wrong-result", a2="not-offloaded"), selection("a1", "a2"), waiver
@@ -207,13 +207,13 @@ def test_an_entry_that_waives_is_fine(tmp_path: Path) -> None:
     assert not gate.problems and not gate.notes and needed == [waiver]
 
 
-def test_a_waived_case_that_passes(tmp_path: Path) -> None:
+def test_a_waiver_of_a_passing_case_is_stale(tmp_path: Path) -> None:
     record = recorded(a1="wrong-result", a2="pass", a3="pass")
     wide, exact = entry("a[123]"), entry("a?", line=7, text="# why\n[[waiver]]\n", issue="#7")
     gate, needed = judged(tmp_path, record, selection("a1", "a2", "a3"), exact)
     (text,) = texts(gate)
     assert text.startswith("w.toml:7: waived, but passes: a2, a3; narrow its pattern")
-    # What does fail keeps reason, link and comment.
+    # The failing cases keep reason, link and comment.
     assert needed == [Waiver("numerics", "a1", "known", "#7", text="# why\n")]
     gate, needed = judged(tmp_path, record, selection("a1", "a2", "a3"), entry("a2"))
     assert texts(gate) == [
@@ -224,12 +224,12 @@ def test_a_waived_case_that_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["not-offloaded", "inconclusive", "reference-wrong"])
-def test_a_waived_case_that_does_not_fail(tmp_path: Path, outcome: str) -> None:
+def test_a_waiver_of_a_case_without_failure_is_stale(tmp_path: Path, outcome: str) -> None:
     gate, needed = judged(tmp_path, recorded(a1=outcome), selection("a1"), entry("a1"))
     assert f"waives nothing of check numerics: a1 is {outcome}" in texts(gate)[0] and needed == []
 
 
-def test_an_entry_for_another_check_waits_until_that_one_is_excused(tmp_path: Path) -> None:
+def test_an_entry_is_not_judged_while_its_case_fails_another_check(tmp_path: Path) -> None:
     record = TargetRecord("mine", "relay", {})
     record._case("a1", "crash", ["process"])
     gate, needed = judged(tmp_path, record, selection("a1"), entry("a1"))
@@ -243,7 +243,7 @@ def test_an_entry_for_another_check_waits_until_that_one_is_excused(tmp_path: Pa
     assert needed == [Waiver("process", "a1", "new")]
 
 
-def test_an_expired_entry_stays_for_people_to_decide(tmp_path: Path) -> None:
+def test_an_expired_entry_is_kept_and_reported(tmp_path: Path) -> None:
     old = entry("a1", line=3, expires=datetime.date(2030, 5, 31))
     for record in (recorded(a1="wrong-result"), recorded(a1="pass")):
         gate, needed = judged(tmp_path, record, selection("a1"), old)
@@ -251,7 +251,7 @@ def test_an_expired_entry_stays_for_people_to_decide(tmp_path: Path) -> None:
         assert needed == [old]
 
 
-def test_nothing_is_judged_by_what_was_not_run(tmp_path: Path) -> None:
+def test_entries_for_cases_that_were_not_run_are_not_judged(tmp_path: Path) -> None:
     record = recorded(**{"a[1]": "pass"})
     ran = selection("a[1]", "a[2]", "conv[", run=("a[1]",))
     ran.leave_out(["nn.dense"], ["fused"])
@@ -265,11 +265,11 @@ def test_nothing_is_judged_by_what_was_not_run(tmp_path: Path) -> None:
         ]
     for name in ("a[3]", "con[way]", "random[nn.relu]", "nn.dens[float32]"):
         assert "fits no case" in texts(judged(tmp_path, record, ran, entry(name))[0])[0], name
-    # Files of the suite that were not collected may hold anything.
+    # Files of the suite that were not collected may have any case.
     part = selection("a[1]")
     part.parameters.discard("byoc_onnx")
     assert not judged(tmp_path, record, part, entry("a[3]"))[0].problems
-    # Tests of the vendor's own are known where their file was collected.
+    # A vendor's own tests are known if their file was collected.
     own = selection("a[1]", "tests/test_x.py::test_a")
     assert "fits no case" in texts(judged(tmp_path, record, own, entry(names[-1]))[0])[0]
 
@@ -277,7 +277,7 @@ def test_nothing_is_judged_by_what_was_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case", ["random[add]", "region[add]", "followed[add]", "thorough[diamond]", "diamond"]
 )
-def test_what_the_command_line_narrows_is_not_judged(tmp_path: Path, case: str) -> None:
+def test_entries_for_cases_narrowed_by_options_are_not_judged(tmp_path: Path, case: str) -> None:
     settings = make_settings(tmp_path, narrowed=("--byoc-max-examples",))
     record = recorded(**{case: "pass", "add[float32]": "pass"})
     ran = selection(case, "add[float32]")
@@ -287,7 +287,7 @@ def test_what_the_command_line_narrows_is_not_judged(tmp_path: Path, case: str) 
     assert texts(judged(tmp_path, record, ran, entry("add[*"), settings=settings)[0])
 
 
-def test_entries_for_another_target_or_ir(tmp_path: Path) -> None:
+def test_entries_for_another_target_or_ir_are_not_judged(tmp_path: Path) -> None:
     record, ran = recorded(a="pass"), selection("a")
     for other in (entry("a", target="yours"), entry("a", ir="relax")):
         gate, needed = judged(tmp_path, record, ran, other)
@@ -299,30 +299,30 @@ def excused(case: str, message: str, line: int = 1) -> Excused:
     return Excused("waived", case, "views", "wrong-result", message, "known", line=line, normalised=message)
 
 
-def test_a_waiver_for_a_cause_holds_in_whichever_cases_it_shows(tmp_path: Path) -> None:
-    found = read(tmp_path, BY_MESSAGE)
-    (entry,) = found.entries
+def test_a_waiver_by_message_applies_to_all_cases_with_the_message(tmp_path: Path) -> None:
+    file = read(tmp_path, BY_MESSAGE)
+    (entry,) = file.entries
     assert (entry.case, entry.message) == ("", "output # of a run whose *")
-    said = "output # of a run whose inputs are views"
+    message = "output # of a run whose inputs are views"
     for case in ("nn.relu[float32]", "random[add]"):
-        assert found.find("t", "relay", case, "views", said) is entry
-        assert found.find("t", "relay", case, "numerics", said) is None
-        assert found.find("t", "relay", case, "views", "the process died") is None
+        assert file.find("t", "relay", case, "views", message) is entry
+        assert file.find("t", "relay", case, "numerics", message) is None
+        assert file.find("t", "relay", case, "views", "the process died") is None
     narrowed = read(tmp_path, BY_MESSAGE.replace("message", 'case = "nn.*"\nmessage', 1))
-    assert narrowed.find("t", "relay", "nn.relu[float32]", "views", said) is not None
-    assert narrowed.find("t", "relay", "random[add]", "views", said) is None
+    assert narrowed.find("t", "relay", "nn.relu[float32]", "views", message) is not None
+    assert narrowed.find("t", "relay", "random[add]", "views", message) is None
 
 
-def test_a_waiver_for_a_cause_that_is_gone_is_stale(tmp_path: Path) -> None:
+def test_a_waiver_by_message_without_a_failure_is_stale(tmp_path: Path) -> None:
     (waiver,) = read(tmp_path, BY_MESSAGE).entries
     record = recorded(a1="pass", a2="wrong-result")
     gate, needed = judged(tmp_path, record, selection("a1", "a2"), waiver)
     assert "waives nothing: no failure of check views has the message" in texts(gate)[0] and not needed
-    # A case that passes is no reason against it.
+    # Passing cases do not make the waiver stale.
     record.excused["a2", "views"] = excused("a2", "output # of a run whose inputs are views")
     gate, needed = judged(tmp_path, record, selection("a1", "a2"), waiver)
     assert not gate.problems and needed == [waiver]
-    # What was not run may have it.
+    # Cases that were not run may fail with the message.
     record.excused.clear()
     gate, _ = judged(tmp_path, record, selection("a1", "a2", "a3", run=("a1", "a2")), waiver)
     assert not gate.problems and "tests that it may be for were not run" in gate.notes[0]

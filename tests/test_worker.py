@@ -1,4 +1,5 @@
-"""Whatever a target does to its process is one failed example, told with its stage."""
+"""Tests that whatever a target does to its process is one failed example, reported with its
+stage."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ HOSTILE = FIXTURES / "targets" / "hostile.py"
 
 
 class Copied:
-    """What `Tensors` asks of a tensor of TVM's."""
+    """Stands for a tensor of TVM with the members that `Tensors` uses."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.shape, self.dtype = array.copy(), array.shape, str(array.dtype)
@@ -64,7 +65,7 @@ def opened(tmp_path: Path, ir: str, request: pytest.FixtureRequest) -> Iterator[
     e.close()
 
 
-def test_every_second_run_has_the_tensors_of_the_one_before_it() -> None:
+def test_every_second_run_reuses_the_tensors_of_the_previous_run() -> None:
     a, b = {"x": np.array([1.0, 2.0])}, {"x": np.array([3.0, 4.0])}
     tensors = Tensors(Copied)
     (first,) = tensors.of(a)
@@ -77,8 +78,8 @@ def test_every_second_run_has_the_tensors_of_the_one_before_it() -> None:
 
 def test_tensors_of_another_shape_or_dtype_are_new() -> None:
     tensors = Tensors(Copied)
-    found = [tensors.of({"x": x})[0] for x in (np.zeros(2), np.ones(3), np.ones(3, "float32"))]
-    assert [(t.shape, t.dtype) for t in found] == [((2,), "float64"), ((3,), "float64"), ((3,), "float32")]
+    tensors_ = [tensors.of({"x": x})[0] for x in (np.zeros(2), np.ones(3), np.ones(3, "float32"))]
+    assert [(t.shape, t.dtype) for t in tensors_] == [((2,), "float64"), ((3,), "float64"), ((3,), "float32")]
 
 
 @pytest.mark.parametrize(
@@ -96,25 +97,26 @@ def test_tensors_of_another_shape_or_dtype_are_new() -> None:
     ],
     indirect=["opened"],
 )
-def test_hostile_targets(opened: Examiner, outcome: str, words: tuple[str, ...]) -> None:
+def test_hostile_targets_fail_one_example(opened: Examiner, outcome: str, words: tuple[str, ...]) -> None:
     verdict = opened.examine(chain("nn.relu", "exp"))
     assert verdict.outcome == outcome
     assert verdict.failed
     for word in words:
         assert word in verdict.findings[0].message
-    # The next example is none the worse for it.
+    # The next example is not affected.
     assert opened.examine(chain("nn.relu", "tanh")).outcome == "pass"
 
 
 @pytest.mark.parametrize("opened", ["speechless"], indirect=True)
-def test_an_exception_without_words_is_told_by_its_type(opened: Examiner) -> None:
-    """It is raised for every graph, those with which the session begins among them."""
+def test_an_exception_without_text_is_reported_by_its_type(opened: Examiner) -> None:
+    """It is raised for every graph, including those at the start of the session."""
     (finding, *_) = opened.examine(chain("nn.relu")).findings
     assert finding.message == "partition raised NotImplementedError"
 
 
-def test_a_busy_machine_makes_no_hang(tmp_path: Path, ir: str) -> None:
-    """A stage has two seconds; on a CPU that four others want it takes longer for what takes it 0.8."""
+def test_a_busy_machine_does_not_cause_a_hang(tmp_path: Path, ir: str) -> None:
+    """The limit of a stage is two seconds; on a CPU shared with four other processes, 0.8 seconds
+    of work take longer."""
     everywhere = os.sched_getaffinity(0)
     burners: list[subprocess.Popen[bytes]] = []
     e = examiner(tmp_path, f"{HOSTILE}:computes", ir, timeout=2.0)
@@ -137,14 +139,14 @@ def test_a_busy_machine_makes_no_hang(tmp_path: Path, ir: str) -> None:
 
 
 @pytest.mark.parametrize("opened", ["prints"], indirect=True)
-def test_noise_on_stdout_harms_nothing(opened: Examiner) -> None:
+def test_output_on_stdout_does_no_harm(opened: Examiner) -> None:
     verdict = opened.examine(chain("nn.relu", "exp"))
     assert verdict.outcome == "pass", verdict.findings
     assert "garbage" in verdict.evidence.target.end["printed"]
 
 
 @pytest.mark.parametrize("opened", ["chatters"], indirect=True)
-def test_a_process_left_behind_that_goes_on_printing_holds_nothing_up(opened: Examiner) -> None:
+def test_a_process_left_running_that_prints_does_not_block(opened: Examiner) -> None:
     verdict = opened.examine(chain("nn.relu", "exp"))
     assert [f.kind for f in verdict.findings] == ["left-running"]
     assert "noise" in verdict.evidence.target.end["printed"]
@@ -154,21 +156,22 @@ def test_a_process_left_behind_that_goes_on_printing_holds_nothing_up(opened: Ex
     ("opened", "function"), [("segfault", "_segfault"), ("abort", "partition"), ("hang", "<lambda>")],
     indirect=["opened"],
 )
-def test_where_a_process_died_is_told_by_the_vendors_frame(opened: Examiner, function: str) -> None:
+def test_a_crash_or_hang_is_located_by_the_vendors_frame(opened: Examiner, function: str) -> None:
     (finding, *_) = opened.examine(chain("exp")).findings
     frame = vendor_frame(finding.details["frames"])
     assert frame is not None and (frame["file"], frame["function"]) == (str(HOSTILE), function)
     assert linecache.getline(frame["file"], frame["line"]).strip() == frame["text"] != ""
     assert "most recent call first" in finding.details["stack"]
-    # The innermost native frame: strlen, raise, the system call that waits.
+    # The innermost native frame is in strlen, raise, or the system call that waits.
     assert "(libc" in finding.details["native"][0]
 
 
 @pytest.mark.parametrize("opened", ["segfault"], indirect=True)
-def test_what_a_process_printed_is_kept_apart_from_pythons_stack(opened: Examiner, ir: str) -> None:
+def test_output_of_a_process_is_separate_from_pythons_stack(opened: Examiner, ir: str) -> None:
     details = opened.examine(chain("exp")).findings[0].details
     assert "string_at" in details["stack"] and "Fatal Python error" not in details["printed"]
-    # TVM's own handler prints the native stack, in Relax; ours is shown instead where there is one.
+    # In Relax, TVM's own handler prints the native stack; if our handler has recorded one, that is
+    # shown instead.
     assert not any("strlen" in line or "ffi_call" in line for line in printed_lines(details))
     alone = printed_lines({**details, "native": []})
     assert any("strlen" in line or "ffi_call" in line for line in alone) == (ir == "relax")
@@ -184,14 +187,15 @@ def test_a_hang_names_the_limit_and_the_option_that_sets_it(opened: Examiner) ->
 
 
 @pytest.mark.parametrize("opened", ["raises_in_tvm"], indirect=True)
-def test_where_tvms_own_code_raises_the_vendors_call_is_told(opened: Examiner) -> None:
+def test_an_exception_in_tvm_is_located_by_the_vendors_call(opened: Examiner) -> None:
     (finding, *_) = opened.examine(chain("exp")).findings
     frame = vendor_frame(finding.details["exception"]["frames"])
     assert frame is not None and frame["function"] == "_raise_in_tvm"
 
 
-def test_frames_are_told_apart_by_whose_they_are() -> None:
-    """The C++ functions that TVM's exceptions bring along have no file; the standard library is nobody's."""
+def test_frames_of_vendor_tvm_and_standard_library_are_distinguished() -> None:
+    """A frame of the standard library is used only if there is no vendor's frame; C++ functions in
+    TVM's exceptions have no file."""
     mine = frame("/vendor/codegen.py", 7, "emit", "")
     library = frame(str(Path(os.__file__).parent / "subprocess.py"), 3, "run", "")
     unknown = frame("<unknown>", 0, "tvm::runtime::Call", "")
@@ -210,14 +214,14 @@ def test_frames_are_told_apart_by_whose_they_are() -> None:
 
 @pytest.mark.once
 @pytest.mark.parametrize("opened", ["unspeakable"], indirect=True)
-def test_an_exception_without_words_is_told_with_its_type_and_place(opened: Examiner) -> None:
+def test_an_exception_whose_text_raises_is_reported_with_its_place(opened: Examiner) -> None:
     (finding, *_) = opened.examine(chain("exp")).findings
     assert "partition raised _Unspeakable: (the exception has no text: KeyError raised" in finding.message
     frame = vendor_frame(finding.details["exception"]["frames"])
     assert frame is not None and frame["function"] == "_raise_unspeakable"
 
 
-def test_crashes_are_cheap(tmp_path: Path, ir: str) -> None:
+def test_crashes_do_not_restart_the_worker(tmp_path: Path, ir: str) -> None:
     """The worker forks a child for each example: it is the same process after ten crashes."""
     e = examiner(tmp_path, f"{HOSTILE}:segfault", ir)
     e.open()
@@ -232,7 +236,7 @@ def test_crashes_are_cheap(tmp_path: Path, ir: str) -> None:
         e.close()
 
 
-def test_a_killed_worker_is_started_anew(tmp_path: Path, ir: str) -> None:
+def test_a_killed_worker_is_restarted(tmp_path: Path, ir: str) -> None:
     e = examiner(tmp_path, "example_c", ir)
     e.open()
     try:
@@ -245,7 +249,7 @@ def test_a_killed_worker_is_started_anew(tmp_path: Path, ir: str) -> None:
         e.close()
 
 
-def test_a_worker_that_has_grown_is_started_anew(
+def test_a_worker_that_has_grown_is_restarted(
     tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
@@ -315,7 +319,7 @@ def test_import_errors_name_the_vendors_frame(tmp_path: Path, ir: str) -> None:
         (f"{HOSTILE}:not_there", "not_there"),
     ],
 )
-def test_a_target_that_is_refused_leaves_nothing_behind(
+def test_a_refused_target_leaves_no_temporary_files(
     tmp_path: Path, ir: str, target: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -335,13 +339,13 @@ def test_missing_library_is_named(tmp_path: Path, ir: str) -> None:
         worker.ready()
 
 
-def test_an_interpreter_without_tvm_says_what_to_install(tmp_path: Path) -> None:
+def test_an_interpreter_without_tvm_reports_the_package_to_install(tmp_path: Path) -> None:
     import venv
 
     venv.create(tmp_path / "empty", with_pip=False)
     worker = Worker(str(tmp_path / "empty" / "bin" / "python"), {"role": "reference", "ir": "relay"}, 5.0)
     worker.start()
-    # NumPy is missing there too, and is asked for first.
+    # NumPy is missing there, too, and is imported first.
     with pytest.raises(WorkerError, match=r"NumPy|pytest-byoc\[relay\]"):
         worker.ready()
 
@@ -355,7 +359,7 @@ def test_stopping_leaves_no_process(tmp_path: Path, ir: str) -> None:
 
 
 def examined(tmp_path: Path, ir: str, graph: Graph) -> tuple[Examiner, Verdict]:
-    """What example_c makes of a graph, and who has found it out."""
+    """Returns an examiner of example_c, closed, and its verdict on a graph."""
     e = examiner(tmp_path, "pytest_byoc.examples.example_c:target", ir)
     e.open()
     try:
@@ -364,41 +368,42 @@ def examined(tmp_path: Path, ir: str, graph: Graph) -> tuple[Examiner, Verdict]:
         e.close()
 
 
-def test_what_tvms_runtime_lacks_is_not_held_against_the_target(tmp_path: Path, ir: str) -> None:
-    """Sorting is left to TVM, and in some of its versions not in the runtime library alone."""
+def test_a_function_missing_in_tvms_runtime_is_no_failure(tmp_path: Path, ir: str) -> None:
+    """TVM does the sorting, and some versions of its runtime library cannot sort."""
     t = TensorType((3, 5), "float32")
     b = Builder(seed=1)
     x = b.input(t)
-    taken = b.node("negative", (x,), {})[0]
-    graph = b.graph(b.simple("sort", taken))
+    negated = b.node("negative", (x,), {})[0]
+    graph = b.graph(b.simple("sort", negated))
     _, verdict = examined(tmp_path, ir, graph)
     assert verdict.outcome in ("pass", "reference-wrong") and any(verdict.offloaded), verdict.findings
     if verdict.outcome == "reference-wrong":
         assert "tvm.contrib.sort" in " ".join(verdict.notes)
 
 
-def test_what_tvm_fails_at_the_targets_opt_level_is_not_held_against_the_target(
+def test_an_error_of_tvm_at_the_targets_opt_level_is_no_failure(
     tmp_path: Path, ir: str
 ) -> None:
-    """TVM makes a convolution without a kernel size of it at opt_level 3, and none below."""
+    """At opt_level 3, but not below, TVM turns the operator into a convolution without a kernel
+    size."""
     if ir != "relay":
         pytest.skip("Relax has no such operator")
     b = Builder(seed=1)
-    grown = b.simple("nn.relu", b.input(TensorType((1, 1, 2, 12), "float32")))
+    image = b.simple("nn.relu", b.input(TensorType((1, 1, 2, 12), "float32")))
     gradient = b.input(TensorType((1, 1, 1, 10), "float32"))
     attrs = {
         "data_layout": "NCHW", "grad_layout": "NCHW", "kernel_layout": "OIHW", "kernel_size": (2, 3),
         "channels": 1, "groups": 1, "padding": (0, 0, 0, 0), "strides": (1, 1), "dilation": (1, 1),
     }
-    graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, grown), attrs)[0])
+    graph = b.graph(b.node("nn.conv2d_backward_weight", (gradient, image), attrs)[0])
     e, verdict = examined(tmp_path, ir, graph)
     assert e.workers.built["opt_level"] == 3 and any(verdict.offloaded)
     assert verdict.outcome == "reference-wrong" and "must be set or inferred" in " ".join(verdict.notes)
 
 
-@pytest.mark.parametrize(("mode", "said"), [(0x800, "upwards"), (0x400, "downwards")])
-def test_another_rounding_is_told(mode: int, said: str) -> None:
-    """FE_UPWARD and FE_DOWNWARD of x86."""
+@pytest.mark.parametrize(("mode", "words"), [(0x800, "upwards"), (0x400, "downwards")])
+def test_a_changed_rounding_mode_is_reported(mode: int, words: str) -> None:
+    """The modes are FE_UPWARD and FE_DOWNWARD of x86."""
     if platform.machine() != "x86_64":
         pytest.skip("the numbers are x86's")
     libm = ctypes.CDLL("libm.so.6")
@@ -406,7 +411,7 @@ def test_another_rounding_is_told(mode: int, said: str) -> None:
     try:
         assert fenv.changes() == []
         libm.fesetround(mode)
-        assert any(said in what for what in fenv.changes())
+        assert any(words in change for change in fenv.changes())
     finally:
         libm.fesetround(0)
     assert fenv.changes() == []
@@ -423,7 +428,7 @@ def _change_handler() -> None:
 # pytest-xdist's process has threads; the child needs none of them.
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (lambda: os.chdir("/"), "the working directory ("),
         (lambda: os.umask(0o27), "the mask for new files ("),
@@ -435,37 +440,37 @@ def _change_handler() -> None:
         (lambda: np.random.seed(0), "the seed of NumPy's random numbers"),
     ],
 )
-def test_what_a_process_has_one_of_is_told_if_it_changes(
-    tmp_path: Path, change: Callable[[], object], said: str
+def test_changes_of_process_state_are_reported(
+    tmp_path: Path, change: Callable[[], object], words: str
 ) -> None:
-    """In a child, which it ends with."""
-    told = tmp_path / "told"
+    """The change is made in a forked child, which ends afterwards."""
+    report_file = tmp_path / "told"
     child = os.fork()
     if not child:
         try:
             before = surroundings.state()
-            # Drawing is nobody's business.
+            # Drawing random numbers is no change.
             for _ in range(2000):
                 random.random(), np.random.rand()
             assert surroundings.changes(before) == []
             change()
-            told.write_text("\n".join(surroundings.changes(before)))
+            report_file.write_text("\n".join(surroundings.changes(before)))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert told.read_text().startswith(said) and "\n" not in told.read_text()
+    assert report_file.read_text().startswith(words) and "\n" not in report_file.read_text()
 
 
 def printed_with_tvm(code: str) -> list[str]:
-    """Lines that a script prints in the workers' interpreter."""
+    """Returns the lines that a script prints in the workers' interpreter."""
     done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
-def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
-    """Of what TVM 0.16 registers, example_target_hook is one with hooks of its own; a vendor's name mostly is
-    no kind at all, and `c` is one that compiles what it is asked to."""
+def test_a_compiler_that_is_a_target_kind_with_hooks_is_built_for(ir: str) -> None:
+    """TVM 0.16 registers example_target_hook as a target kind with hooks of its own; most vendors'
+    names are no target kind, and `c` is a kind without hooks."""
     if ir != "relay":
         pytest.skip("targets of Relay")
     script = Path(report.__file__).parent / "templates" / "relay.py.txt"
@@ -489,8 +494,9 @@ def test_a_compiler_that_is_a_kind_of_target_is_built_for(ir: str) -> None:
     ]
 
 
-def test_what_is_marked_by_hand_is_what_the_target_takes(ir: str) -> None:
-    """Of one operator a target may take one form and refuse the other: to mark that would be our fault."""
+def test_only_calls_that_the_target_offloads_are_marked_by_hand(ir: str) -> None:
+    """A target may offload one form of an operator and refuse another; marking the latter would be
+    our fault."""
     if ir != "relay":
         pytest.skip("in Relax a pattern of the target's own marks")
     code = """if True:

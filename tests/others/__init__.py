@@ -1,9 +1,10 @@
-"""Operators evaluated by other libraries, to compare the reference kernels to.
+"""Operators evaluated by other libraries, for comparison with the reference kernels.
 
-Each file has a table EVALUATE: by the operator's name, a function of (arrays, attributes, output types) that
-returns an array or a tuple of them, or None where the library has no such operator with those
-attributes. It may replace operands in the list, by some that the library can do: the kernel is given
-the same. TABLES is what docs/explanation/kernels-checked.md is made from.
+Each file has a table EVALUATE. It maps an operator's name to a function of (arrays, attributes,
+output types) that returns an array or a tuple of arrays, or None where the library has no such
+operator with those attributes. The function may replace operands in the list by operands that the
+library supports; the kernel then gets the same operands. docs/explanation/kernels-checked.md is
+generated from TABLES.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from . import libm, onnx_convolutions, onnx_operators, scipy_functions
 
 Evaluate = Callable[[list[Any], dict[str, Any], Any], Any]
 
-#: By the library's name.
+#: The tables by the library's name.
 TABLES: Mapping[str, Mapping[str, Evaluate]] = {
     "ONNX's reference evaluator": {**onnx_operators.EVALUATE, **onnx_convolutions.EVALUATE},
     "SciPy": scipy_functions.EVALUATE,

@@ -1,4 +1,4 @@
-"""By Python's module math, an element at a time: what SciPy and ONNX have no function for."""
+"""Functions that SciPy and ONNX lack, evaluated element by element by Python's module math."""
 
 from __future__ import annotations
 

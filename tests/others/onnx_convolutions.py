@@ -1,4 +1,4 @@
-"""By ONNX's reference evaluator: convolutions, pooling, normalisations, attention, resampling."""
+"""Convolutions, pooling, normalisations, attention and resampling by ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .onnx_node import run, run_all
 
 
 def _first(x: np.ndarray, layout: str) -> np.ndarray:
-    """ONNX knows channels first alone."""
+    """Transposes to channels first, the only layout of ONNX."""
     spatial = layout.strip("NC")
     return np.transpose(x, [layout.index(c) for c in "NC" + spatial])
 
@@ -46,18 +46,18 @@ def _conv(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 def _transposed(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     if a["groups"] != 1:
-        return None  # the evaluator takes one group
+        return None  # the evaluator supports one group only
     x, w = _first(arrays[0], a["data_layout"]), _weight(arrays[1], a["kernel_layout"], "IO")
     steps = {**_steps(a), "output_padding": list(a["output_padding"])}
     if x.ndim == 3:
-        # Two dimensions at least, of which one is the image's only row.
+        # The evaluator needs at least two dimensions; one of them is the image's only row.
         single = {"strides": 1, "dilations": 1, "kernel_shape": 1, "output_padding": 0}
         steps.update({k: [v, *steps[k]] for k, v in single.items()})
         steps["pads"] = [0, steps["pads"][0], 0, steps["pads"][1]]
-        made = run("ConvTranspose", [x[:, :, None], w[:, :, None]], **steps)[:, :, 0]
+        y = run("ConvTranspose", [x[:, :, None], w[:, :, None]], **steps)[:, :, 0]
     else:
-        made = run("ConvTranspose", [x, w], **steps)
-    return _back(made, a["data_layout"])
+        y = run("ConvTranspose", [x, w], **steps)
+    return _back(y, a["data_layout"])
 
 
 def _conv_integer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
@@ -70,7 +70,7 @@ def _conv_integer(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 
 def _deformable(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    # ONNX interpolates before the first pixel too: only places in the image are the same.
+    # ONNX also interpolates before the first pixel; results agree only for places inside the image.
     if a["padding"] != (0, 0, 0, 0) or a["data_layout"] != "NCHW" or a["kernel_layout"] != "OIHW":
         return None
     x, offset, w = arrays
@@ -82,17 +82,17 @@ def _deformable(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 def _pool(op: str) -> Any:
     def evaluate(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-        # Evaluators disagree on what counts there; of one axis with another padding behind it than
-        # before, this one makes too small a result.
+        # Evaluators disagree on the elements that count in these cases. Where the padding behind an
+        # only axis differs from that before it, this one returns too small a result.
         half = len(a["padding"]) // 2
         uneven = half == 1 and a["padding"][0] != a["padding"][1]
         if a["ceil_mode"] or a.get("count_include_pad") or uneven:
             return None
-        made = run(
+        y = run(
             op, [_first(arrays[0], a["layout"])], kernel_shape=list(a["pool_size"]),
             strides=list(a["strides"]), dilations=list(a["dilation"]), pads=list(a["padding"]),
         )
-        return _back(made, a["layout"])
+        return _back(y, a["layout"])
 
     return evaluate
 
@@ -108,12 +108,13 @@ def _batch(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     moved = np.moveaxis(x, a["axis"], 1)
     operands = [moved, *_scaled(a, scale, shift), mean, variance]
     if a["training"]:
-        y, *found = run_all("BatchNormalization", operands, 3, 15, epsilon=a["epsilon"], training_mode=1)
-        # ONNX's attributes are float32: what the batch's own are, from that.
+        y, *statistics = run_all("BatchNormalization", operands, 3, 15, epsilon=a["epsilon"], training_mode=1)
+        # ONNX's attributes are float32: the batch's own statistics are computed back from the
+        # result.
         kept = float(np.float32(0.9))
         renewed = (
             0.9 * old + 0.1 * (new - kept * old) / (1 - kept)
-            for old, new in zip((mean, variance), found, strict=True)
+            for old, new in zip((mean, variance), statistics, strict=True)
         )
         return np.moveaxis(y, 1, a["axis"]), *renewed
     y = run("BatchNormalization", operands, 15, epsilon=a["epsilon"])
@@ -170,7 +171,7 @@ def _attention(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     return run("Attention", operands, 23, **attrs).swapaxes(1, 2)
 
 
-#: Coordinates that ONNX defines as TVM does.
+#: Coordinate modes that ONNX defines as TVM does.
 _MODES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 
 
@@ -183,18 +184,19 @@ def _resize(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     x = _first(arrays[0], a["layout"])
     rounding = {"round": "round_prefer_floor", "": "floor"}.get(a["rounding_method"], a["rounding_method"])
     sizes = np.array([*x.shape[:2], *a["size"]], np.int64)
-    made = run(
+    y = run(
         "Resize", [x, None, None, sizes], coordinate_transformation_mode=mode,
         mode="nearest" if nearest else a["method"], cubic_coeff_a=a["cubic_alpha"],
         exclude_outside=int(a["cubic_exclude"]), nearest_mode=rounding,
     )
-    return _back(made, a["layout"])
+    return _back(y, a["layout"])
 
 
 def _grid_sample(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     x, grid = arrays
     if a["method"] == "bicubic":
-        # Cubic samples beyond the image differ: ONNX reflects places before it reflects pixels.
+        # Cubic samples outside the image differ: ONNX reflects coordinates before it reflects
+        # pixels.
         arrays[1] = grid = np.clip(grid, -0.95, 0.95)
     return run(
         "GridSample", [x, np.moveaxis(grid, 1, -1)], 20, align_corners=int(a["align_corners"]),
@@ -205,20 +207,20 @@ def _grid_sample(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 def _affine_grid(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     n, (h, w) = len(arrays[0]), a["target_shape"]
-    made = run("AffineGrid", [arrays[0], np.array([n, 1, h, w], np.int64)], 20, align_corners=1)
-    return np.moveaxis(made, -1, 1)
+    y = run("AffineGrid", [arrays[0], np.array([n, 1, h, w], np.int64)], 20, align_corners=1)
+    return np.moveaxis(y, -1, 1)
 
 
 def _l2(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    """Without the epsilon, which plays no part in what is drawn."""
+    """Leaves out epsilon, and returns None where epsilon would change the result."""
     (x,) = arrays
     axes = range(x.ndim) if a["axis"] is None else [i % x.ndim for i in a["axis"]]
     flat = np.moveaxis(x, list(axes), range(-len(axes), 0))
     rows = flat.reshape(*flat.shape[: x.ndim - len(axes)], math.prod(flat.shape[x.ndim - len(axes) :]))
     if (np.sum(rows**2, axis=-1) <= a["eps"]).any():
         return None
-    made = run("LpNormalization", [rows], 1, axis=-1, p=2)
-    return np.moveaxis(made.reshape(flat.shape), range(-len(axes), 0), list(axes))
+    y = run("LpNormalization", [rows], 1, axis=-1, p=2)
+    return np.moveaxis(y.reshape(flat.shape), range(-len(axes), 0), list(axes))
 
 
 EVALUATE: dict[str, Any] = {

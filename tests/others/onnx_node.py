@@ -1,4 +1,4 @@
-"""One ONNX node, run by ONNX's reference evaluator."""
+"""Runs one ONNX node by ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from onnx.reference import ReferenceEvaluator
 
 
 def run(op: str, arrays: list[np.ndarray | None], version: int = 19, **attrs: Any) -> np.ndarray:
-    """The first output. None: an optional operand that is left out."""
+    """Returns the first output. None among `arrays` stands for an optional operand that is left
+    out."""
     return run_all(op, arrays, 1, version, **attrs)[0]
 
 
@@ -28,6 +29,6 @@ def run_all(
     declared = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.UNDEFINED, None) for n in results]
     graph = onnx.helper.make_graph([node], "one", values, declared)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)])
-    found = ReferenceEvaluator(model).run(None, named)
-    assert isinstance(found, list)
-    return tuple(np.asarray(y) for y in found)
+    outputs_ = ReferenceEvaluator(model).run(None, named)
+    assert isinstance(outputs_, list)
+    return tuple(np.asarray(y) for y in outputs_)

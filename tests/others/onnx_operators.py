@@ -1,4 +1,4 @@
-"""By ONNX's reference evaluator: functions, logic, reductions, movement of elements, quantisation."""
+"""Functions, logic, reductions, data movement and quantisation by ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .onnx_node import run, run_all
 
 
 def _same(op: str, version: int = 19, **attrs: Any) -> Any:
-    """The same operands and no attributes."""
+    """Returns an evaluation with the same operands and none of the operator's attributes."""
     return lambda arrays, a, outs: run(op, arrays, version, **attrs)
 
 
 def _shift(direction: str) -> Any:
-    # ONNX shifts unsigned numbers alone; what is drawn is not negative.
+    # ONNX shifts unsigned integers only; the drawn operands are not negative.
     def evaluate(arrays: list[Any], a: Any, outs: Any) -> Any:
         if any((v < 0).any() for v in arrays):
             return None
@@ -36,7 +36,7 @@ def _position(op: str) -> Any:
 
 
 def _truth(op: str) -> Any:
-    """The least or the largest of zeros and ones."""
+    """Evaluates all or any as the least or the largest of zeros and ones."""
 
     def evaluate(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
         if a["exclude"]:
@@ -60,7 +60,7 @@ def _cumsum(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 
 def _gather(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    """The evaluator's GatherElements fails for some shapes."""
+    """Returns None for the shapes on which the evaluator's GatherElements fails."""
     x, index = arrays
     others = [i for i in range(x.ndim) if i != a["axis"] % x.ndim]
     if x.shape[a["axis"]] > 16 or any(x.shape[i] != index.shape[i] for i in others):
@@ -105,7 +105,7 @@ def _tile(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
 
 
 def _one_hot(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
-    # ONNX counts negative numbers from the end; the evaluator has no booleans.
+    # ONNX counts negative indices from the end; the evaluator has no booleans.
     if (arrays[0] < 0).any() or outs[0].dtype == "bool":
         return None
     values = np.array([a["off_value"], a["on_value"]], outs[0].dtype)
@@ -116,8 +116,8 @@ def _topk(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:
     (x,) = arrays
     k = x.shape[a["axis"]] if a["k"] < 1 else a["k"]
     order = int(not a["is_ascend"])
-    found = run_all("TopK", [x, np.array([k])], 2, 11, axis=a["axis"], largest=order)
-    which = {"values": found[:1], "indices": found[1:], "both": found}[a["ret_type"]]
+    results = run_all("TopK", [x, np.array([k])], 2, 11, axis=a["axis"], largest=order)
+    which = {"values": results[:1], "indices": results[1:], "both": results}[a["ret_type"]]
     return tuple(y.astype(t.dtype) for y, t in zip(which, outs, strict=True))
 
 
@@ -173,9 +173,9 @@ def _along(arrays: list[Any], a: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(arrays: list[Any]) -> list[Any]:
-    """Scale and zero point, of one shape."""
-    made = [v.reshape(()) if v.size == 1 else v.reshape(-1) for v in arrays[1:3]]
-    return [np.ascontiguousarray(np.broadcast_to(v, np.broadcast(*made).shape)) for v in made]
+    """Returns scale and zero point in the same shape."""
+    flat = [v.reshape(()) if v.size == 1 else v.reshape(-1) for v in arrays[1:3]]
+    return [np.ascontiguousarray(np.broadcast_to(v, np.broadcast(*flat).shape)) for v in flat]
 
 
 def _quantize(arrays: list[Any], a: dict[str, Any], outs: Any) -> Any:

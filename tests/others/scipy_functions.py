@@ -1,4 +1,4 @@
-"""By SciPy."""
+"""Operators evaluated by SciPy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _logsumexp(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
     return np.asarray(scipy.special.logsumexp(arrays[0], axis=a["axis"], keepdims=a["keepdims"]))
 
 
-def _spread(of: Any) -> Any:
-    """Over one axis, or over all of them."""
+def _spread(finish: Any) -> Any:
+    """Returns an evaluation over one axis or all axes; it returns None for several."""
 
     def evaluate(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
         (x,) = arrays
@@ -37,14 +37,14 @@ def _spread(of: Any) -> Any:
         n = x.size if axis is None else x.shape[axis]
         if several or a["exclude"] or n < 2:
             return None
-        found = scipy.stats.describe(x, axis=axis, ddof=int(a["unbiased"])).variance
-        return np.asarray(of(found)).reshape(outs[0].shape)
+        variance = scipy.stats.describe(x, axis=axis, ddof=int(a["unbiased"])).variance
+        return np.asarray(finish(variance)).reshape(outs[0].shape)
 
     return evaluate
 
 
 def _convolved(arrays: list[np.ndarray], a: dict[str, Any], outs: Any) -> Any:
-    """Whole images correlated channel by channel, then every stride-th result."""
+    """Correlates whole images channel by channel, then keeps every stride-th result."""
     if len(set(a["dilation"])) > 1 or a["dilation"][0] > 1:
         return None
     spatial = a["data_layout"].strip("NC")

@@ -1,11 +1,13 @@
-"""Operators evaluated plainly, to compare the reference kernels to. Shares no code with them.
+"""Plain evaluations of operators, for comparison with the reference kernels. They share no code
+with them.
 
-`plain` evaluates an operator in the arrays' own dtype, one rounding after the other, summing in a
-given order. In float64 it says what the value is; in float32 and float16, how far a correct
-implementation may stray. Each family has a file with a table PLAIN: by the operator's name, a function
-of (arrays, attributes, output types, order of sums) that returns an array or a tuple of them. An
-evaluation by another library (SciPy, ONNX's reference evaluator) does as well as one written out: then
-the file's table BY says whose, by the operator's name. docs/explanation/kernels-checked.md is made from that.
+`plain` evaluates an operator in the arrays' own dtype, rounding after each operation and adding in
+a given order. In float64 it gives the value; in float32 and float16 it shows how far a correct
+implementation may deviate. Each family has a file with a table PLAIN, which maps an operator's name
+to a function of (arrays, attributes, output types, order of sums) that returns an array or a tuple
+of arrays. An evaluation by another library (SciPy, ONNX's reference evaluator) serves as well as
+one written out; the file's table BY then names the library, by the operator's name.
+docs/explanation/kernels-checked.md is generated from these tables.
 """
 
 from __future__ import annotations
@@ -72,12 +74,12 @@ TABLES: tuple[Any, ...] = (
 )
 
 
-#: Of an evaluation that BY says nothing of.
+#: The name of an evaluation that has no entry in BY.
 WRITTEN_OUT = "written out in NumPy"
 
 
 def evaluated_by(name: str) -> str:
-    """What the plain evaluation of an operator goes by."""
+    """Returns the name of the method or library that evaluates an operator plainly."""
     table = next((t for t in TABLES if name in t.PLAIN), first)
     by: dict[str, str] = getattr(table, "BY", {})
     return by.get(name, WRITTEN_OUT)
@@ -86,14 +88,14 @@ def evaluated_by(name: str) -> str:
 def plain(
     name: str, arrays: list[np.ndarray], a: dict[str, Any], add: Sum = forwards
 ) -> tuple[np.ndarray, ...]:
-    """The operator's results, in the arrays' dtype, sums made by `add`."""
+    """Returns the operator's results in the arrays' dtype; sums are computed by `add`."""
     outs = OPERATORS[name].infer([TensorType(x.shape, str(x.dtype)) for x in arrays], a)
     table = next((t.PLAIN for t in TABLES if name in t.PLAIN), None)
     with np.errstate(all="ignore"):
         if table is None:
-            found = first.evaluate(name, arrays, a, outs, add)
+            results = first.evaluate(name, arrays, a, outs, add)
         else:
-            made = table[name](arrays, a, outs, add)
-            found = made if isinstance(made, tuple) else (made,)
-    assert [(y.shape, str(y.dtype)) for y in found] == [(t.shape, t.dtype) for t in outs]
-    return found
+            result = table[name](arrays, a, outs, add)
+            results = result if isinstance(result, tuple) else (result,)
+    assert [(y.shape, str(y.dtype)) for y in results] == [(t.shape, t.dtype) for t in outs]
+    return results

@@ -1,4 +1,4 @@
-"""Plain evaluations: arithmetic beyond the commonest."""
+"""Plain evaluations of arithmetic, except the commonest operators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _binary(f: Any) -> Any:
 
 
 def _elementwise(f: Any) -> Any:
-    """f of two numbers of Python, exactly: fractions of floats, or integers."""
+    """Applies f to two Python numbers, exactly: to fractions of floats, or to integers."""
 
     def one(a: Any, b: Any) -> float:
         exact = [Fraction(float(v)) if math.isfinite(v) else v for v in (a, b)]
@@ -34,8 +34,8 @@ def _elementwise(f: Any) -> Any:
 def _multiply(arrays: Any, a: Any, outs: Any, add: Any) -> np.ndarray:
     scale = Fraction(a["multiplier"]) * Fraction(2) ** (a["shift"] - 31)
     half = Fraction(1, 2)
-    found = [math.floor(v * scale + half) for v in arrays[0].ravel().tolist()]
-    return np.array(found, np.int64).astype(np.int32).reshape(arrays[0].shape)
+    rounded = [math.floor(v * scale + half) for v in arrays[0].ravel().tolist()]
+    return np.array(rounded, np.int64).astype(np.int32).reshape(arrays[0].shape)
 
 
 PLAIN: dict[str, Any] = {

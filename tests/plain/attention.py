@@ -1,4 +1,4 @@
-"""Plain evaluations: attention, one batch, head and query at a time."""
+"""Plain evaluation of attention, one batch, head and query at a time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def _attention(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarra
     q, k, v = arrays[:3]
     kind = q.dtype.type
     y = np.empty(outs[0].shape, q.dtype)
-    beyond = abs(q.shape[1] - k.shape[1]) if a["causal_mask"] == "BottomRight" else 0
+    shift = abs(q.shape[1] - k.shape[1]) if a["causal_mask"] == "BottomRight" else 0
     for b, i, n in np.ndindex(q.shape[:3]):
-        seen = k.shape[1] if a["causal_mask"] is None else min(k.shape[1], i + beyond + 1)
+        seen = k.shape[1] if a["causal_mask"] is None else min(k.shape[1], i + shift + 1)
         scores = add(q[b, i, n] * k[b, :seen, n])
         scores = scores / np.sqrt(kind(q.shape[3])) if a["scale"] is None else scores * kind(a["scale"])
         if len(arrays) > 3:

@@ -1,4 +1,4 @@
-"""Plain evaluations: einsum by indexing, matrix products written out."""
+"""Plain evaluations of einsum, by indexing, and of matrix products, written out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .sums import Sum
 
 
 def _einsum(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
-    """One axis for each label of the result, then one for each that is summed."""
+    """Uses one axis for each label of the result, then one for each summed label."""
     left, arrow, right = a["equation"].replace(" ", "").partition("->")
-    # Two capitals stand for the dimensions of the ellipsis.
+    # The capitals X and Y stand for the dimensions of the ellipsis.
     operands = left.replace("...", "XY"[: outs[0].rank - 2]).split(",")
     right = right.replace("...", "XY"[: outs[0].rank - 2])
     if not arrow:

@@ -1,4 +1,5 @@
-"""Plain evaluations: conversions between dtypes, copies, and tensors made like another."""
+"""Plain evaluations of conversions between dtypes, copies, and constant tensors of another's
+shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain evaluations: convolutions in one and three dimensions, window by window."""
+"""Plain evaluations of convolutions in one and three dimensions, window by window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sums import Sum
 
 
 def first(x: np.ndarray, layout: str) -> np.ndarray:
-    """Channels first."""
+    """Returns x with channels first."""
     return np.moveaxis(x, -1, 1) if layout.endswith("C") else x
 
 
@@ -19,7 +19,7 @@ def back(y: np.ndarray, layout: str) -> np.ndarray:
 
 
 def slides(position: Any, kernel: Any, a: dict[str, Any]) -> tuple[slice, ...]:
-    """The window that makes the result at a position, in the padded image."""
+    """Returns the window of the padded image from which the result at a position is computed."""
     steps = zip(position, kernel, a["strides"], a["dilation"])
     return tuple(slice(p * s, p * s + (k - 1) * d + 1, d) for p, k, s, d in steps)
 

@@ -1,4 +1,4 @@
-"""Plain evaluation: deformable convolution, sample by sample."""
+"""Plain evaluation of deformable convolution, sample by sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .sums import Sum
 
 
 def sample(image: np.ndarray, y: Any, x: Any) -> np.ndarray:
-    """All channels of an image [C, H, W] at a place: 0 before it and after it, between them bilinear."""
+    """Samples all channels of an image [C, H, W] at a position: bilinear inside the image, 0
+    outside."""
     _, h, w = image.shape
     total = np.zeros(len(image), image.dtype)
     if y < 0 or x < 0 or y >= h or x >= w:
@@ -42,8 +43,8 @@ def deformable_conv2d(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np
             base = position * a["strides"][axis] - a["padding"][axis] + int(t) * a["dilation"][axis]
             at.append(dtype.type(base) + offset[n, 2 * (g * taps + tap) + axis, i, j])
         channels = slice(g * per_group, (g + 1) * per_group)
-        found = sample(x[n, channels], *at)
-        terms[n, :, i, j, channels, tap] = found * w.reshape(*w.shape[:2], -1)[:, channels, tap]
+        sampled = sample(x[n, channels], *at)
+        terms[n, :, i, j, channels, tap] = sampled * w.reshape(*w.shape[:2], -1)[:, channels, tap]
     return back(add(terms.reshape(*out, -1)).astype(dtype), a["data_layout"])
 
 

@@ -15,7 +15,8 @@ from .sums import Sum
 
 
 def gathered(x: np.ndarray, a: dict[str, Any], size: Any, out: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Patches of x [N, C, H, W] as [N, C, OH, OW, taps], and whether a tap is in the image."""
+    """Returns patches of x [N, C, H, W] as [N, C, OH, OW, taps], and whether each tap is in the
+    image."""
     rows, columns = (
         np.arange(o)[:, None] * s - p + np.arange(k) * d
         for o, s, p, k, d in zip(out, a["strides"], a["padding"][:2], size, a["dilation"])
@@ -28,7 +29,8 @@ def gathered(x: np.ndarray, a: dict[str, Any], size: Any, out: Any) -> tuple[np.
 
 
 def padded_count(x: np.ndarray, a: dict[str, Any], out: Any) -> np.ndarray:
-    """How many taps of each window are in the image or its padding, one window at a time."""
+    """Returns the number of taps of each window in the image or its padding, one window at a
+    time."""
     top, left, bottom, right = a["padding"]
     count = np.zeros(out)
     for i, j in itertools.product(*map(range, out)):
@@ -88,7 +90,7 @@ def plain_reduction(name: str, x: np.ndarray, a: dict[str, Any], out: Any, add: 
         y = add(terms)
         if name == "mean":
             n = terms.shape[-1]
-            # Of integers the quotient goes towards zero: fmod has the sign of what is divided.
+            # The quotient of integers is rounded towards zero: fmod has the sign of the dividend.
             exact = (y - np.fmod(y, n)) // n if x.dtype.kind in "iu" else y / x.dtype.type(n)
             y = exact.astype(x.dtype)
     return y.reshape(out)
@@ -152,7 +154,7 @@ UNARY: dict[str, Callable[[np.ndarray, dict[str, Any]], np.ndarray]] = {
 
 
 def _towards_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The quotient of integers."""
+    """Returns the quotient of integers, rounded towards zero."""
 
     def quotient(p: int, q: int) -> int:
         return (abs(p) // abs(q)) * (1 if (p < 0) == (q < 0) else -1) if q else 0
@@ -212,6 +214,7 @@ def evaluate(
         elif name == "split":
             return plain_split(x, a, outs)
         else:
-            # reshape, squeeze, expand_dims: the elements in their order, in the inferred shape
+            # reshape, squeeze, expand_dims: the elements keep their order and get the inferred
+            # shape.
             y = np.array(x.flatten().tolist(), dtype).reshape(out)
     return (y,)

@@ -1,4 +1,4 @@
-"""Plain evaluations: elementwise functions of one tensor beyond the commonest."""
+"""Plain evaluations of elementwise functions of one tensor, except the commonest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.special
 
 
 def _in_dtype(f: Any) -> Any:
-    """f in the array's own dtype; SciPy and some of NumPy lack those of 16 bits."""
+    """Applies f in the array's own dtype; SciPy and parts of NumPy lack the 16-bit dtypes."""
 
     def evaluate(arrays: list[np.ndarray], attrs: Any, outs: Any, add: Any) -> np.ndarray:
         (x,) = arrays
@@ -21,12 +21,13 @@ def _in_dtype(f: Any) -> Any:
 
 
 def _unary(evaluate: Any) -> Any:
-    """The same for arrays of no dimension, of which NumPy makes scalars."""
+    """Restores arrays of rank 0, which NumPy turns into scalars."""
     return lambda arrays, a, outs, add: np.asarray(evaluate(arrays, a, outs, add)).astype(arrays[0].dtype)
 
 
 def _steps(f: Any) -> Any:
-    """f one rounding after the other: (array, its dtype's constructor, attributes)."""
+    """Rounds after each operation of f, a function of (array, constructor of its dtype,
+    attributes)."""
     return _unary(lambda arrays, a, outs, add: f(arrays[0], arrays[0].dtype.type, a))
 
 

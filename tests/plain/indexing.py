@@ -1,4 +1,4 @@
-"""Plain evaluations: elements picked by index, and positions made into values."""
+"""Plain evaluations of elements selected by index, and of positions turned into values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def each(shape: Any) -> Any:
 
 
 def take(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
-    """One element of the result after the other."""
+    """Copies one element of the result after the other."""
     x, index = arrays
     axis, b = a["axis"], a["batch_dims"]
     if axis is None:
@@ -69,11 +69,11 @@ def one_hot(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
 
 
 def unravel_index(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
-    rest, found = arrays[0].astype(np.int64), []
+    rest, coordinates = arrays[0].astype(np.int64), []
     for d in arrays[1][::-1]:
-        found.append(rest % d)
+        coordinates.append(rest % d)
         rest = rest // d
-    return np.stack(found[::-1]).astype(arrays[0].dtype)
+    return np.stack(coordinates[::-1]).astype(arrays[0].dtype)
 
 
 PLAIN: dict[str, Any] = {

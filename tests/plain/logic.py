@@ -1,4 +1,4 @@
-"""Plain evaluations: comparisons, logic, bits, and selection by a condition."""
+"""Plain evaluations of comparisons, logic, bit operations, and selection by a condition."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 
 
 def _each(f: Any) -> Any:
-    """f of Python's own numbers, element by element; integers are cut to their dtype's bits."""
+    """Applies f to Python numbers, element by element; integers are cut to the bits of their
+    dtype."""
 
     def evaluate(arrays: Any, attrs: Any, outs: Any, add: Any) -> np.ndarray:
         out = outs[0]
         lists = [np.asarray(a).ravel().tolist() for a in np.broadcast_arrays(*arrays)]
-        found = [f(*values) for values in zip(*lists)]
+        results = [f(*values) for values in zip(*lists)]
         if out.dtype == "bool":
-            return np.array(found, bool).reshape(out.shape)
-        cut = [(v + 2**63) % 2**64 - 2**63 for v in found]
+            return np.array(results, bool).reshape(out.shape)
+        cut = [(v + 2**63) % 2**64 - 2**63 for v in results]
         return np.array(cut, np.int64).astype(out.dtype).reshape(out.shape)
 
     return evaluate

@@ -1,4 +1,4 @@
-"""Plain evaluations: losses, one target at a time."""
+"""Plain evaluations of losses, one target at a time."""
 
 from __future__ import annotations
 

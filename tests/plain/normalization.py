@@ -1,4 +1,4 @@
-"""Plain evaluations: normalisations, one after the other as their papers give them (two passes)."""
+"""Plain evaluations of normalisations, step by step as in their papers (two passes)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sums import Sum
 
 
 def _total(x: np.ndarray, axes: Any, add: Sum) -> np.ndarray:
-    """Sum over axes, kept as ones."""
+    """Sums over axes, which are kept with length 1."""
     axes = sorted(i % x.ndim for i in axes)
     kept = [i for i in range(x.ndim) if i not in axes]
     shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
@@ -18,7 +18,7 @@ def _total(x: np.ndarray, axes: Any, add: Sum) -> np.ndarray:
 
 
 def _placed(v: np.ndarray, axes: Any, rank: int) -> np.ndarray:
-    """v with its dimensions at those axes and ones elsewhere."""
+    """Returns v with its dimensions at those axes and dimensions of 1 elsewhere."""
     axes = [i % rank for i in axes]
     return np.expand_dims(v, tuple(i for i in range(rank) if i not in axes))
 
@@ -29,7 +29,7 @@ def _affine(y: np.ndarray, a: dict[str, Any], scale: np.ndarray, shift: np.ndarr
 
 
 def _over(x: np.ndarray, axes: Any, a: dict[str, Any], add: Sum) -> np.ndarray:
-    """x less its mean, divided by its standard deviation."""
+    """Returns x less its mean, divided by its standard deviation."""
     count = x.dtype.type(np.prod([x.shape[i] for i in axes]))
     centred = x - _total(x, axes, add) / count
     variance = _total(centred * centred, axes, add) / count
@@ -60,7 +60,7 @@ def _layer(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
 
 
 def _instance(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
-    """One instance and channel at a time."""
+    """Normalises one instance and channel at a time."""
     x, gamma, beta = arrays
     x = np.moveaxis(x, a["axis"], 1)
     y = np.empty_like(x)
@@ -71,7 +71,7 @@ def _instance(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray
 
 
 def _group(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
-    """One group at a time, what comes before the channels being a batch."""
+    """Normalises one group at a time; the dimensions before the channels form a batch."""
     x, gamma, beta = arrays
     axis = a["axis"] % x.ndim
     y = np.empty_like(x)
@@ -94,7 +94,7 @@ def _l2(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
 
 
 def _lrn(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
-    """ONNX's formula (LRN), one channel at a time."""
+    """Evaluates ONNX's formula of LRN, one channel at a time."""
     x = np.moveaxis(arrays[0], a["axis"], -1)
     kind, reach = x.dtype.type, a["size"] // 2
     y = np.empty_like(x)

@@ -1,4 +1,4 @@
-"""Plain evaluations: pooling in one and three dimensions and to a given size, window by window."""
+"""Plain evaluations of pooling in 1 and 3 dimensions and to a given size, window by window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .convolution_nd import back, first
 from .sums import Sum
 
-#: For one axis and one position: what is in the window, and by how much an average is divided.
+#: Maps an axis and a position to the elements in the window and the divisor of the average.
 Taps = Callable[[int, int], tuple[list[int], int]]
 
 
@@ -24,8 +24,8 @@ def each_window(arrays: Any, a: dict[str, Any], outs: Any, add: Sum | None, taps
         for axis, row in enumerate(rows):
             window = window.take(row, axis=2 + axis)
         terms = window.reshape(*x.shape[:2], -1)
-        found = terms.max(axis=-1) if add is None else add(terms) / x.dtype.type(math.prod(counts))
-        y[(slice(None), slice(None), *position)] = found
+        pooled = terms.max(axis=-1) if add is None else add(terms) / x.dtype.type(math.prod(counts))
+        y[(slice(None), slice(None), *position)] = pooled
     return back(y, a["layout"])
 
 
@@ -53,7 +53,8 @@ def adaptive(average: bool) -> Any:
         wanted = a["output_size"] or sizes
 
         def taps(axis: int, i: int) -> tuple[list[int], int]:
-            # Element e fills the interval from e / n to (e + 1) / n: which of them meet the i-th of o?
+            # Element e fills the interval from e / n to (e + 1) / n: keep those that meet the i-th
+            # interval of o.
             n, o = sizes[axis], wanted[axis]
             row = [e for e in range(n) if e * o < (i + 1) * n and (e + 1) * o > i * n]
             return row, len(row)

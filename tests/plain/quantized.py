@@ -1,5 +1,5 @@
-"""Plain evaluations: quantisation, and operators on quantised tensors. In rational numbers, an element
-at a time."""
+"""Plain evaluations of quantisation and quantised operators in rational numbers, element by
+element."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def away(r: Fraction) -> int:
 
 
 def over(p: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
-    """A number, or one for each channel, for each element of x."""
+    """Expands a single number, or one number per channel, to the shape of x."""
     if p.size == 1:
         return np.full(x.shape, p.reshape(-1)[0])
     return np.moveaxis(np.broadcast_to(p, np.moveaxis(x, axis, -1).shape), -1, axis)
 
 
 def each(f: Callable[..., Any], dtype: str, *arrays: np.ndarray) -> np.ndarray:
-    """f of the elements as rational numbers, brought into the dtype, saturated if of integers."""
+    """Applies f to the elements as rational numbers and converts to the dtype; integers
+    saturate."""
 
     def element(*values: Any) -> Any:
         y = f(*(Fraction(v.item() if hasattr(v, "item") else float(v)) for v in values))

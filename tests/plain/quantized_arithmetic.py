@@ -1,4 +1,4 @@
-"""Plain evaluations: arithmetic on quantised tensors, and their products."""
+"""Plain evaluations of arithmetic on quantised tensors and of their products."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def product(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) ->
 
 
 def conv2d_transpose(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> np.ndarray:
-    """Every element of x spreads the kernel, a tap at a time."""
+    """Adds to the result, tap by tap, the kernel scaled by each element of x."""
     x, w = _centred(arrays)
     last = a["data_layout"] == "NHWC"
     x = x.transpose(0, 3, 1, 2) if last else x

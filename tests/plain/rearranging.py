@@ -1,5 +1,5 @@
-"""Plain evaluations: elements moved in blocks. Each element of the result is looked up by its index,
-or ONNX's reference evaluator moves them all."""
+"""Plain evaluations of data movement in blocks. Each element of the result is looked up by its
+index, or ONNX's reference evaluator moves all of them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ Index = tuple[int, ...]
 
 
 def looked_up(where: Callable[[Index, Any, dict[str, Any]], Index | None], fill: str = "") -> Any:
-    """where(index in the result, operand's shape, attributes): the index in the operand, or None for
-    what is filled in: the attribute named, or zero."""
+    """Returns an evaluation that looks up each element. `where` maps (index in the result, the
+    operand's shape, attributes) to the index in the operand, or to None where the attribute named
+    `fill`, or zero, is filled in."""
 
     def evaluate(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> np.ndarray:
         x = arrays[0]
         y = np.full(outs[0].shape, a.get(fill, 0), x.dtype)
         for index in np.ndindex(*outs[0].shape):
-            found = where(index, x.shape, a)
-            if found is not None:
-                y[index] = x[found]
+            source = where(index, x.shape, a)
+            if source is not None:
+                y[index] = x[source]
         return y
 
     return evaluate
 
 
 def _by_axis(layout: str) -> list[tuple[int, str]]:
-    """(block size, letter), outermost first."""
+    """Returns (block size, letter) pairs, outermost first."""
     return [(int(n or 0), c) for n, c in re.findall(r"(\d*)(\w)", layout)]
 
 
@@ -43,11 +44,11 @@ def _transform(index: Index, shape: Any, a: dict[str, Any]) -> Index:
         block = next((n for n, c in names if n and c.upper() == letter), 1)
         at[letter.upper()] = at.get(letter.upper(), 0) + (i if size else i * block)
     source = _by_axis(a["src_layout"])
-    found = []
+    coordinates = []
     for size, letter in source:
         block = next((n for n, c in source if n and c.upper() == letter), 1)
-        found.append(at[letter.upper()] % size if size else at[letter] // block)
-    return tuple(found)
+        coordinates.append(at[letter.upper()] % size if size else at[letter] // block)
+    return tuple(coordinates)
 
 
 def _onnx_blocks(op: Any, arrays: list[np.ndarray], a: dict[str, Any], **options: Any) -> np.ndarray:
@@ -57,29 +58,29 @@ def _onnx_blocks(op: Any, arrays: list[np.ndarray], a: dict[str, Any], **options
 
 
 def _to_batch(index: Index, shape: Any, a: dict[str, Any]) -> Index | None:
-    rest, found = index[0], list(index)
+    rest, source = index[0], list(index)
     for i in range(len(a["block_shape"]), 0, -1):
         b = a["block_shape"][i - 1]
-        found[i] = index[i] * b - a["paddings"][i - 1][0]
-        # The batch is the fastest part of the first axis: positions lie before it.
+        source[i] = index[i] * b - a["paddings"][i - 1][0]
+        # The batch is the fastest part of the first axis: the positions come before it.
     batch = shape[0]
-    found[0], position = rest % batch, rest // batch
+    source[0], position = rest % batch, rest // batch
     for i in range(len(a["block_shape"]), 0, -1):
         b = a["block_shape"][i - 1]
-        found[i] += position % b
+        source[i] += position % b
         position //= b
-        if not 0 <= found[i] < shape[i]:
+        if not 0 <= source[i] < shape[i]:
             return None
-    return tuple(found)
+    return tuple(source)
 
 
 def _from_batch(index: Index, shape: Any, a: dict[str, Any]) -> Index:
-    position, found = 0, list(index)
+    position, source = 0, list(index)
     for i, (b, (begin, _)) in enumerate(zip(a["block_shape"], a["crops"]), 1):
         position = position * b + (index[i] + begin) % b
-        found[i] = (index[i] + begin) // b
-    found[0] = position * (shape[0] // int(np.prod(a["block_shape"]))) + index[0]
-    return tuple(found)
+        source[i] = (index[i] + begin) // b
+    source[0] = position * (shape[0] // int(np.prod(a["block_shape"]))) + index[0]
+    return tuple(source)
 
 
 def _tile(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> np.ndarray:
@@ -101,12 +102,12 @@ def _reversed(index: Index, shape: Any, a: dict[str, Any]) -> Index:
 
 
 def _mirrored(index: Index, shape: Any, a: dict[str, Any]) -> Index:
-    found, edge = [], 0 if a["mode"] == "REFLECT" else 1
+    source, edge = [], 0 if a["mode"] == "REFLECT" else 1
     for i, d, (before, _) in zip(index, shape, a["pad_width"]):
         i -= before
         i = -edge - i if i < 0 else i
-        found.append(2 * (d - 1) + edge - i if i >= d else i)
-    return tuple(found)
+        source.append(2 * (d - 1) + edge - i if i >= d else i)
+    return tuple(source)
 
 
 def _upper(index: Index, shape: Any, a: dict[str, Any]) -> Index | None:
@@ -126,12 +127,12 @@ def _stack(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> 
 
 def _mesh(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> tuple[np.ndarray, ...]:
     shape = [1] * len(arrays)
-    found = []
+    grids = []
     for i, x in enumerate(arrays):
         axis = 1 - i if a["indexing"] == "xy" and i < 2 and len(arrays) > 1 else i
         column = x.reshape([-1 if k == axis else 1 for k in range(len(shape))])
-        found.append(np.broadcast_to(column, outs[i].shape))
-    return tuple(found)
+        grids.append(np.broadcast_to(column, outs[i].shape))
+    return tuple(grids)
 
 
 def _window(index: Index, shape: Any, a: dict[str, Any]) -> Index:

@@ -1,4 +1,4 @@
-"""Plain evaluations: images resampled, one output position along one axis after the other."""
+"""Plain evaluations of resampled images, one output position along one axis after the other."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def _rounded(c: float, how: str) -> int:
 
 
 def _keys(d: float, a: float) -> float:
-    """Keys' kernel at a distance, factored: zero at 1 and 2."""
+    """Returns Keys' kernel at a distance d, factored: it is zero at 1 and 2."""
     return (1 - d) * (1 + d - (a + 2) * d * d) if d < 1 else a * (d - 1) * (d - 2) ** 2
 
 
 def _taps(c: float, n: int, method: str, rounding: str, a: dict[str, Any]) -> list[tuple[int, float]]:
-    """Pixels and their weights."""
+    """Returns pixels and their weights."""
     if method == "nearest_neighbor":
         return [(_rounded(c, rounding), 1.0)]
     base = math.floor(c)
@@ -64,14 +64,14 @@ def _axis(x: np.ndarray, axis: int, cs: list[float], method: str, rounding: str,
 
 
 def _resampled(x: Any, layout: str, cs: Any, method: str, rounding: str, a: Any, add: Any) -> Any:
-    """The image at the coordinates, and where they are beyond it."""
-    beyond = np.zeros((1,) * x.ndim, bool)
+    """Returns the image at the coordinates, and a mask of the coordinates outside it."""
+    outside = np.zeros((1,) * x.ndim, bool)
     for letter, row in zip([c for c in layout if c not in "NC"], cs):
         axis = layout.index(letter)
         out = np.array([not 0 <= c <= x.shape[axis] - 1 for c in row])
-        beyond = beyond | out.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        outside = outside | out.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
         x = _axis(x, axis, row, method, rounding, a, add)
-    return x, beyond
+    return x, outside
 
 
 def _all(x: Any, layout: str, size: Any, method: str, mode: str, rounding: str, a: Any, add: Any) -> Any:
@@ -82,9 +82,9 @@ def _all(x: Any, layout: str, size: Any, method: str, mode: str, rounding: str, 
         for axis, (n, m) in enumerate(zip(old, size))
     ]
     rounding = rounding or ("round" if mode == "align_corners" else "floor")
-    y, beyond = _resampled(x, layout, cs, method, rounding, a, add)
+    y, outside = _resampled(x, layout, cs, method, rounding, a, add)
     if mode == "tf_crop_and_resize":
-        y = np.where(beyond, x.dtype.type(a["extrapolation_value"]), y)
+        y = np.where(outside, x.dtype.type(a["extrapolation_value"]), y)
     return y
 
 
@@ -104,12 +104,12 @@ def _upsampling(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any
 def _crop(arrays: list[np.ndarray], a: dict[str, Any], outs: Any, add: Any) -> np.ndarray:
     x, boxes, indices = arrays
     method = "linear" if a["method"] == "bilinear" else a["method"]
-    made = []
+    images = []
     for (y1, x1, y2, x2), i in zip(boxes.astype(float).tolist(), indices):
         options = {"roi": (y1, x1, y2, x2), "extrapolation_value": a["extrapolation_value"]}
         mode = "tf_crop_and_resize"
-        made.append(_all(x[[i]], a["layout"], a["crop_size"], method, mode, "round", options, add))
-    return np.concatenate(made)
+        images.append(_all(x[[i]], a["layout"], a["crop_size"], method, mode, "round", options, add))
+    return np.concatenate(images)
 
 
 PLAIN: dict[str, Any] = {

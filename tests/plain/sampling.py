@@ -1,4 +1,4 @@
-"""Plain evaluations: images sampled place by place."""
+"""Plain evaluations of images sampled one position at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _reflected(c: float, low: float, high: float) -> float:
 
 
 def _keys(d: float, a: float = -0.75) -> float:
-    """Keys' kernel at a distance, factored: zero at 1 and 2."""
+    """Returns Keys' kernel at a distance d, factored: it is zero at 1 and 2."""
     return (1 - d) * (1 + d - (a + 2) * d * d) if d < 1 else a * (d - 1) * (d - 2) ** 2
 
 
 def _along(g: float, n: int, a: dict[str, Any]) -> list[tuple[int, float]]:
-    """Pixels and their weights along an axis."""
+    """Returns pixels and their weights along an axis."""
     corners, padding = a["align_corners"], a["padding_mode"]
     c = (g + 1) / 2 * (n - 1) if corners else ((g + 1) * n - 1) / 2
     border = (0, n - 1) if corners else (-0.5, n - 0.5)

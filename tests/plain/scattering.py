@@ -1,4 +1,5 @@
-"""Plain evaluations: elements placed by index or slice, masked and reversed along sequences."""
+"""Plain evaluations of elements written by index or slice, and masked or reversed along
+sequences."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ def each(shape: Any) -> Any:
     return itertools.product(*map(range, shape))
 
 
-def put(y: np.ndarray, at: Any, found: list[Any], how: str, add: Sum) -> None:
-    """All updates of one place, one after the other or as `add` orders them."""
+def put(y: np.ndarray, at: Any, updates: list[Any], how: str, add: Sum) -> None:
+    """Applies all updates of one position, one after the other or in the order of `add`."""
     if how == "add":
-        y[at] = add(np.array([y[at], *found], y.dtype))
+        y[at] = add(np.array([y[at], *updates], y.dtype))
         return
-    for u in found:
+    for u in updates:
         if how == "mul":
             y[at] = y[at] * u
         elif how == "mean":
@@ -29,12 +30,13 @@ def put(y: np.ndarray, at: Any, found: list[Any], how: str, add: Sum) -> None:
 
 
 def scattered(x: np.ndarray, places: Any, how: str, add: Sum) -> np.ndarray:
-    """places: (position, update), several of one position among them."""
-    y, met = x.copy(), {}  # type: ignore[var-annotated]
+    """Applies `places`, pairs of (position, update), of which several may have the same
+    position."""
+    y, updates = x.copy(), {}  # type: ignore[var-annotated]
     for at, u in places:
-        met.setdefault(at, []).append(u)
-    for at, found in met.items():
-        put(y, at, found, how, add)
+        updates.setdefault(at, []).append(u)
+    for at, new in updates.items():
+        put(y, at, new, how, add)
     return y
 
 
@@ -74,7 +76,7 @@ def strided_set(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
 
 
 def matrix_set_diag(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
-    """One diagonal after the other, each taken off its padded row."""
+    """Writes one diagonal after the other, each cut out of its padded row."""
     x, diagonal = arrays
     y = x.copy()
     band = isinstance(a["k"], tuple)

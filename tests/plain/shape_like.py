@@ -1,4 +1,4 @@
-"""Plain evaluations: the result's shape is another tensor's."""
+"""Plain evaluations of operators whose result has the shape of another tensor."""
 
 from __future__ import annotations
 

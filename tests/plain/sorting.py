@@ -1,4 +1,4 @@
-"""Plain evaluations: elements put in order, and searched for in what is in order."""
+"""Plain evaluations of sorting and of search in sorted sequences."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .sums import Sum
 
 
 def ordered(x: np.ndarray, a: dict[str, Any]) -> np.ndarray:
-    """Positions in order, row by row, by Python's sort; of equal ones the first comes first."""
+    """Returns the sorted positions of each row, by Python's stable sort."""
     rows = np.moveaxis(x, a["axis"], -1)
-    found = np.empty(rows.shape, np.int64)
+    positions = np.empty(rows.shape, np.int64)
     for at in itertools.product(*map(range, rows.shape[:-1])):
         row = rows[at].tolist()
-        found[at] = sorted(range(len(row)), key=lambda i, row=row: row[i] if a["is_ascend"] else -row[i])
-    return np.moveaxis(found, -1, a["axis"])
+        positions[at] = sorted(range(len(row)), key=lambda i, row=row: row[i] if a["is_ascend"] else -row[i])
+    return np.moveaxis(positions, -1, a["axis"])
 
 
 def topk(arrays: Any, a: Any, outs: Any, add: Sum) -> Any:

@@ -1,4 +1,5 @@
-"""Plain evaluations: reductions to an index, a truth value or a spread, and scans along an axis."""
+"""Plain evaluations of reductions to an index, a truth value or a spread, and of scans along an
+axis."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from .sums import Sum
 
 
 def rows(x: np.ndarray, a: dict[str, Any]) -> np.ndarray:
-    """The elements reduced to each result, along the last axis."""
+    """Returns the elements that are reduced to each result, along the last axis."""
     named = range(x.ndim) if a["axis"] is None else [i % x.ndim for i in a["axis"]]
     reduced = [i for i in range(x.ndim) if (i in named) != a.get("exclude", False)]
     kept = [i for i in range(x.ndim) if i not in reduced]
@@ -19,14 +20,14 @@ def rows(x: np.ndarray, a: dict[str, Any]) -> np.ndarray:
 
 
 def position(better: Callable[[Any, Any], Any]) -> Any:
-    """One element after the other: the position of the best so far."""
+    """Goes through the elements and keeps the position of the best so far."""
 
     def evaluate(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
         v = rows(arrays[0], a)
         index, best = np.zeros(v.shape[:-1], outs[0].dtype), v[..., 0]
         for i in range(1, v.shape[-1]):
-            taken = better(v[..., i], best) | (a["select_last_index"] & (v[..., i] == best))
-            index, best = np.where(taken, i, index), np.where(taken, v[..., i], best)
+            replaced = better(v[..., i], best) | (a["select_last_index"] & (v[..., i] == best))
+            index, best = np.where(replaced, i, index), np.where(replaced, v[..., i], best)
         return index.astype(outs[0].dtype).reshape(outs[0].shape)
 
     return evaluate
@@ -47,7 +48,7 @@ def variance(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
 
 
 def one_pass(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
-    """The variance as the mean of squares less the square of the mean."""
+    """Computes the variance as the mean of squares less the square of the mean."""
     v = rows(arrays[0], a)
     n = v.dtype.type(v.shape[-1])
     mean = add(v) / n
@@ -63,7 +64,7 @@ def logsumexp(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
 
 
 def scan(times: bool) -> Any:
-    """Each result by itself, from all the elements before it."""
+    """Computes each result independently, from all the elements before it."""
 
     def evaluate(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
         (x,) = arrays

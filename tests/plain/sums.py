@@ -1,4 +1,4 @@
-"""Orders in which a sum can be made."""
+"""Orders in which a sum can be computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Sum = Callable[[np.ndarray], np.ndarray]
 
 
 def forwards(terms: np.ndarray) -> np.ndarray:
-    """Sum over the last axis, first to last."""
+    """Sums over the last axis, first to last."""
     total = terms[..., 0]
     for i in range(1, terms.shape[-1]):
         total = total + terms[..., i]

@@ -1,4 +1,4 @@
-"""Plain evaluations: transposed convolutions and gradients tap by tap, dilation."""
+"""Plain evaluations of transposed convolutions and gradients, tap by tap, and of dilation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .sums import Sum
 
 
 def conv_transpose(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
-    """Every element multiplied by the kernel and put down where it goes."""
+    """Adds every element, multiplied by the kernel, at its positions of the result."""
     x, groups = first(arrays[0], a["data_layout"]), a["groups"]
     spatial = a["data_layout"].strip("NC")
     w = np.transpose(arrays[1], [a["kernel_layout"].index(c) for c in "IO" + spatial])
@@ -29,8 +29,8 @@ def conv_transpose(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.nd
             c = o // outer * inner + i
             terms[(slice(None), o, *at, number)] = x[:, c] * w[(c, o % outer, *tap)]
     kept = [slice(b, size - e) for size, b, e in zip(whole, a["padding"][:n], a["padding"][n:])]
-    found = add(terms)[(slice(None), slice(None), *kept)].astype(x.dtype)
-    return back(found, a["data_layout"])
+    sums = add(terms)[(slice(None), slice(None), *kept)].astype(x.dtype)
+    return back(sums, a["data_layout"])
 
 
 def conv2d_backward_weight(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) -> np.ndarray:
@@ -41,8 +41,8 @@ def conv2d_backward_weight(arrays: Any, a: dict[str, Any], outs: Any, add: Sum) 
     y = np.empty(outs[0].shape, x.dtype)
     for o, i, p, q in np.ndindex(*y.shape):
         c = o // (outer // a["groups"]) * inner + i
-        met = x[:, c, p * dh :: sh, q * dw :: sw][:, :height, :width]
-        y[o, i, p, q] = add((met * grad[:, o]).reshape(1, -1))[0]
+        window = x[:, c, p * dh :: sh, q * dw :: sw][:, :height, :width]
+        y[o, i, p, q] = add((window * grad[:, o]).reshape(1, -1))[0]
     return y
 
 
