@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -9,11 +10,13 @@ import re
 import time
 import tracemalloc
 import zipfile
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from pytest_byoc.__main__ import main
@@ -21,13 +24,14 @@ from pytest_byoc.checks import CHECKS
 from pytest_byoc.core import files
 from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
+from pytest_byoc.core.irs import IRS
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.evidence import Evidence, type_bytes
-from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, Verdict
+from pytest_byoc.examination.outcome import NOT_OFFLOADED, OUTCOMES, PASS, Verdict
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.record.failure import MOST_NODES, details, shown
 from pytest_byoc.record.process_output import printed_lines
-from pytest_byoc.record.target_record import Excused, TargetRecord
+from pytest_byoc.record.target_record import SCHEMA, Excused, TargetRecord
 from pytest_byoc.report import drawing, html, json_report, schema, session_zip, terminal, view
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\x00\u202e</style>"
@@ -66,11 +70,40 @@ def wrong(graph: Graph, message: str = "it is wrong.", kind: str = "wrong-value"
     return Verdict(graph, WRONG_RESULT, (finding,), offloaded, 2, (), None, placement)
 
 
+def closed(part: Any) -> Any:
+    """Returns a part of the schema that accepts no property which it does not describe."""
+    if isinstance(part, list):
+        return [closed(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    result = {name: value if name in ("if", "then") else closed(value) for name, value in part.items()}
+    return {**result, "additionalProperties": False} if "properties" in part else result
+
+
+@functools.cache
+def closed_schema() -> jsonschema.Draft202012Validator:
+    result = closed(json.loads(schema.PATH.read_text()))
+    # The top level has all properties of a target, and others.
+    target = result["$defs"]["target"]
+    del target["additionalProperties"]
+    names = dict.fromkeys(target["properties"], True)
+    result["properties"]["targets"]["items"].update(properties=names, additionalProperties=False)
+    result["properties"].update(names)
+    return jsonschema.Draft202012Validator(result)
+
+
+def undescribed(written: dict[str, Any]) -> list[str]:
+    """Returns the properties of a report that report.schema.json does not describe."""
+    return [f"{error.json_path}: {error.message}" for error in closed_schema().iter_errors(written)]
+
+
 def report(*records: TargetRecord, exit_code: int = 1) -> dict[str, Any]:
     found = json_report.build(records, "derandomized", {"max_examples": 8, "timeout": 30.0}, SESSION)
     found["gate"] = {"exit": exit_code, "problems": [{"text": "a problem", "items": ["one"]}], "notes": ["n"]}
     # As it is read back from the file.
-    return dict(json.loads(json.dumps(found)))
+    written = dict(json.loads(json.dumps(found)))
+    assert schema.problems(written) == [] and undescribed(written) == []
+    return written
 
 
 def filled(name: str = "mine") -> TargetRecord:
@@ -321,16 +354,35 @@ def test_checks_say_on_how_many_graphs_they_held() -> None:
     ("change", "message"),
     [
         ({"schema": "other"}, "expected the schema"),
-        ({"cells": [{"operator": 1}]}, "cells[0].operator: expected str, found int"),
+        ({"cells": [{"operator": 1}]}, "cells[0].operator: expected string, found integer"),
         ({"outcomes": {"fine": 1}}, "there is no outcome 'fine'"),
-        ({"failures": {}}, "failures: expected list, found dict"),
+        ({"failures": {}}, "failures: expected array, found object"),
         (
             {"failures": [{"texts": [{"what": 1}], "details": {"picture": {"rows": 1}}}]},
-            "failures[0].texts[0].what: expected str, found int",
+            "failures[0].texts[0].what: expected string, found integer",
         ),
-        ({"held": [1]}, "held: expected dict, found list"),
-        ({"gate": None}, "gate: expected dict, found null"),
-        ({"targets": []}, "targets: expected a list of objects, found list"),
+        ({"held": [1]}, "held: expected object, found array"),
+        ({"gate": None}, "gate: expected object, found null"),
+        ({"targets": []}, "targets: expected 1 or more items, found 0"),
+        ({"targets": [[]]}, "targets[0]: expected object, found array"),
+        ({"graphs": True}, "graphs: expected integer, found boolean"),
+        ({"graphs": 1.0}, "graphs: expected integer, found number"),
+        ({"graphs": -1}, "graphs: expected 0 or more, found -1"),
+        ({"graphs": 2**53}, "graphs: expected 9007199254740991 or less, found 9007199254740992"),
+        ({"graphs": 10**400}, "graphs: expected integer, found 1000"),
+        ({"offloaded_share": float("nan")}, "offloaded_share: expected number, found nan"),
+        ({"offloaded_share": 10**400}, "offloaded_share: expected number, found 1000"),
+        ({"cases": {"add[float32]": "x" * 10**6}}, "cases['add[float32]']: there is no outcome 'xxx"),
+        ({"cases": {"\x1b[31m": None}}, "cases['\\x1b[31m']: there is no outcome None"),
+        ({"ir": "tflite"}, "ir: there is no IR 'tflite'; known are relay, relax"),
+        ({"causes": 7}, "causes: expected array, found integer"),
+        ({"session": {"started": "soon"}}, "session.started: expected a date-time with its time zone"),
+        ({"session": {"started": "2026-01-02T03:04:05"}}, "session.started: expected a date-time with its"),
+        (
+            {"fragmentation": {"graphs_by_subgraphs": {"x": 1}, "split": 0, "boundary_bytes": 0}},
+            "fragmentation.graphs_by_subgraphs: expected a text that matches ^[0-9]{1,9}$, found 'x'",
+        ),
+        ({"failures": [{"shown": {"nodes": []}}]}, "failures[0].shown.text: is missing"),
     ],
 )
 def test_damaged_reports_are_named(
@@ -339,8 +391,75 @@ def test_damaged_reports_are_named(
     path = tmp_path / "report.json"
     path.write_text(json.dumps({**report(filled()), **change}))
     assert main(["report", str(path)]) == 1
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert message in said and max(map(len, said.splitlines())) < 400
     assert not path.with_suffix(".html").exists()
+
+
+def test_the_schema_is_valid_and_agrees_with_the_code() -> None:
+    found = json.loads(schema.PATH.read_text())
+    jsonschema.Draft202012Validator.check_schema(found)
+    assert found["properties"]["schema"]["const"] == SCHEMA
+    assert found["$defs"]["outcome"]["enum"] == list(OUTCOMES)
+    assert found["$defs"]["target"]["properties"]["outcomes"]["propertyNames"]["enum"] == list(OUTCOMES)
+    assert found["$defs"]["target"]["properties"]["ir"]["enum"] == [*IRS, ""]
+
+
+def test_every_property_of_the_schema_has_a_description() -> None:
+    def missing(part: Any, place: str) -> Iterator[str]:
+        if isinstance(part, dict):
+            for name, value in part.get("properties", {}).items():
+                if "description" not in value:
+                    yield f"{place}.{name}"
+            for name, value in part.items():
+                if name not in ("if", "then"):
+                    yield from missing(value, f"{place}.{name}")
+
+    assert list(missing(json.loads(schema.PATH.read_text()), "")) == []
+
+
+def test_every_property_that_is_written_is_described() -> None:
+    several = report(filled("one"), filled("two"))
+    assert undescribed({**several, "more": 1}) and undescribed(several) == []
+    for part in (several["targets"][0], several["failures"][0]["details"], several["settings"]):
+        part["more"] = 1
+        assert undescribed(several) and schema.problems(several) == []
+        del part["more"]
+
+
+@pytest.mark.parametrize("shape", ["[", '{"a":'])
+def test_deep_nesting_is_no_crash(shape: str) -> None:
+    deep: Any = None
+    for _ in range(100_000):
+        deep = [deep] if shape == "[" else {"a": deep}
+    for change in ({"cells": deep}, {"cells": [deep]}, {"settings": {"operators": deep}}, {"failures": deep}):
+        (problem, *_) = schema.problems({**report(filled()), **change})
+        assert len(problem) < 400
+    # Nobody reads what is not described.
+    assert schema.problems({**report(filled()), "more": deep}) == []
+
+
+def test_a_report_that_is_wrong_everywhere_is_told_in_a_few_lines() -> None:
+    found = {**report(filled()), "cases": {f"add[{i}]": "good" for i in range(100_000)}}
+    begin = time.perf_counter()
+    problems = schema.problems(found)
+    assert time.perf_counter() - begin < 0.5
+    assert len(problems) == 21 and problems[-1] == "more problems follow; the first 20 are listed"
+
+
+def test_a_large_report_is_validated_quickly() -> None:
+    """5,000 cases, the cells of all operators, and 100 failures."""
+    record = filled()
+    record.cases.update((f"case {i}", "pass") for i in range(4000))
+    for i in range(100):
+        record.cells.update({(f"op{i}", f"float{j}"): dict.fromkeys(record.cells["add", "float32"], 1)
+                             for j in range(10)})
+        record.fail(wrong(diamond(), kind=f"kind {i}"), f"case {i}")
+    found = report(record)
+    assert len(found["cases"]) > 5000 and len(found["failures"]) > 100
+    begin = time.perf_counter()
+    assert schema.problems(found) == []
+    assert time.perf_counter() - begin < 1.0
 
 
 def test_a_page_is_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from pytest_byoc.report import schema
 
 from .conftest import FIXTURES
 from .test_plugin import run
+from .test_report import undescribed
 
 #: The IR is one of many here: what is shown is the host's.
 pytestmark = pytest.mark.once
@@ -30,7 +31,7 @@ def test_a_session_writes_page_and_bundle(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["page: *report.html", "bundle: *out.zip"])
     found = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert schema.problems(found) == []
+    assert schema.problems(found) == [] and undescribed(found) == []
     assert found["failures"] and all(f["shown"]["nodes"] for f in found["failures"])
     assert found["session"]["files"][0]["what"].endswith(": partition")
     with zipfile.ZipFile(pytester.path / "sent" / "out.zip") as bundle:
