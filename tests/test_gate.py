@@ -277,7 +277,7 @@ def test_old_reports_are_no_baseline(tmp_path: Path) -> None:
     old = json.loads(path.read_text())
     del old["cases"]
     path.write_text(json.dumps(old))
-    with pytest.raises(SettingsError, match="listed no cases; write it anew with --byoc-report"):
+    with pytest.raises(SettingsError, match="listed no cases; write it again with --byoc-report"):
         baseline.read(path)
 
 

@@ -1,8 +1,8 @@
 """Waivers: the file of known failures (--byoc-waivers; docs/gate.md describes it).
 
-tomllib reads the values, and its errors name the line. tomlkit tells how many lines each entry has: these
-give the line numbers in messages, and --byoc-update-waivers copies the lines of the entries that stay.
-"""
+tomllib reads the values, and its errors name the line. tomlkit tells how many lines each entry has:
+these give the line numbers in messages, and --byoc-update-waivers copies the lines of the entries
+that stay. """
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, case: str) -> bool:
-    """Whether a case's id fits a pattern, in which `*` and `?` are wild and nothing else is."""
+    """Returns whether a case's id fits a pattern. Only `*` and `?` are wildcards."""
     return _pattern(pattern).fullmatch(case) is not None
 
 
 def may_start_with(pattern: str, prefix: str) -> bool:
-    """Whether a pattern fits any text that starts with a prefix."""
+    """Returns whether a pattern fits any text that starts with a prefix."""
     for i, c in enumerate(prefix):
         if i == len(pattern):
             return False
@@ -65,10 +65,11 @@ def may_start_with(pattern: str, prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class Waiver:
-    """One entry. case, message: patterns of the case's id, and of the failure's message without
-    numbers and names (`signature.message_key`): a cause, whichever cases it shows in. One of the
-    two may be empty, which is any. line: of its header, from 1. target, ir: the only ones it is
-    for, or empty. text: the entry as it stands in the file, with the comments right above it."""
+    """An entry of the file. case: a pattern of the case's id. message: a pattern of the failure's
+    message without numbers and names (`signature.message_key`); it names a cause in any case. One
+    of the two may be empty, and fits anything then. line: of the header, from 1. target, ir: empty
+    if the entry is for any. text: the lines of the entry in the file, with the comments right above
+    it."""
 
     check: str
     case: str = ""
@@ -86,24 +87,24 @@ class Waiver:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What no two entries have in common."""
+        """The key that no two entries of a file share."""
         return self.check, self.case, self.message, self.target, self.ir
 
     @property
     def cases(self) -> str:
-        """The pattern of the cases that it may be for."""
+        """The pattern of the cases that the entry may be for."""
         return self.case or "*"
 
     @property
     def what(self) -> str:
-        """What it is for, in messages."""
+        """The subject of the entry, as messages name it."""
         return self.case or f"the message {self.message!r}"
 
     def matches(self, case: str, message: str) -> bool:
         return matches(self.cases, case) and (not self.message or matches(self.message, message))
 
     def expired(self, today: datetime.date) -> bool:
-        """`expires` is the last day on which the entry holds."""
+        """Returns whether the entry has expired. `expires` is the last day on which it holds."""
         return self.expires is not None and today > self.expires
 
     def toml(self) -> str:
@@ -123,8 +124,8 @@ class Waiver:
 
 @dataclass(frozen=True)
 class Waivers:
-    """A file of waivers, read. head: its text before the first entry. today: what expiry dates are
-    compared with. bom, newline: how the file was written."""
+    """A file of waivers as it was read. head: the text before the first entry. today: the day that
+    expiry dates are compared with. bom, newline: byte order mark and line ends of the file."""
 
     path: Path
     today: datetime.date
@@ -134,12 +135,13 @@ class Waivers:
     newline: str = "\n"
 
     def find(self, target: str, ir: str, case: str, check: str, message: str = "") -> Waiver | None:
-        """The first entry that holds today and waives this failure. message: without numbers and names."""
+        """Returns the first entry that holds today and waives this failure; None if there is none.
+        message: without numbers and names."""
         found = self._all(target, ir, case, check, message)
         return next((e for e in found if not e.expired(self.today)), None)
 
     def expired(self, target: str, ir: str, case: str, check: str, message: str = "") -> bool:
-        """Whether an entry that has expired would have waived this failure."""
+        """Returns whether an expired entry would have waived this failure."""
         return any(e.expired(self.today) for e in self._all(target, ir, case, check, message))
 
     def _all(self, target: str, ir: str, case: str, check: str, message: str) -> list[Waiver]:
@@ -152,8 +154,8 @@ class Waivers:
         return f"{self.path.name}:{entry.line}"
 
     def write(self, entries: Iterable[Waiver]) -> None:
-        """The file anew: its head, entries with their text as it was, others (whose text is at most
-        comments) an empty line apart. Raises OSError."""
+        """Writes the file again: the head, then the entries. Entries of the file keep their lines;
+        new ones, which have a text of comments at most, follow an empty line. Raises OSError."""
         text = self.head
         for entry in entries:
             if text and not text.endswith("\n"):
@@ -169,7 +171,8 @@ class Waivers:
 
 
 def today() -> datetime.date:
-    """Today in UTC; the day of SOURCE_DATE_EPOCH (seconds) where that is set. Raises SettingsError."""
+    """Returns today in UTC, or the day of SOURCE_DATE_EPOCH (seconds since 1970) if that is set.
+    Raises SettingsError if it is no number of seconds."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if not given:
         return datetime.datetime.now(datetime.timezone.utc).date()
@@ -182,9 +185,10 @@ def today() -> datetime.date:
 
 
 def read(path: Path, update: bool) -> Waivers:
-    """The waivers in a file. Raises SettingsError, with the line number, for one that can't be used.
+    """Reads a file of waivers. Raises SettingsError, with the line number, for one that can't be
+    used.
 
-    update: whether the file is to be written, and so need not exist."""
+    update: true if the session writes the file, so that it need not exist."""
     now = today()
     try:
         data = files.read(path)
@@ -236,8 +240,8 @@ def _malformed(path: Path, text: str, error: str) -> str:
 
 
 def _split(text: str) -> tuple[str, list[tuple[int, str]]]:
-    """Returns the text before the first entry; then the line number of each entry's header, and the entry's
-    text with the comments right above it.
+    """Returns the text before the first entry; then the line number of each entry's header, and the
+    entry's text with the comments right above it.
 
     The texts are slices of the file: tomlkit itself would write `[[ waiver ]]` as `[[waiver]]`."""
     document = tomlkit.parse(text)
@@ -263,8 +267,8 @@ def _items(container: Container) -> list[Item]:
 
 
 def _comments_at_end(items: Sequence[Item]) -> int:
-    """Returns the number of comment lines after the last value and the last empty line. tomlkit counts them
-    to the table before them; people write them above the header that follows."""
+    """Returns the number of comment lines after the last value and the last empty line. tomlkit
+    counts them to the table before them; people write them above the header that follows."""
     return sum(1 for _ in takewhile(lambda item: isinstance(item, Comment), reversed(items)))
 
 
