@@ -24,9 +24,9 @@ KNOWN = frozenset(meaning["id"] for meaning in MEANINGS)
 
 
 def rows(target: Mapping[str, Any], level: str) -> Iterator[dict[str, Any]]:
-    """A row for each check, of a target in report.json: failures told apart, cells that failed it, graphs
-    that passed on which it was made ("held"; None in a report of an earlier version, which does not say), and
-    what to say where there are none ("not_made")."""
+    """A row for each check, of a target in report.json: failures told apart, cells that failed it,
+    graphs that passed on which it was made ("held"; None in a report of an earlier version, which
+    does not say), and what to say where there are none ("not_made")."""
     rules = {meaning["id"]: meaning["rule"] for meaning in MEANINGS}
     for failure in target["failures"]:
         rules.setdefault(failure["check"], "")

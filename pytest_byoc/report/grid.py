@@ -17,8 +17,8 @@ _CLASSES = {"1": "some", "2": "each"}
 
 
 def svg(picture: Mapping[str, Any], outside: int, elements: int, words: str) -> Markup:
-    """The picture that `difference.picture` describes. outside: how many of the elements are wrong. words:
-    which ones, for those who do not see it; may be empty."""
+    """The picture that `difference.picture` describes. outside: how many of the elements are wrong.
+    words: which ones, for those who do not see it; may be empty."""
     rows = [row for row in picture["rows"] if isinstance(row, str) and row]
     if not rows:
         return Markup("")

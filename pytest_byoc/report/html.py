@@ -1,8 +1,7 @@
 """report.html: a page that stands alone, made from the data of report.json and nothing else.
 
-Names and messages in it come from the vendor's code: Jinja2 escapes all of them, what can't be shown is
-replaced first, and the page's content security policy runs no script but its own.
-"""
+Names and messages in it come from the vendor's code: Jinja2 escapes all of them, what can't be
+shown is replaced first, and the page's content security policy runs no script but its own. """
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ def build(
 ) -> dict[str, Any]:
     """One target's record at the top level; of several, the first, all of them under `targets`.
 
-    Outcomes and failures at the top level are those of all targets. session: `provenance.session`."""
+    Outcomes and failures at the top level are those of all targets. session:
+    `provenance.session`."""
     head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings), "session": dict(session)}
     dicts = [
         {**r.as_dict(), "causes": [c.as_dict() for c in likely_causes(r.failures.values())]} for r in records

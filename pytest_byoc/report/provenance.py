@@ -21,8 +21,9 @@ _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
 
 
 def session(settings: Settings, started: datetime, finished: datetime) -> dict[str, Any]:
-    """started, finished: times in UTC, ISO 8601, to the second. host: versions there. sources: SHA-256
-    of pytest-byoc's own Python files. files: what the options name, {what, path, sha256}."""
+    """started, finished: times in UTC, ISO 8601, to the second. host: versions there. sources:
+    SHA-256 of pytest-byoc's own Python files. files: what the options name, {what, path,
+    sha256}."""
     return {
         "started": _iso(started),
         "finished": _iso(finished),
@@ -48,8 +49,8 @@ def digest(path: Path) -> str:
 
 @cache
 def sources() -> str:
-    """SHA-256 over the names and bytes of this package's Python files: two sessions that agree in it ran
-    the same suite with the same kernels."""
+    """SHA-256 over the names and bytes of this package's Python files: two sessions that agree in
+    it ran the same suite with the same kernels."""
     found = hashlib.sha256()
     root = Path(__file__).parents[1]
     # In a checkout two of the folders are links.
@@ -63,8 +64,8 @@ def sources() -> str:
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path, str]]:
-    """What, path and digest of those that can be read: what can't be has failed elsewhere, or was found by
-    the loader."""
+    """What, path and digest of those that can be read: what can't be has failed elsewhere, or was
+    found by the loader."""
     named: list[tuple[str, str | Path | None]] = []
     for target in settings.targets:
         named.append((f"{target.name}: partition", (target.reference or "").rpartition(":")[0]))

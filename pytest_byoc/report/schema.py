@@ -27,7 +27,8 @@ _TOO_LARGE = 2**1000
 
 
 def problems(report: Any) -> list[str]:
-    """Returns what is wrong with a report, one line each, with the place and what was expected there.
+    """Returns what is wrong with a report, one line each, with the place and what was expected
+    there.
 
     Unknown properties are accepted: a later release may have added them."""
     if not isinstance(report, dict):
@@ -76,7 +77,8 @@ def _is_time(value: object) -> bool:
 def _required(
     validator: object, required: Iterable[str], instance: object, schema: object
 ) -> Iterator[ValidationError]:
-    """Yields an error at the place of each missing property, where jsonschema names the object's place."""
+    """Yields an error at the place of each missing property, where jsonschema names the object's
+    place."""
     from jsonschema.exceptions import ValidationError
 
     if isinstance(instance, dict):

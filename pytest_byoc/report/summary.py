@@ -113,7 +113,8 @@ def _block(lines: Sequence[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """As plain text in Markdown, in a table too: one line, no character with a meaning of its own."""
+    """As plain text in Markdown, in a table too: one line, no character with a meaning of its
+    own."""
     text = " ".join(text.split())
     for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(old, new)

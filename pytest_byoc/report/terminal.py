@@ -21,8 +21,8 @@ from .words import cause_extent, cause_title, counted
 LISTED, IN_FULL = 10, 20
 #: Cases of one failure that are named.
 SHOWING = 4
-#: Of so many nodes of an operator and dtype less than this share offloaded, and this share of an operator's
-#: cases refused: said, lest a row looks judged.
+#: Of so many nodes of an operator and dtype less than this share offloaded, and this share of an
+#: operator's cases refused: said, lest a row looks judged.
 ENOUGH, HARDLY = 10, 0.1
 
 
@@ -83,8 +83,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The likely causes, those with most tests first: the first ones with the smallest graph's message and
-    command, the others by name."""
+    """The likely causes, those with most tests first: the first ones with the smallest graph's
+    message and command, the others by name."""
     found = likely_causes(failures)
     tests = counted(sum(c.tests for c in found), "failing test")
     order = ", the most frequent first" if len(found) > 1 else ""
@@ -121,7 +121,8 @@ def excuse(excused: Excused) -> str:
 def gate(
     records: Sequence[TargetRecord], found: Gate, waivers: Waivers | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Failures that are excused, with their reasons; what fails the session; what was not judged."""
+    """Failures that are excused, with their reasons; what fails the session; what was not
+    judged."""
     for line in excused_lines(records, waivers):
         yield line, {}
     for note in found.notes:
@@ -206,8 +207,9 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _refused(record: TargetRecord) -> list[str]:
-    """Of each operator how many of its own cases were not offloaded in the dtypes that are taken, if they are
-    several and a share of HARDLY: nearly every target refuses tensors without elements."""
+    """Of each operator how many of its own cases were not offloaded in the dtypes that are taken,
+    if they are several and a share of HARDLY: nearly every target refuses tensors without
+    elements."""
     cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():

@@ -22,8 +22,8 @@ from .words import counted, needed, title
 
 
 def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
-    """What a failing test's report shows in place of a traceback: the text, whose first line is pytest's
-    short summary of the test and the message in JUnit XML."""
+    """What a failing test's report shows in place of a traceback: the text, whose first line is
+    pytest's short summary of the test and the message in JUnit XML."""
     path, line, _ = item.location
     entry = ReprEntryNative([line + "\n" for line in text.splitlines()])
     return ReprExceptionInfo(
@@ -43,8 +43,8 @@ class FailureText:
     def new(
         self, verdict: Verdict, original: Verdict, failure: Failure, case: str, described: Description
     ) -> str:
-        """What failed, the graph, where it is saved, if it is, and how to repeat it. original: before it was
-        shrunk. described: what the target makes of the graph."""
+        """What failed, the graph, where it is saved, if it is, and how to repeat it. original:
+        before it was shrunk. described: what the target makes of the graph."""
         finding = verdict.findings[0]
         lines = self._heading(verdict, told(verdict.findings))
         if failure.besides:
@@ -84,8 +84,8 @@ class FailureText:
         return "\n".join([*lines, f"found in: {case}", f"repeat:   {failure.command}"])
 
     def _heading(self, verdict: Verdict, messages: Sequence[str]) -> list[str]:
-        """What is wrong comes first: pytest's short summary of a test shows its first line. messages: what is
-        wrong, line by line."""
+        """What is wrong comes first: pytest's short summary of a test shows its first line.
+        messages: what is wrong, line by line."""
         finding = verdict.findings[0]
         first, *rest = "\n".join(messages).splitlines() or [""]
         return [

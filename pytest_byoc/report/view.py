@@ -1,4 +1,5 @@
-"""What the page says, as plain data for its templates: all counting and choosing of words is done here."""
+"""What the page says, as plain data for its templates: all counting and choosing of words is done
+here."""
 
 from __future__ import annotations
 
@@ -236,7 +237,8 @@ def _state(cell: Mapping[str, Any]) -> str:
 
 
 def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Operators of which something was offloaded or failed, by dtype; those that fail come first."""
+    """Operators of which something was offloaded or failed, by dtype; those that fail come
+    first."""
     taken = {c["operator"] for c in cells if is_claimed(c)}
     found = {(c["operator"], c["dtype"]): c for c in cells if c["operator"] in taken}
     known = {d: i for i, d in enumerate(DTYPES)}
@@ -299,8 +301,8 @@ def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _causes(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The likely causes in their order, each with its failures. Of a report of an earlier version, or made by
-    something else, what no cause names is one of its own."""
+    """The likely causes in their order, each with its failures. Of a report of an earlier version,
+    or made by something else, what no cause names is one of its own."""
     left = {f["id"]: f for f in t["failures"]}
     named = [
         (cause, [left.pop(id) for id in cause["failures"] if id in left]) for cause in t.get("causes", [])
