@@ -136,7 +136,7 @@ def recorded() -> TargetRecord:
 
 def judged() -> Gate:
     gate = Gate()
-    gate.fail("mine: 1 graphs of the corpus can't be used", ["regressions/bad: no JSON"])
+    gate.fail("mine: 1 graph of the corpus can't be used", ["regressions/bad: no JSON"])
     gate.note("w.toml: not judged, since tests that it may be for were not run: the entries in line 9")
     return gate
 
@@ -149,7 +149,7 @@ def test_the_terminal_of_a_failing_session() -> None:
     lines = (*terminal.summary(record), *terminal.gate([record], judged(), WAIVERS))
     assert "\n".join(line for line, _ in lines) == snapshot("""\
 target mine, Relay (tvm 0.16, python 3.8)
-declared, and granted in its error bounds: it adds in float16
+declared lower precision, which widens the error bounds: it adds in float16
 
 operator  dtype    generated  offloaded  passed  failed  inconclusive
 abs       float32          0          0       0       1             0
@@ -195,7 +195,7 @@ mine: 1 failure waived:
 mine: 1 failure known from the baseline:
   floor[float32]: wrong-result (check numerics)
 w.toml: not judged, since tests that it may be for were not run: the entries in line 9
-mine: 1 graphs of the corpus can't be used
+mine: 1 graph of the corpus can't be used
   regressions/bad: no JSON\
 """)
 
@@ -246,7 +246,7 @@ saved in: byoc-failures/mine-relay-1
 repeat:   pytest --byoc-target=mine:partition --byoc-replay=byoc-failures/mine-relay-1/graph.json
 or, without pytest-byoc: /usr/bin/python3 byoc-failures/mine-relay-1/reproduce.py
 
-There is no more text of what the target makes of it: export has failed.
+There are no further texts of the compilation: export has failed.
 There is no data.npz: nothing was kept of the examination.
 There is no reproduce.py: it would need data.npz.
 There is no graph.onnx: nothing was kept of the examination.
@@ -298,7 +298,7 @@ mine: 1 failure known from the baseline:
 
 ### What fails the gate
 
-- mine: 1 graphs of the corpus can't be used
+- mine: 1 graph of the corpus can't be used
   - regressions/bad: no JSON
 
 - w.toml: not judged, since tests that it may be for were not run: the entries in line 9
@@ -367,7 +367,7 @@ What decided the exit code
 mine: 2 likely causes of failures that nothing excuses
 add + nn.relu: wrong-result in compare, check numerics (2 tests)
 tan: error in partition, check process (1 test)
-mine: 1 graphs of the corpus can't be used
+mine: 1 graph of the corpus can't be used
 regressions/bad: no JSON
 mine: 1 failure waived
 mine: 1 failure known from the baseline

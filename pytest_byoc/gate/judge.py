@@ -49,7 +49,8 @@ def strict_corpus(gate: Gate, record: TargetRecord) -> None:
     """Applies --byoc-strict-corpus: a graph that can't be used fails the session."""
     unusable = [f"{name}: {text}" for name, text in record.corpus.items() if text.startswith("unusable")]
     if unusable:
-        gate.fail(f"{record.target}: {len(unusable)} graphs of the corpus can't be used", unusable)
+        graphs = "1 graph" if len(unusable) == 1 else f"{len(unusable)} graphs"
+        gate.fail(f"{record.target}: {graphs} of the corpus can't be used", unusable)
 
 
 def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:

@@ -29,7 +29,7 @@ def compare(
             if not any(record.cells[op, dtype][k] for k in ("offloaded", "failed"))
         ]
         if lost:
-            gate.fail(f"{name}: claimed before, and offloaded nowhere any more (operator and dtype)", lost)
+            gate.fail(f"{name}: claimed before, and no longer offloaded anywhere (operator and dtype)", lost)
     fixed = [c for c, o in before.cases.items() if o in FAILURES and record.cases.get(c) == PASS]
     common = len(before.cases) - len(missing)
     gate.note(f"{name}: {common} cases in common, {len(worse)} worse, {len(fixed)} fixed")

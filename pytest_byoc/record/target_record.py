@@ -163,7 +163,7 @@ class TargetRecord:
     failed_checks: dict[str, list[str]] = field(default_factory=dict)
     excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
     #: Id of a graph of the corpus to its outcome. After a colon follows that the graph was removed,
-    #: or why it can't be used ("unusable") or does not fit this session ("left out").
+    #: or why it can't be used ("unusable") or does not fit this IR ("left out").
     corpus: dict[str, str] = field(default_factory=dict)
     #: Name of a pattern to why it was never matched; "" if it was.
     patterns: dict[str, str] = field(default_factory=dict)

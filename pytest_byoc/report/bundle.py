@@ -111,7 +111,7 @@ def write(
     if description is not None:
         written += write_texts(folder, description)
     if description is not None and description.missing:
-        notes.append(f"There is no more text of what the target makes of it: {description.missing}.")
+        notes.append(f"There are no further texts of the compilation: {description.missing}.")
 
     def save_script(path: Path, tried: str = "") -> None:
         if "data.npz" not in written:

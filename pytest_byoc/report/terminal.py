@@ -33,7 +33,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
     yield f"target {record.target}, {IR_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     if record.precision:
-        yield f"declared, and granted in its error bounds: it {record.precision}", plain
+        yield f"declared lower precision, which widens the error bounds: it {record.precision}", plain
     if record.partition_only:
         yield stages.in_words(record.partition_only), {"yellow": True, "bold": True}
     yield "", plain

@@ -260,7 +260,7 @@ def _split(c: _Context) -> None:
 def _squeeze(c: _Context) -> None:
     axes = c.attrs["axis"]
     axes = [i for i, d in enumerate(c.x.shape) if d == 1] if axes is None else axes
-    if not axes:  # No axis has one element.
+    if not axes:  # There is no axis to remove.
         c.result("Identity", c.node.inputs)
         return
     c.result("Squeeze", [c.node.inputs[0], c.writer.ints(axes)])
