@@ -238,7 +238,6 @@ def test_a_bundle_is_written_for_an_operator_that_onnx_and_the_ir_lack(tmp_path:
 def test_without_evidence_the_bundle_has_graph_and_text(tmp_path: Path) -> None:
     assert write(tmp_path, verdict(several_outputs(), kept=False)) == ["graph.json", "failure.txt"]
     assert json.loads((tmp_path / "graph.json").read_text())["format"]
-    assert "nothing was kept of the examination" in (tmp_path / "failure.txt").read_text()
 
 
 # --- bfloat16 ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tup
         "-p", "no:cacheprovider", timeout=300,
     )
     report: dict[str, object] = json.loads(Path(pytester.path, "out", "report.json").read_text())
-    note = "declared, and granted in its error bounds: it accumulates"
+    note = "declared lower precision, which widens the error bounds: it accumulates"
     assert (note in result.stdout.str()) == bool(declared)
     return int(result.ret), report
 

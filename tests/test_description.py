@@ -173,6 +173,6 @@ def test_a_script_that_does_not_reproduce_the_failure_is_marked(pytester: pytest
     assert note in pytester.path.joinpath("out", "report.html").read_text().replace("&#39;", "'")
     # Partitioning failed, so only the module before it can be shown.
     assert [text["what"] for text in failure["texts"]] == ["before partitioning"]
-    assert "There is no more text of what the target makes of it: partition raised RuntimeError." in (
+    assert "There are no further texts of the compilation: partition raised RuntimeError." in (
         folder / "failure.txt"
     ).read_text()

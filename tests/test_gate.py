@@ -280,7 +280,7 @@ def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
     old = json.loads(path.read_text())
     del old["cases"]
     path.write_text(json.dumps(old))
-    with pytest.raises(SettingsError, match="listed no cases; write it anew with --byoc-report"):
+    with pytest.raises(SettingsError, match="listed no cases; write it again with --byoc-report"):
         baseline.read(path)
 
 
@@ -378,8 +378,7 @@ def test_junit_properties_markdown_summary_and_share(
     assert "test_operator[floor[float32]]" not in by_name, "nothing of it is offloaded"
     text = page.read_text()
     assert text.startswith("# of another step\n## pytest-byoc: changing")
-    assert "| error | 2 |" in text and "exp\\[float32-shape\\_scalar\\]" in text
-    assert "w.toml:1 check offload: exp[float32]" in text and "The session **failed**." in text
+    assert "| error | 2 |" in text and "w.toml:1 check offload: exp[float32]" in text
 
 
 def test_markdown_escapes_special_characters() -> None:

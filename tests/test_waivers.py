@@ -167,6 +167,52 @@ def test_kept_entries_are_written_unchanged(tmp_path: Path, bom: bytes, newline:
     assert original.path.read_bytes().startswith(bom)
 
 
+COMMENTED = '''# head
+[["waiver"]]
+check = "numerics"  # beside a value
+case = """
+# no comment
+[[waiver]]"""
+reason = "x"
+# of the first: an empty line follows
+
+# of the second
+  # indented
+[[waiver]]
+# below the header
+check = "rerun"
+
+case = 'b'
+reason = ''' + """'''
+[[waiver]]
+# no comment'''
+# of the third
+[[waiver]]
+check = "process"
+case = "c"
+reason = "z"
+# the end
+"""
+
+
+def test_comments_go_with_the_entry_below_them(tmp_path: Path) -> None:
+    found = read(tmp_path, COMMENTED)
+    assert [(e.line, e.comments()) for e in found.entries] == [
+        (2, "# head\n"), (12, "# of the second\n  # indented\n"), (21, "# of the third\n"),
+    ]
+    first, second, third = found.entries
+    found.write([first, third])
+    kept = found.path.read_text()
+    assert kept == first.text + third.text and first.text + second.text + third.text == COMMENTED
+    assert "# of the first" in kept and "# of the second" not in kept and "# below the header" not in kept
+    found.write([second])
+    assert found.path.read_text() == second.text
+    # Removing all leaves what stands before the first entry.
+    apart = read(tmp_path, "# head\n\n" + COMMENTED)
+    apart.write([])
+    assert apart.path.read_text() == "# head\n\n"
+
+
 # --- the rules -----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""What a CI gates on: waivers, a baseline, a least share of cells; docs/how-to/waivers.md describes them.
+"""The gate for CI: waivers, a baseline, a least share of cells (docs/how-to/waivers.md).
 
-Under pytest-xdist the workers report what they ran, and the controller alone judges (`judge.judge`).
+Under pytest-xdist the workers report which cases they ran; the controller alone judges (`judge.judge`).
 """

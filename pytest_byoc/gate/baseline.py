@@ -1,4 +1,4 @@
-"""A report.json of an earlier session, against which a later one is held (--byoc-baseline)."""
+"""The baseline (--byoc-baseline): a report.json of an earlier session of the same target."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ..record.target_record import SCHEMA, is_claimed
 
 @dataclass(frozen=True)
 class TargetBaseline:
-    """Of one target in one IR. cases: id to outcome. checks: case to the checks that failed in it.
-    claimed: cells of which something was offloaded, or failed before that could be seen."""
+    """The baseline of one target in one IR. cases: id to outcome. checks: case to the checks that
+    it failed. claimed: the cells with an offloaded node, or with a failure before offloading could
+    be seen."""
 
     cases: Mapping[str, str]
     checks: Mapping[str, list[str]]
@@ -25,18 +26,21 @@ class TargetBaseline:
     versions: Mapping[str, str]
 
     def knows(self, case: str, check: str) -> bool:
-        """Whether the case failed this check before."""
+        """Returns whether the case failed this check before."""
         return check in self.checks.get(case, ())
 
 
 @dataclass(frozen=True)
 class Baseline:
+    """A baseline as it was read. settings: of its session. targets: by name and IR."""
+
     path: Path
     settings: Mapping[str, Any]
     targets: Mapping[tuple[str, str], TargetBaseline]
 
     def of(self, target: str, ir: str) -> TargetBaseline:
-        """Raises SettingsError where the report is of other targets."""
+        """Returns the baseline of a target. Raises SettingsError if the report has other
+        targets."""
         if (target, ir) not in self.targets:
             found = " and ".join(f"{t} in {i}" for t, i in self.targets)
             raise SettingsError(
@@ -47,7 +51,7 @@ class Baseline:
 
 
 def read(path: Path) -> Baseline:
-    """Raises SettingsError for a file that is no report of a session."""
+    """Reads a baseline. Raises SettingsError for a file that is no report of a session."""
     remedy = "name a report.json that --byoc-report wrote"
     try:
         report = json.loads(files.read(path).decode("utf-8-sig"))
@@ -64,7 +68,7 @@ def read(path: Path) -> Baseline:
         raise SettingsError(f"--byoc-baseline: {path} is damaged: it lists no targets; {remedy}")
     if any(isinstance(d, dict) and "cases" not in d for d in dicts):
         raise SettingsError(
-            f"--byoc-baseline: {path} was written by a version that listed no cases; write it anew with "
+            f"--byoc-baseline: {path} was written by a version that listed no cases; write it again with "
             "--byoc-report"
         )
     try:

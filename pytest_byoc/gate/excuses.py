@@ -1,4 +1,5 @@
-"""Whether a failure is known: waived, or in the baseline. Such a failure is an expected one."""
+"""Finds the excuse of a failure: a waiver or the baseline. An excused failure is an expected
+one."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ from .waivers import Waivers
 
 @dataclass(frozen=True)
 class Excuses:
-    """update: whether every other failure is to be waived, by an entry that is yet to be written."""
+    """The excuses of a session. update: true if every other failure is waived too, by an entry that
+    --byoc-update-waivers has yet to write."""
 
     waivers: Waivers | None
     baseline: Baseline | None
     update: bool
 
     def find(self, record: TargetRecord, verdict: Verdict, case: str) -> Excused | None:
-        """What excuses a failing verdict: a waiver, or else the baseline, or else the update."""
+        """Returns the excuse of a failing verdict: a waiver, or else the baseline, or else the
+        update. None if there is none."""
         finding = verdict.findings[0]
         message = " ".join(finding.message.split())[:300]
         found = (case, finding.check, verdict.outcome, message)
@@ -38,7 +41,7 @@ class Excuses:
             return Excused("known", *found)
         if not self.update or self.waivers is None:
             return None
-        # What an expired entry is for is not waived anew: its date is for people to decide.
+        # Only people extend an expired entry, so its failures get no new one.
         if self.waivers.expired(record.target, record.ir, case, finding.check, key):
             return None
         return Excused("waived", *found, f"not explained yet: {verdict.outcome}: {message}")

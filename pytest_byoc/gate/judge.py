@@ -1,4 +1,4 @@
-"""All rules of the gate, applied once to everything recorded."""
+"""Applies all rules of the gate to the records of a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def judge(
     waivers: Waivers | None,
     baseline: Baseline | None,
 ) -> tuple[Gate, list[Waiver]]:
-    """What fails the session, and the waivers it would need instead of those it has."""
+    """Returns the gate with its problems, and the waivers that the session needs instead of its
+    own."""
     gate = Gate()
     for record, selection in zip(records, selections):
         if settings.strict_corpus:
@@ -45,20 +46,21 @@ def judge(
 
 
 def strict_corpus(gate: Gate, record: TargetRecord) -> None:
-    """--byoc-strict-corpus: what could not be used fails the session."""
+    """Applies --byoc-strict-corpus: a graph that can't be used fails the session."""
     unusable = [f"{name}: {text}" for name, text in record.corpus.items() if text.startswith("unusable")]
     if unusable:
-        gate.fail(f"{record.target}: {len(unusable)} graphs of the corpus can't be used", unusable)
+        graphs = "1 graph" if len(unusable) == 1 else f"{len(unusable)} graphs"
+        gate.fail(f"{record.target}: {graphs} of the corpus can't be used", unusable)
 
 
 def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
-    """--byoc-fail-under. A cell (operator, dtype) is claimed if a node of it was offloaded, or failed
-    before that could be seen; it passes if one of its nodes was offloaded in a graph that passed, and it
-    has no failure, waived or not."""
+    """Applies --byoc-fail-under. A cell (operator, dtype) is claimed if one of its nodes was
+    offloaded, or failed before that could be seen. It passes if one of its nodes was offloaded in a
+    graph that passed, and it has no failure, waived or not."""
     claimed = {key: c for key, c in sorted(record.cells.items()) if is_claimed(c)}
     short = {key: c for key, c in claimed.items() if c["failed"] or not c["passed"]}
     passing, total = len(claimed) - len(short), len(claimed)
-    # Rounded down: a share that is too small must not look as if it were enough.
+    # The share is rounded down: one that is too small must not look sufficient.
     share = f", {10000 * passing // total / 100:g} %" if total else ""
     text = (
         f"{record.target}: {passing} of {total} claimed cells (operator and dtype) are offloaded and "

@@ -1,8 +1,8 @@
-"""What of the suite a session ran: nothing is judged by what was not run.
+"""Keeps which cases a session planned and ran, so that nothing is judged by cases that were not
+run.
 
-Each test stands for the cases it examines: their ids, or, where they are known only once it runs, what
-their ids start with (such texts end in an opening bracket, which no id does).
-"""
+Each test stands for the cases that it examines: by their ids, or, if these are known only when the
+test runs, by a prefix of the ids. A prefix ends in an opening bracket; an id does not. """
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from ..config.plan import thorough_case
 from .waivers import matches, may_start_with
 
-#: The parameters of the suite's tests, by which their cases are told.
+#: The parameters of the suite's tests; they determine the cases of a test.
 PARAMETERS = ("byoc_entry", "byoc_case", "byoc_operator", "byoc_pattern", "byoc_onnx", "structure")
-#: What the ids of cases of an operator among others begin with, by the file of the test.
+#: The first word of case ids for an operator among others, by the file of the test.
 AMONG_OTHERS = {
     "test_random": "random", "test_regions": "region", "test_followed": "followed", "test_forms": "forms",
 }
 
 
 def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
-    """The id of the case a test examines, or what the ids of its cases start with. file: the stem of the
-    test's file, where several have the parameter."""
+    """Returns the id of the case that a test examines, or the prefix of the ids of its cases. file:
+    the stem of the test's file; it decides where several files have the parameter."""
     if parameter == "byoc_case":
         return str(value.id)
     if parameter == "byoc_entry":
@@ -39,9 +39,9 @@ def case_of(parameter: str, value: Any, file: str = "test_random") -> str:
 
 @dataclass
 class Selection:
-    """Of one target. parameters: those of the suite's tests that were collected. planned: the cases of
-    those tests, whether or not they were selected to run. finished: the cases of tests that ran to their
-    end. left_out: cases that the command line kept from being generated."""
+    """The tests of a session on one target. parameters: the parameters of the suite's collected
+    tests. planned: the cases of these tests, selected to run or not. finished: the cases of tests
+    that ran to their end. left_out: cases that were not generated because of the command line."""
 
     parameters: set[str] = field(default_factory=set)
     planned: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Selection:
         self.planned.update(case_of(parameter, v, file) for v in values)
 
     def leave_out(self, operators: Iterable[str], patterns: Iterable[str]) -> None:
-        """What --byoc-operators kept from being generated."""
+        """Adds the cases of operators and patterns that --byoc-operators leaves out."""
         for operator in operators:
             self.left_out |= {f"{operator}[", *(f"{kind}[{operator}]" for kind in AMONG_OTHERS.values())}
         self.left_out |= {f"{pattern}[" for pattern in patterns}
@@ -65,7 +65,7 @@ class Selection:
         return {name: sorted(value) for name, value in vars(self).items()}
 
     def merge(self, other: dict[str, list[str]]) -> None:
-        """Adds what another process saw (its `as_dict`)."""
+        """Adds the selection of another process (its `as_dict`)."""
         for name, values in other.items():
             getattr(self, name).update(values)
 
@@ -81,10 +81,10 @@ class NotRun:
         self._ids = pending.difference(self._prefixes)
 
     def may_hold(self, pattern: str) -> bool:
-        """Whether a case that a pattern (or id) fits may be among them."""
+        """Returns whether a pattern (or id) may fit one of these cases."""
         path, separator, _ = pattern.partition("::")
         if separator:
-            # Tests of the vendor's own: of those, only what was collected is known.
+            # A vendor's own tests are known only if their file was collected.
             if not any(matches(f"{path}::*", c) for c in self._own):
                 return True
         elif not self._whole_suite:

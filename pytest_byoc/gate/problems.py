@@ -1,4 +1,4 @@
-"""What fails a session beside its tests."""
+"""The problems that fail a session beside its tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that fails the session. text: one line, with the remedy. items: what it is about."""
+    """A reason why the session fails. text: one line, with the remedy. items: what the problem is
+    about."""
 
     text: str
     items: tuple[str, ...] = ()
@@ -17,7 +18,8 @@ class Problem:
 
 @dataclass
 class Gate:
-    """notes: what was found out beside, and what was not judged."""
+    """The judgement on a session. notes: remarks that do not fail the session, and entries not
+    judged."""
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -33,7 +35,7 @@ class Gate:
 
 
 def shown(items: Iterable[str], limit: int) -> list[str]:
-    """The first items, and how many more there are."""
+    """Returns the first `limit` items, and the number of the others as a last item."""
     listed = list(items)
     more = len(listed) - limit
     return [*listed[:limit], f"and {more} more"] if more > 0 else listed

@@ -1,4 +1,4 @@
-"""A session held against a baseline: what got worse fails it, what failed before does not."""
+"""Compares a session with a baseline: regressions fail the session, earlier failures do not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .problems import Gate
 def compare(
     gate: Gate, record: TargetRecord, baseline: Baseline, not_run: NotRun, settings: Settings
 ) -> None:
-    """Adds to the gate what got worse, and notes on what got better or could not be compared."""
+    """Adds regressions to the gate as problems, improvements and cases without comparison as
+    notes."""
     before = baseline.of(record.target, record.ir)
     name = f"{record.target}, compared with {baseline.path.name}"
     worse = _worse(record, before)
@@ -28,7 +29,7 @@ def compare(
             if not any(record.cells[op, dtype][k] for k in ("offloaded", "failed"))
         ]
         if lost:
-            gate.fail(f"{name}: claimed before, and offloaded nowhere any more (operator and dtype)", lost)
+            gate.fail(f"{name}: claimed before, and no longer offloaded anywhere (operator and dtype)", lost)
     fixed = [c for c, o in before.cases.items() if o in FAILURES and record.cases.get(c) == PASS]
     common = len(before.cases) - len(missing)
     gate.note(f"{name}: {common} cases in common, {len(worse)} worse, {len(fixed)} fixed")

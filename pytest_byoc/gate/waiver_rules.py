@@ -1,4 +1,5 @@
-"""Waivers held against a session, strictly both ways: an entry that waives nothing fails it too."""
+"""Judges waivers by a session. The rules are strict both ways: an entry that waives nothing fails
+it too."""
 
 from __future__ import annotations
 
@@ -14,19 +15,21 @@ from .planned import AMONG_OTHERS, NotRun, Selection
 from .problems import Gate, shown
 from .waivers import Waiver, Waivers, nearest
 
-#: What ids start with whose graphs depend on which operators there are; those of structures do too.
+#: Prefixes of case ids whose graphs depend on the set of operators; the graphs of structures do
+#: too.
 _RANDOM = tuple(f"{kind}[" for kind in (*AMONG_OTHERS.values(), THOROUGH))
 
 
 @dataclass
 class _Entry:
-    """What became of an entry. Cases are pairs of target and id; found: all that it fits."""
+    """The judgement on an entry. Cases are pairs of target and id; found: all cases that the entry
+    fits."""
 
     waiver: Waiver
     found: list[tuple[str, str]] = field(default_factory=list)
     failing: list[tuple[str, str]] = field(default_factory=list)
     passing: list[tuple[str, str]] = field(default_factory=list)
-    #: Why it waives nothing; empty if it does, or if that was not judged.
+    #: Why the entry waives nothing; empty if it waives something, or was not judged.
     stale: str = ""
     unjudged: str = ""
 
@@ -38,7 +41,8 @@ def judge(
     records: Sequence[TargetRecord],
     selections: Sequence[Selection],
 ) -> list[Waiver]:
-    """Adds to the gate what is wrong with the entries; the entries the session needs instead."""
+    """Adds the errors of the entries to the gate. Returns the entries that the session needs
+    instead."""
     sessions = [(record, selection.not_run()) for record, selection in zip(records, selections)]
     entries = [_judge(w, settings, sessions) for w in waivers.entries]
     needed = _needed(waivers, entries, records)
@@ -87,7 +91,7 @@ def _judge(
             if waiver.check in record.failed_checks.get(case, ()):
                 entry.failing.append(key)
             elif outcome in FAILURES:
-                # What is excused itself is no reason to wait with the verdict on this entry.
+                # A failure that is excused itself does not delay the judgement on this entry.
                 checks = record.failed_checks[case]
                 otherwise |= {check for check in checks if (case, check) not in record.excused}
             elif settings.narrowed and (case.startswith(_RANDOM) or case in STRUCTURES):
@@ -99,7 +103,7 @@ def _judge(
     elif entry.failing or entry.passing:
         pass
     elif waiver.message:
-        # Which failures there are hangs on which graphs are generated.
+        # The failures depend on the graphs that are generated.
         if settings.narrowed:
             entry.unjudged = f"{' and '.join(settings.narrowed)} decide what is generated"
         elif may_be_elsewhere:
@@ -123,7 +127,7 @@ def _judge(
 
 
 def _waived_by_message(waiver: Waiver, record: TargetRecord) -> list[tuple[str, str]]:
-    """The cases in which a failure was waived that an entry for a message fits."""
+    """Returns the cases with a waived failure that an entry for a message fits."""
     return [
         (record.target, e.case)
         for e in record.excused.values()
@@ -134,8 +138,8 @@ def _waived_by_message(waiver: Waiver, record: TargetRecord) -> list[tuple[str, 
 def _needed(
     waivers: Waivers, entries: Sequence[_Entry], records: Sequence[TargetRecord]
 ) -> list[Waiver]:
-    """The entries that the session needs: those that stay; for one that is too wide, one for each case
-    that does fail; and one for each failure that no entry is for."""
+    """Returns the entries that the session needs: the ones that stay; for each entry that is too
+    wide, one for each failing case; and one for each failure without an entry."""
     several = len(records) > 1
     needed: list[Waiver] = []
     for entry in entries:

@@ -1,22 +1,27 @@
 """Waivers: the file of known failures (--byoc-waivers; docs/how-to/waivers.md describes it).
 
-The file is split into its entries as text too: that gives their line numbers, and lets
---byoc-update-waivers keep what stays, comments and all, as it was written.
-"""
+tomllib reads the values, and its errors name the line. tomlkit tells how many lines each entry has:
+these give the line numbers in messages, and --byoc-update-waivers copies the lines of the entries
+that stay. """
 
 from __future__ import annotations
 
 import datetime
 import difflib
 import functools
-import json
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
+
+import tomlkit
+from tomlkit.container import Container
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT, Comment, Item
 
 from ..checks import CHECKS
 from ..config.declarations import SettingsError
@@ -29,7 +34,7 @@ else:
     import tomli as tomllib
 
 CHECK_IDS = ("process", *(check.id for check in CHECKS))
-_HEADER = re.compile(r"[ \t]*\[\[[ \t]*waiver[ \t]*\]\]")
+_COMMENTS = re.compile(r"(?:[ \t]*#[^\n]*\n)*")
 _KEYS = ("check", "case", "message", "reason", "issue", "expires", "target", "ir")
 _REQUIRED = ("check", "reason")
 _EXAMPLE = '[[waiver]], check = "numerics", case = "nn.conv2d[float32-*]", reason = "…"'
@@ -42,12 +47,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, case: str) -> bool:
-    """Whether a case's id fits a pattern, in which `*` and `?` are wild and nothing else is."""
+    """Returns whether a case's id fits a pattern. Only `*` and `?` are wildcards."""
     return _pattern(pattern).fullmatch(case) is not None
 
 
 def may_start_with(pattern: str, prefix: str) -> bool:
-    """Whether a pattern fits any text that starts with a prefix."""
+    """Returns whether a pattern fits any text that starts with a prefix."""
     for i, c in enumerate(prefix):
         if i == len(pattern):
             return False
@@ -60,10 +65,11 @@ def may_start_with(pattern: str, prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class Waiver:
-    """One entry. case, message: patterns of the case's id, and of the failure's message without
-    numbers and names (`signature.message_key`): a cause, whichever cases it shows in. One of the
-    two may be empty, which is any. line: of its header, from 1. target, ir: the only ones it is
-    for, or empty. text: the entry as it stands in the file, with the comments right above it."""
+    """An entry of the file. case: a pattern of the case's id. message: a pattern of the failure's
+    message without numbers and names (`signature.message_key`); it names a cause in any case. One
+    of the two may be empty, and fits anything then. line: of the header, from 1. target, ir: empty
+    if the entry is for any. text: the lines of the entry in the file, with the comments right above
+    it."""
 
     check: str
     case: str = ""
@@ -81,56 +87,45 @@ class Waiver:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What no two entries have in common."""
+        """The key that no two entries of a file share."""
         return self.check, self.case, self.message, self.target, self.ir
 
     @property
     def cases(self) -> str:
-        """The pattern of the cases that it may be for."""
+        """The pattern of the cases that the entry may be for."""
         return self.case or "*"
 
     @property
     def what(self) -> str:
-        """What it is for, in messages."""
+        """The subject of the entry, as messages name it."""
         return self.case or f"the message {self.message!r}"
 
     def matches(self, case: str, message: str) -> bool:
         return matches(self.cases, case) and (not self.message or matches(self.message, message))
 
     def expired(self, today: datetime.date) -> bool:
-        """`expires` is the last day on which the entry holds."""
+        """Returns whether the entry has expired. `expires` is the last day on which it holds."""
         return self.expires is not None and today > self.expires
 
     def toml(self) -> str:
-        """The entry as TOML."""
-        lines = ["[[waiver]]"]
-        for key in _KEYS:
-            value = getattr(self, key)
-            if isinstance(value, datetime.date):
-                lines.append(f"{key} = {value.isoformat()}")
-            elif value:
-                lines.append(f"{key} = {_string(value)}")
-        return "\n".join(lines) + "\n"
+        """Returns the entry as TOML."""
+        values = {key: value for key in _KEYS if (value := getattr(self, key))}
+        for key, value in values.items():
+            if isinstance(value, str):
+                # An entry keeps to its lines and controls no terminal.
+                values[key] = "".join(c if c.isprintable() else " " for c in value)
+        return tomlkit.dumps({"waiver": [values]})
 
     def comments(self) -> str:
-        """The comment lines above its header."""
-        above = []
-        for line in _lines(self.text):
-            if _HEADER.match(line):
-                break
-            above.append(line)
-        return "".join(above)
-
-
-def _string(text: str) -> str:
-    # What JSON escapes TOML does too; other unprintable characters TOML does not take.
-    return json.dumps("".join(c if c.isprintable() else " " for c in text), ensure_ascii=False)
+        """Returns the comment lines above the header."""
+        above = _COMMENTS.match(self.text)
+        return above[0] if above else ""
 
 
 @dataclass(frozen=True)
 class Waivers:
-    """A file of waivers, read. head: its text before the first entry. today: what expiry dates are
-    compared with. bom, newline: how the file was written."""
+    """A file of waivers as it was read. head: the text before the first entry. today: the day that
+    expiry dates are compared with. bom, newline: byte order mark and line ends of the file."""
 
     path: Path
     today: datetime.date
@@ -140,12 +135,13 @@ class Waivers:
     newline: str = "\n"
 
     def find(self, target: str, ir: str, case: str, check: str, message: str = "") -> Waiver | None:
-        """The first entry that holds today and waives this failure. message: without numbers and names."""
+        """Returns the first entry that holds today and waives this failure; None if there is none.
+        message: without numbers and names."""
         found = self._all(target, ir, case, check, message)
         return next((e for e in found if not e.expired(self.today)), None)
 
     def expired(self, target: str, ir: str, case: str, check: str, message: str = "") -> bool:
-        """Whether an entry that has expired would have waived this failure."""
+        """Returns whether an expired entry would have waived this failure."""
         return any(e.expired(self.today) for e in self._all(target, ir, case, check, message))
 
     def _all(self, target: str, ir: str, case: str, check: str, message: str) -> list[Waiver]:
@@ -158,8 +154,8 @@ class Waivers:
         return f"{self.path.name}:{entry.line}"
 
     def write(self, entries: Iterable[Waiver]) -> None:
-        """The file anew: its head, entries with their text as it was, others (whose text is at most
-        comments) an empty line apart. Raises OSError."""
+        """Writes the file again: the head, then the entries. Entries of the file keep their lines;
+        new ones, which have a text of comments at most, follow an empty line. Raises OSError."""
         text = self.head
         for entry in entries:
             if text and not text.endswith("\n"):
@@ -175,7 +171,8 @@ class Waivers:
 
 
 def today() -> datetime.date:
-    """Today in UTC; the day of SOURCE_DATE_EPOCH (seconds) where that is set. Raises SettingsError."""
+    """Returns today in UTC, or the day of SOURCE_DATE_EPOCH (seconds since 1970) if that is set.
+    Raises SettingsError if it is no number of seconds."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if not given:
         return datetime.datetime.now(datetime.timezone.utc).date()
@@ -188,9 +185,10 @@ def today() -> datetime.date:
 
 
 def read(path: Path, update: bool) -> Waivers:
-    """The waivers in a file. Raises SettingsError, with the line number, for one that can't be used.
+    """Reads a file of waivers. Raises SettingsError, with the line number, for one that can't be
+    used.
 
-    update: whether the file is to be written, and so need not exist."""
+    update: true if the session writes the file, so that it need not exist."""
     now = today()
     try:
         data = files.read(path)
@@ -212,13 +210,19 @@ def read(path: Path, update: bool) -> Waivers:
     text = text.replace("\r\n", "\n")
     try:
         content = tomllib.loads(text)
+        _check_keys(path, text, content)
+        head, pieces = _split(text)
     except tomllib.TOMLDecodeError as e:
         raise SettingsError(_malformed(path, text, str(e))) from None
+    except TOMLKitError as e:
+        raise SettingsError(f"{path}:{getattr(e, 'line', 1)}: tomlkit cannot parse this: {e}") from None
     except RecursionError:
         raise SettingsError(f"--byoc-waivers: {path} is nested too deeply") from None
-    head, pieces = _split(text)
-    _check_shape(path, text, content, len(pieces))
     tables = content.get("waiver", [])
+    if not isinstance(tables, list) or len(tables) != len(pieces):
+        raise SettingsError(
+            f"{path}:{_line_of(text, 'waiver')}: each waiver must be a table with the header [[waiver]]"
+        )
     entries = tuple(_entry(path, e, line, piece) for e, (line, piece) in zip(tables, pieces))
     _check_unique(path, entries)
     return Waivers(path, now, entries, head, bom, newline)
@@ -236,39 +240,36 @@ def _malformed(path: Path, text: str, error: str) -> str:
 
 
 def _split(text: str) -> tuple[str, list[tuple[int, str]]]:
-    """The text before the first entry; line number of the header and text of each entry."""
-    lines = _lines(text)
-    headers = [i for i, line in enumerate(lines) if _HEADER.match(line)]
-    # A header inside a string of several lines is none: what ends there is no TOML.
-    starts: list[int] = []
-    for header in headers:
-        if _is_toml(lines[starts[-1] if starts else 0 : header]):
-            starts.append(header)
-    bounds = []
-    for i, start in enumerate(starts):
-        floor = starts[i - 1] if i else -1
-        top = start
-        while top - 1 > floor and lines[top - 1].lstrip().startswith("#"):
-            top -= 1
-        bounds.append(top if _is_toml(lines[max(floor, 0) : top]) else start)
-    pieces = [
-        (start + 1, "".join(lines[top:end]))
-        for start, top, end in zip(starts, bounds, [*bounds[1:], len(lines)])
-    ]
-    return "".join(lines[: bounds[0]] if bounds else lines), pieces
+    """Returns the text before the first entry; then the line number of each entry's header, and the
+    entry's text with the comments right above it.
+
+    The texts are slices of the file: tomlkit itself would write `[[ waiver ]]` as `[[waiver]]`."""
+    document = tomlkit.parse(text)
+    tables = document.get("waiver")
+    if not isinstance(tables, AoT):
+        return text, []
+    head = list(takewhile(lambda item: not isinstance(item, AoT), _items(document)))
+    header = sum(item.as_string().count("\n") for item in head)
+    headers, starts = [header], [header - _comments_at_end(head)]
+    for table in tables:
+        header += 1 + table.as_string().count("\n")
+        headers.append(header)
+        starts.append(header - _comments_at_end(_items(table.value)))
+    # Not `splitlines`, for which more characters end a line than for TOML.
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    starts[-1] = len(lines)
+    pieces = [(n + 1, "".join(lines[a:b])) for n, a, b in zip(headers, starts, starts[1:])]
+    return "".join(lines[: starts[0]]), pieces
 
 
-def _lines(text: str) -> list[str]:
-    """Its lines with their ends. Not `splitlines`, for which more characters end a line than for TOML."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+def _items(container: Container) -> list[Item]:
+    return [item for _, item in container.body]
 
 
-def _is_toml(lines: Sequence[str]) -> bool:
-    try:
-        tomllib.loads("".join(lines))
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
+def _comments_at_end(items: Sequence[Item]) -> int:
+    """Returns the number of comment lines after the last value and the last empty line. tomlkit
+    counts them to the table before them; people write them above the header that follows."""
+    return sum(1 for _ in takewhile(lambda item: isinstance(item, Comment), reversed(items)))
 
 
 def _line_of(text: str, key: str) -> int:
@@ -276,18 +277,13 @@ def _line_of(text: str, key: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
-def _check_shape(path: Path, text: str, content: Mapping[str, Any], pieces: int) -> None:
+def _check_keys(path: Path, text: str, content: Mapping[str, Any]) -> None:
     for key in content:
         if key != "waiver":
             raise SettingsError(
                 f"{path}:{_line_of(text, key)}: unknown table or key {key!r}; the file holds entries "
                 f"{_EXAMPLE}, each on a line of its own"
             )
-    entries = content.get("waiver", [])
-    if not isinstance(entries, list) or len(entries) != pieces:
-        raise SettingsError(
-            f"{path}:{_line_of(text, 'waiver')}: each waiver must be a table with the header [[waiver]]"
-        )
 
 
 def _entry(path: Path, entry: Mapping[str, Any], line: int, text: str) -> Waiver:

@@ -1,4 +1,4 @@
-"""What report.json says of a failure beyond its message, so that a page can be made from it alone."""
+"""The data of a failure in report.json beyond its message, from which the page draws it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .findings import likewise, others, picture, where_wrong
 from .process_output import printed_lines, raising_frame, stack_lines, vendor_frame
 from .source import graph_text
 
-#: Nodes of a graph that is drawn; a larger one is in the bundle.
+#: Largest number of nodes of a graph that is drawn; a larger one is in the bundle alone.
 MOST_NODES = 40
-#: Characters of a text that came from the vendor's code.
+#: Characters that are kept of a text from the vendor's code.
 _LONGEST = 2000
 _NUMBERS = ("expected", "bound", "actual", "llvm")
 _OPTIONAL = ("also", "likewise", "where", "picture", "changes")
@@ -21,13 +21,9 @@ _PLAIN = ("output", "name", "index", "outside", "elements", "executor", "actual_
 
 
 def details(verdict: Verdict) -> dict[str, Any]:
-    """Of the finding that names a failure: kind; output, name, index, expected, bound, actual, llvm,
-    outside, elements, executor where it has them; raised ({file, line, function, text, message}) for an
-    exception; died_in ({file, line, function, text}), where the vendor's Python was when the process died;
-    printed (lines, of both the process and Python's stack); where (which elements are wrong, in words);
-    picture (of them, see `difference.picture`); likewise (other runs in which the same shows); also
-    (messages of the next findings); changes (lines of a module's text before and after, as diff has
-    them). Numbers that JSON has no word for are "nan", "inf" and "-inf"."""
+    """Returns the first finding of a failing verdict as report.json has it: the definition
+    `details` of report.schema.json says what each field holds. Numbers that JSON cannot write are
+    "nan", "inf" and "-inf"."""
     finding = verdict.findings[0]
     found: dict[str, Any] = {"kind": finding.kind}
     found.update({k: finding.details[k] for k in _PLAIN if finding.details.get(k) is not None})
@@ -55,9 +51,9 @@ def details(verdict: Verdict) -> dict[str, Any]:
 
 
 def shown(verdict: Verdict, ir: str) -> dict[str, Any]:
-    """A verdict's graph: text (as `source.graph_text`), inputs and constants ({name, type}), nodes ({op,
-    inputs, outputs: [{name, type}], region}), outputs. region: position of the subgraph, None on the host.
-    Of a graph of more than MOST_NODES operators the number alone: {"operators": n}."""
+    """Returns a verdict's graph as the page draws it: the definition `shown` of report.schema.json
+    says what each field holds. For a graph of more than MOST_NODES operators it is {"operators": n}
+    alone."""
     graph = verdict.graph
     if len(graph.nodes) > MOST_NODES:
         return {"operators": len(graph.nodes)}

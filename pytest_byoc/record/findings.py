@@ -1,4 +1,5 @@
-"""The findings of one verdict as they are told: the first in full, what repeats it in a few words."""
+"""Selects and words the findings of one verdict: the first in full, its repetitions in a few
+words."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from typing import Any
 from ..core.finding import Finding
 from ..evidence import difference
 
-#: Further findings that are told.
+#: Number of further findings that a text lists.
 MOST = 3
-#: Runs that are named in which the same shows.
+#: Number of other runs that a text names.
 _RUNS = 6
 
 
 def where_wrong(finding: Finding) -> str:
-    """Which elements of an output are wrong, as in "every row but the first"; "" where there is no simple
-    description, or the finding is about something else."""
+    """Describes the wrong elements of an output, as in "every row but the first". Returns "" if
+    there is no simple description, or the finding is about something else."""
     packed = finding.details.get("mask")
     if not packed:
         return ""
@@ -24,7 +25,8 @@ def where_wrong(finding: Finding) -> str:
 
 
 def picture(finding: Finding) -> dict[str, Any] | None:
-    """`difference.picture` of the wrong elements; None where they are not known, or all are wrong."""
+    """Returns `difference.picture` of the wrong elements; None if they are not known, or all are
+    wrong."""
     packed = finding.details.get("mask")
     if not packed or finding.details["outside"] == finding.details["elements"]:
         return None
@@ -32,13 +34,14 @@ def picture(finding: Finding) -> dict[str, Any] | None:
 
 
 def _subject(finding: Finding) -> tuple[str, ...]:
-    """What a finding on numbers is about: those with the same subject differ in the run alone."""
+    """Returns the subject of a finding on numbers: findings with the same subject differ in the run
+    alone."""
     family = finding.stage if finding.stage == "compare" else finding.check
     return family, str(finding.details["output"])
 
 
 def likewise(findings: Sequence[Finding]) -> list[str]:
-    """Other runs in which the first finding shows, each named once."""
+    """Returns the names of the other runs that show the first finding, each once."""
     first = findings[0]
     if "how" not in first.details:
         return []
@@ -47,7 +50,7 @@ def likewise(findings: Sequence[Finding]) -> list[str]:
 
 
 def others(findings: Sequence[Finding]) -> list[str]:
-    """Messages of the first MOST further findings, without those that repeat one before them."""
+    """Returns the messages of up to MOST further findings, without repetitions of earlier ones."""
     told, subjects = [], set()
     for position, finding in enumerate(findings):
         if "how" in finding.details:
@@ -62,7 +65,7 @@ def others(findings: Sequence[Finding]) -> list[str]:
 
 
 def with_runs(message: str, runs: Sequence[str]) -> str:
-    """A message, and the other runs in which the same shows."""
+    """Returns a message with the names of the other runs that show the same error."""
     if not runs:
         return message
     more = f"; and {len(runs) - _RUNS} more" if len(runs) > _RUNS else ""
@@ -70,7 +73,8 @@ def with_runs(message: str, runs: Sequence[str]) -> str:
 
 
 def told(findings: Sequence[Finding]) -> list[str]:
-    """All of it as lines: the first message, where it is wrong, then what else was found."""
+    """Returns the text of all findings as lines: the first message, the wrong elements, further
+    findings."""
     first = findings[0]
     lines = [first.message]
     words = where_wrong(first)

@@ -1,10 +1,11 @@
-"""Failures of a session grouped by what is probably one cause, and whether a new one is known by that.
+"""Groups the failures of a session by likely cause, and recognises further failures by these
+groups.
 
-What says by itself what is wrong is one cause whichever operators it shows in: the same message of
-an exception, the same finding of a check that looks at one thing. A wrong number or a crash says
-nothing of that: it is one cause in one operator with the same attributes, whatever their values and
-the dtype; and over operators where several fail with the same attributes, or a good part of all
-fail in their simplest case.
+Some findings name the error themselves: the message of an exception, or a check that examines one
+property. Such failures have one cause whichever operators they show in. A wrong number or a crash
+names nothing (`signature.GENERIC`). Such failures have one cause if they show in one operator with
+the same attributes, whatever the attributes' values and the dtype. They also have one cause if
+ALIKE operators fail with the same attributes, or EVERYWHERE operators fail in their simplest cases.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from ..examination.outcome import Verdict
 from ..examination.signature import Signature, suspects, traits
 from .target_record import Failure
 
-#: Failures of one cause that are shrunk and saved each; further ones are counted.
+#: Number of failures of one cause that are shrunk and saved; further ones are counted.
 SEPARATE = 2
-#: Operators that make one cause of wrong numbers: with the same attributes, and in their simplest cases.
+#: Numbers of operators whose wrong numbers have one cause: ALIKE with the same attributes,
+#: EVERYWHERE in their simplest cases.
 ALIKE, EVERYWHERE = 3, 5
 
-#: What failures of one cause have in common.
+#: The properties that all failures of one cause have.
 Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Cause:
-    """failures: of the smallest graph first, which stands for all of them."""
+    """Failures with one likely cause. failures: the one with the smallest graph comes first and
+    stands for all of them."""
 
     key: Key
     failures: tuple[Failure, ...]
@@ -49,7 +52,8 @@ class Cause:
 
     @property
     def operators(self) -> list[str]:
-        """Of its failures, and of the graphs of one operator that were counted for it."""
+        """The operators of its failures, and of the graphs of one operator that were counted for
+        it."""
         return sorted({op for f in self.failures for op in (*f.operators, *f.seen_operators)})
 
     @property
@@ -61,7 +65,7 @@ class Cause:
         return list(dict.fromkeys(case for f in self.failures for case in f.cases))
 
     def as_dict(self) -> dict[str, object]:
-        """As report.json has it."""
+        """Returns the cause as report.json has it."""
         return {
             "id": self.id, "failures": [f.id for f in self.failures], "tests": self.tests,
             "operators": self.operators, "dtypes": self.dtypes,
@@ -69,7 +73,7 @@ class Cause:
 
 
 def likely_causes(failures: Iterable[Failure]) -> list[Cause]:
-    """The causes of failures, those with most tests first."""
+    """Groups failures by likely cause; the causes with most tests come first."""
     groups: dict[Key, list[Failure]] = {}
     for failure in failures:
         groups.setdefault(_key(failure), []).append(failure)
@@ -87,8 +91,8 @@ def likely_causes(failures: Iterable[Failure]) -> list[Cause]:
 
 
 def recognised(failures: Sequence[Failure], verdict: Verdict, ir: str) -> Failure | None:
-    """The failure that a failing verdict is known by, without a look at a smaller graph; None for a
-    new one."""
+    """Returns the listed failure that a failing verdict repeats, judged without shrinking its
+    graph; None if the verdict shows a new one."""
     signature, graph = verdict.signature, verdict.graph
     alike = [f for f in failures if _fails_so(f, signature, graph.operators)]
     if not alike:
@@ -105,7 +109,7 @@ def recognised(failures: Sequence[Failure], verdict: Verdict, ir: str) -> Failur
 
 
 def _by_cause(alike: Sequence[Failure], signature: Signature, graph: Graph, ir: str) -> Failure | None:
-    """The first failure of a cause that so many failures have shown that one more tells nothing new."""
+    """Returns the first failure of a cause with so many failures that one more adds nothing."""
     if signature.is_generic and len(graph.nodes) > 1:
         return None
     own = frozenset(map(_name, traits(graph, ir)))
@@ -115,7 +119,7 @@ def _by_cause(alike: Sequence[Failure], signature: Signature, graph: Graph, ir: 
             same = set(found[0].operators) == set(graph.operators)
             if same and len(found) >= SEPARATE and own >= {_name(t) for t in found[0].traits}:
                 return found[0]
-            # The key of a cause over operators ends with what these have in common.
+            # The key of a cause over operators ends with their common traits.
             wide = len({tuple(f.operators) for f in found}) >= ALIKE
             if wide and cause.key[-1] == _common(suspects(graph, ir)):
                 return found[0]
@@ -128,7 +132,7 @@ def _fails_so(failure: Failure, signature: Signature, operators: Sequence[str]) 
     known = failure.signature
     if known.group != signature.group:
         return False
-    # Where numbers are off by a little, one that is off by much is something else.
+    # A large error is not a repetition of a small one.
     if (known.kind, signature.kind) == ("inexact", "wrong-value"):
         return False
     return known.without(failure.operators) == signature.without(operators)
@@ -156,7 +160,7 @@ def _is_extent(trait: str) -> bool:
 
 
 def _name(trait: str) -> str:
-    """A trait without the attribute's value; dtypes and ranks are told apart."""
+    """Returns a trait without the attribute's value; the values of dtypes and ranks are kept."""
     return trait if trait.startswith(("dtype=", "rank=")) else trait.partition("=")[0]
 
 

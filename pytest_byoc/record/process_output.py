@@ -1,4 +1,4 @@
-"""What a process printed, and its stacks, as lines of a failure's text."""
+"""The output and the stacks of a process as lines of a failure's text."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 
 #: A frame of our worker as faulthandler prints it.
 _OURS = re.compile(r'  File ".*/pytest_byoc/(?!examples/)[^"]*", line \d+ in ')
-#: A native frame of the interpreter itself, of the start of the process, or of a signal's way to its handler,
-#: as TVM prints them.
+#: A native frame of the interpreter, of the start of the process, or of signal handling, as TVM
+#: prints it.
 _INTERPRETERS = re.compile(
     r'  File "(?:\./|.*/Python-3[^/]*/)?(?:Python|Modules|Objects|Include)/[^"]*", line \d+, in |'
     r'  File "[^"]*", line 0, in (?:_start|__libc_start_main\S*|0x[0-9a-f]+)$|'
     r'  File "[^"]*/(?:nptl/pthread_kill|sysdeps/posix/raise)\.c", line \d+, in '
 )
-#: How the stack begins that TVM prints when it receives SIGSEGV.
+#: The first line of the stack that TVM prints when it receives SIGSEGV.
 _NATIVE = "Segfault encountered"
 #: The folders in which TVM's Python calls its C++.
 _FFI = re.compile(r"[/\\](_ffi|tvm_ffi)[/\\]")
 #: The folders in which TVM keeps its code for single targets.
 _BACKENDS = re.compile(r"[/\\](contrib|backend)[/\\]")
-#: Lines that are shown of what a process printed, and frames of a stack.
+#: Largest number of printed lines and of stack frames that a text shows.
 _LINES, _FRAMES = 15, 12
 
 
 def printed_lines(details: Mapping[str, object]) -> list[str]:
-    """The end of what the process printed, for a failure's text; of a native stack that TVM has printed, the
-    innermost frames, without those of the interpreter, which tell nothing, unless there is one of our own."""
+    """Returns the last lines that the process printed, for a failure's text. If TVM printed a
+    native stack and the worker recorded none, its innermost frames follow, without the
+    interpreter's."""
     printed = str(details.get("printed") or "").strip("\n").splitlines()
     begin = next((n for n, line in enumerate(printed) if _NATIVE in line), len(printed))
     printed, native = printed[:begin], printed[begin + 1 :]
@@ -48,8 +49,8 @@ def printed_lines(details: Mapping[str, object]) -> list[str]:
 
 
 def stack_lines(details: Mapping[str, Any]) -> list[str]:
-    """The native stack where a process crashed or hung, and Python's without our own frames, for a failure's
-    text."""
+    """Returns the native stack of a process that crashed or hung, then Python's stack without
+    frames of pytest-byoc, as lines of a failure's text."""
     lines = []
     native = details.get("native") or ()
     if native:
@@ -66,15 +67,16 @@ def _quoted(lines: Sequence[str]) -> list[str]:
 
 
 def vendor_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The innermost frame that is neither ours, nor TVM's, nor the import system's, nor, if there is another
-    one, of Python's standard library."""
+    """Returns the innermost frame outside of pytest-byoc, TVM and the import system; a frame of
+    Python's standard library only if there is no other; None if there is none at all."""
     theirs = [f for f in frames if not (f["ours"] or f["tvm"] or "importlib" in f["file"])]
     own = [f for f in theirs if not f.get("standard")]
     return own[-1] if own else theirs[-1] if theirs else None
 
 
 def raising_frame(frames: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The vendor's frame, or else the innermost one of TVM's Python, whose partition functions raise too."""
+    """Returns the vendor's frame, or else the innermost frame of TVM's Python code, whose partition
+    functions may raise too. Frames of TVM's backends are preferred to its other code."""
     of_tvm = [f for f in frames if f["tvm"] and f["file"].endswith(".py") and not _FFI.search(f["file"])]
     of_backends = [f for f in of_tvm if _BACKENDS.search(f["file"])]
     return vendor_frame(frames) or next(reversed(of_backends or of_tvm), None)

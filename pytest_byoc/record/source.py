@@ -1,9 +1,8 @@
-"""A graph as plain TVM code, for somebody who has no pytest-byoc.
+"""Writes a graph as plain TVM code, for readers without pytest-byoc.
 
-The graph is put together as the workers do it (`ir/assembly.py`). The operator records' lowering
-functions are called with a namespace that writes down what is called in it, in place of `tvm.relay` or
-`tvm.relax.op`: there is no second table of operators.
-"""
+The workers' own code assembles the graph (`ir/assembly.py`). It calls the operator records'
+lowering functions with a namespace that records the calls, in place of `tvm.relay` or
+`tvm.relax.op`. So there is no second table of operators. """
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ from ..core.graph import Graph, Node, Source, show
 from ..core.irs import IR_TITLES
 from ..ir.assembly import NotLowered, assemble, is_tuple
 
-#: Names the generated code uses for itself.
+#: Names that the generated code uses itself.
 _TAKEN = {"tvm", "relay", "relax", "np", "data", "builder", "Tensor", "tensor", "module", "body", "getattr"}
 
 
 class SourceError(ValueError):
-    """Raised where a graph can't be written as TVM code; the message says why."""
+    """Raised if a graph can't be written as TVM code; the message says why."""
 
 
 class _Line:
-    """One call written down. name: of the variable it is assigned to, known later."""
+    """A recorded call. name: the variable that holds its result; empty until that is known."""
 
     def __init__(self, path: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.path, self.args, self.kwargs = path, tuple(args), dict(kwargs)
@@ -40,7 +39,7 @@ class _Line:
 
 
 class _Value:
-    """Stands for an expression: a named value, the result of a line, or a part of one."""
+    """An expression: a named value, the result of a line, or a field of such a result."""
 
     def __init__(self, text: Callable[[], str], line: _Line | None = None) -> None:
         self._text, self._line = text, line
@@ -56,7 +55,8 @@ class _Value:
 
 
 class _Namespace:
-    """Attribute access extends a dotted path; a call writes a line and returns its result."""
+    """A module of TVM, as far as lowering functions see it: attribute access extends a dotted path,
+    and a call appends a line and returns its result."""
 
     def __init__(self, path: str, lines: list[_Line]) -> None:
         self._path, self._lines = path, lines
@@ -73,7 +73,7 @@ class _Namespace:
 
 
 def literal(value: Any) -> str:
-    """Python source for an argument. Raises SourceError for what has none."""
+    """Returns the Python source of an argument. Raises SourceError for a type without one."""
     if isinstance(value, _Value):
         return value._text()
     if isinstance(value, np.ndarray):
@@ -94,7 +94,7 @@ def literal(value: Any) -> str:
 
 
 class _Names:
-    """Python variables for the names of a graph's values."""
+    """The Python variables for the values of a graph, each with a name of its own."""
 
     def __init__(self) -> None:
         self._of: dict[str, str] = {}
@@ -119,7 +119,7 @@ class _Names:
 
 
 class _Written:
-    """Writes the lines of one graph (see `assembly.Maker`). subclasses: an IR each."""
+    """Writes the lines of one graph (see `assembly.Maker`). Each IR has a subclass."""
 
     def __init__(self, path: str, indent: str = "") -> None:
         self.names = _Names()
@@ -129,12 +129,13 @@ class _Written:
         self.ops = _Namespace(path, self._calls)
 
     def write(self, name: str, text: str) -> _Value:
-        """A line that binds a name."""
+        """Writes a line that assigns an expression to a name; returns the name's value."""
         self.lines.append("%s%s = %s" % (self._indent, name, text))
         return _Value(lambda: name)
 
     def calls(self, node: Node, lowered: Any) -> str:
-        """Writes the calls that a node becomes, all but the last, which is its result: the text of that."""
+        """Writes all calls of a lowered node but the last. Returns the text of the last, the node's
+        result."""
         last = self._calls[-1] if self._calls else None
         if last is None or not isinstance(lowered, _Value) or lowered._line is not last:
             raise SourceError("the lowering of %s does not end in a call" % node.op)
@@ -172,7 +173,7 @@ class _Relay(_Written):
 class _Relax(_Written):
     def __init__(self) -> None:
         super().__init__("relax.op", indent=" " * 8)
-        #: Lines of inputs and constants, which stand before the function.
+        #: Lines that define inputs and constants; they come before the function.
         self.head: list[str] = []
 
     def _before(self, source: Source, text: str) -> _Value:
@@ -200,7 +201,7 @@ class _Relax(_Written):
 
 
 def _assembled(graph: Graph, ir: str, written: _Relay | _Relax) -> str:
-    """The results of a graph, whose lines are written, as text."""
+    """Writes the lines of a graph. Returns the expression for its results."""
     try:
         outputs = [literal(value) for value in assemble(graph, ir, written)]
     except NotLowered as e:
@@ -209,10 +210,11 @@ def _assembled(graph: Graph, ir: str, written: _Relay | _Relax) -> str:
 
 
 def relay_source(graph: Graph) -> list[str]:
-    """Lines that make `module` of `data`, a mapping that holds `constant.NAME` for each constant.
+    """Returns lines that build `module` from `data`, a mapping that holds `constant.NAME` for each
+    constant.
 
-    They use the names tvm, relay and np; of bfloat16, whose bits `data` holds, `tensor(bits, dtype)` too.
-    """
+    They use the names tvm, relay and np, and `tensor(bits, dtype)` for bfloat16 (`data` holds its
+    bits). """
     written = _Relay()
     body = _assembled(graph, "relay", written)
     params = ", ".join(written.names[s.name] for s in graph.inputs)
@@ -225,12 +227,13 @@ def relay_source(graph: Graph) -> list[str]:
 
 
 def relax_source(graph: Graph) -> list[str]:
-    """As `relay_source`; the lines use the names relax and np, and `tensor` of bfloat16."""
+    """Does for Relax what `relay_source` does; the lines use the names tvm, relax and np, and
+    `tensor`."""
     written = _Relax()
     result = _assembled(graph, "relax", written)
     params = ", ".join(written.names[s.name] for s in graph.inputs)
     return [
-        # Renamed between 0.25 and 0.27.
+        # TVM renamed it between 0.25 and 0.27.
         'Tensor = getattr(relax, "TensorStructInfo", None) or relax.TensorType',
         *written.head,
         "builder = relax.BlockBuilder()",
@@ -244,7 +247,7 @@ def relax_source(graph: Graph) -> list[str]:
 
 
 class _Called:
-    """Notes which of TVM's operators each node becomes (see `assembly.Maker`)."""
+    """Records the TVM operators that each node is lowered to (see `assembly.Maker`)."""
 
     def __init__(self, path: str) -> None:
         self._calls: list[_Line] = []
@@ -264,11 +267,11 @@ class _Called:
 
 
 def graph_text(graph: Graph, ir: str) -> str:
-    """`graph.show`, with the IR's operators beside ours where they have other names."""
+    """Returns `graph.show` with the names of the IR's operators where they differ from ours."""
     called = _Called({"relay": "relay", "relax": "relax.op"}[ir])
     try:
         assemble(graph, ir, called)
-    except Exception:  # of a graph that the IR has no words for
+    except Exception:  # The IR cannot express the graph.
         return show(graph)
     remarks = [
         f"{IR_TITLES[ir]}: {', '.join(calls)}" if calls != [node.op] else ""
@@ -278,6 +281,6 @@ def graph_text(graph: Graph, ir: str) -> str:
 
 
 def source(graph: Graph, ir: str) -> list[str]:
-    """Lines of Python that build the graph as `module`, with the very expressions that the workers make of
-    it. Raises SourceError."""
+    """Returns lines of Python that build the graph as `module`, from the same expressions as in the
+    workers. Raises SourceError."""
     return relay_source(graph) if ir == "relay" else relax_source(graph)

@@ -1,4 +1,4 @@
-"""Keeps what was found: outcomes, cells, failures. Its state is plain data, written as report.json."""
+"""The record of one target: outcomes, cells and failures as plain data, written as report.json."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from ..examination.signature import Signature, message_key, traits
 from .failure import details, shown
 
 SCHEMA = "pytest-byoc/report/1"
-#: Nodes that stand for a whole ONNX model: they have an outcome, but no cell.
+#: Prefix of the operators that stand for a whole ONNX model: these have an outcome but no cell.
 ONNX = "onnx."
-#: Cases of a failure that are listed.
+#: Number of cases that a failure lists.
 CASES = 100
-#: What is counted in a cell, in the order in which it is shown.
+#: The counts of a cell, in the order of the tables.
 COUNTS = ("generated", "offloaded", "passed", "failed", "inconclusive")
 
 
 def failure_id(signature: Signature, operators: Iterable[str], traits: Iterable[str] = ()) -> str:
-    """Short and stable: of the signature, the operators of the graph, and what it needs to fail so."""
+    """Returns a short and stable id, by the signature, the operators of the graph and its
+    traits."""
     text = "|".join((signature.text, ",".join(sorted(operators)), ",".join(sorted(traits))))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def is_claimed(cell: Mapping[str, Any]) -> bool:
-    """Whether the target takes something of a cell: a node of it was offloaded, or failed before that could
-    be seen."""
+    """Returns whether the target offloads a node of a cell, or failed before that could be seen."""
     return bool(cell["offloaded"] or cell["failed"])
 
 
 @dataclass
 class Failure:
-    """One failure, listed once however many graphs showed it."""
+    """A failure, listed once however many graphs show it. report.schema.json describes each
+    field."""
 
     id: str
     check: str
@@ -49,29 +50,29 @@ class Failure:
     graph: str
     command: str
     count: int = 1
-    #: Ids of the cases that showed it, the first CASES of them: which of a parameter's classes they have.
+    #: Ids of the first CASES cases that showed it; their names tell the classes of the parameters.
     cases: list[str] = field(default_factory=list)
-    #: Checks that the graph it was found in fails besides, and the shrunk graph does not show.
+    #: Other checks that the original graph fails and the shrunk graph does not.
     besides: list[str] = field(default_factory=list)
-    #: Whether the graph does not fail so without any one of its operators; False if there was no time to try
-    #: that, None where it was not shrunk.
+    #: True if the graph does not fail in this way without any one of its operators; False if there
+    #: was no time to try that; None if the graph was not shrunk.
     each_needed: bool | None = None
-    #: Folder of its bundle, from where report.json is.
+    #: Folder of its bundle, relative to report.json.
     bundle: str = ""
-    #: What the finding says in numbers, and the shrunk graph as it can be drawn (record/failure.py).
+    #: The numbers of the finding, and the shrunk graph as it is drawn (record/failure.py).
     details: dict[str, Any] = field(default_factory=dict)
     shown: dict[str, Any] = field(default_factory=dict)
-    #: What the target made of it, as text (report/description.py), and what reproduce.py did when it was
-    #: tried, if that was not the failure.
+    #: Texts that the target made of the graph (examination/description.py), and the behaviour of
+    #: reproduce.py when it was tried, if it did not show the failure.
     texts: list[dict[str, str]] = field(default_factory=list)
     tried: str = ""
-    #: What is said of it without what changes from graph to graph: of an exception (`Signature.says`), and in
-    #: the whole message, which waivers may name.
+    #: Texts without numbers and names: the message of an exception (`Signature.says`), and the
+    #: whole message, which waivers may name.
     says: str = ""
     normalised: str = ""
-    #: What of the shrunk graph differs from the simplest case of its operators (`signature.traits`).
+    #: Differences of the shrunk graph from the simplest case of its operators (`signature.traits`).
     traits: list[str] = field(default_factory=list)
-    #: Elements of all values of the shrunk graph.
+    #: Number of elements of all values of the shrunk graph.
     elements: int = 0
     #: Operators and dtypes of the graphs of one operator that showed it.
     seen_operators: list[str] = field(default_factory=list)
@@ -83,18 +84,18 @@ class Failure:
 
     @property
     def size(self) -> tuple[int, int, str]:
-        """What its graph is compared by with those of other failures."""
+        """The key by which graphs of failures are ordered by size."""
         return int(self.shown.get("operators", 0)), self.elements, self.id
 
     def seen(self, operators: Iterable[str], dtypes: Iterable[str]) -> None:
-        """Adds operators and dtypes that showed it."""
+        """Adds operators and dtypes that showed the failure."""
         self.seen_operators = sorted({*self.seen_operators, *operators})
         self.seen_dtypes = sorted({*self.seen_dtypes, *dtypes})
 
     @property
     def is_saved(self) -> bool:
-        """Whether it is about the graph that was saved: of several processes one saves the graph that it has
-        met the failure in first, and the others name its case."""
+        """True if this entry describes the saved graph. One of several processes saves the graph in
+        which it met the failure first; the entries of the others name that graph's case."""
         return self.cases[:1] == [self.case]
 
     def shown_in(self, cases: Iterable[str]) -> None:
@@ -107,11 +108,11 @@ class Failure:
 
 @dataclass
 class Excused:
-    """A failure that does not fail the session, listed once for each check in each case.
+    """A failure that does not fail the session, listed once for each check and case.
 
-    kind: "waived" (by the entry in this line of the file of waivers, with its reason, issue and expiry
-    date; line 0: by one that --byoc-update-waivers is about to write) or "known" (from the baseline).
-    count: the number of graphs that showed it."""
+    kind: "waived" or "known" (from the baseline). A waived failure has the line of its entry in the
+    file of waivers, with the entry's reason, issue and expiry date; line 0: --byoc-update-waivers
+    has yet to write the entry. count: the number of graphs that showed the failure."""
 
     kind: str
     case: str
@@ -131,7 +132,7 @@ class Excused:
 
 
 def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Of two graphs in more subgraphs than would do, the one with more of them too many."""
+    """Returns the graph that exceeds the smallest possible number of subgraphs by more."""
     if known and known["subgraphs"] - known["smallest"] >= other["subgraphs"] - other["smallest"]:
         return known
     return other
@@ -139,15 +140,15 @@ def _worse(known: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class TargetRecord:
-    """Everything recorded of one target in one IR."""
+    """Everything recorded of one target in one IR. report.schema.json describes most fields."""
 
     target: str
     ir: str
     versions: dict[str, str]
     not_checked: list[str] = field(default_factory=list)
-    #: Arithmetic of lower precision that the target declares, in words.
+    #: The lower precision that the target declares, in words.
     precision: str = ""
-    #: Why no stage behind partitioning was run, in words; "" where all were.
+    #: Why only the partition stage was run, in words; "" if all stages were.
     partition_only: str = ""
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     cells: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
@@ -156,34 +157,34 @@ class TargetRecord:
     regions: int = 0
     graphs: int = 0
     onnx: dict[str, str] = field(default_factory=dict)
-    #: Id of a case to its outcome: the worst of its graphs.
+    #: Id of a case to the worst outcome of its graphs.
     cases: dict[str, str] = field(default_factory=dict)
     #: Id of a case to the checks that failed in it.
     failed_checks: dict[str, list[str]] = field(default_factory=dict)
     excused: dict[tuple[str, str], Excused] = field(default_factory=dict)
-    #: Id of a graph of the corpus to its outcome; behind a colon, that it was removed, or why it can't be
-    #: used ("unusable") or has no place in this IR ("left out").
+    #: Id of a graph of the corpus to its outcome. After a colon follows that the graph was removed,
+    #: or why it can't be used ("unusable") or does not fit this IR ("left out").
     corpus: dict[str, str] = field(default_factory=dict)
     #: Name of a pattern to why it was never matched; "" if it was.
     patterns: dict[str, str] = field(default_factory=dict)
-    #: Number of subgraphs to the number of graphs that were cut into so many.
+    #: Number of subgraphs to the number of graphs with so many.
     by_subgraphs: Counter[int] = field(default_factory=Counter)
-    #: Graphs all of whose operators are offloaded, and in more than one subgraph.
+    #: Number of graphs with all operators offloaded, in more than one subgraph.
     split: int = 0
-    #: Bytes that one run of each graph passes into its subgraphs and out of them.
+    #: Bytes that one run of each graph passes into subgraphs and out of them.
     boundary_bytes: int = 0
-    #: Graphs in more subgraphs than would do, and the one with most of them too many: case, subgraphs, and
-    #: how many would do.
+    #: Number of graphs in more subgraphs than necessary, and the worst of them: {case, subgraphs,
+    #: smallest}.
     above_smallest: int = 0
     worst_split: dict[str, Any] = field(default_factory=dict)
-    #: Whether a subgraph was seen that holds several operators or patterns.
+    #: True if any subgraph holds several operators or patterns.
     merges: bool = False
-    #: Of chosen graphs, how long a run takes: {case, operators, target_us, llvm_us}.
+    #: Times of the measured graphs: {case, operators, target_us, llvm_us}.
     speed: list[dict[str, Any]] = field(default_factory=list)
-    #: Cell to check to the number of its failures.
+    #: Number of failures of each cell by check.
     failed_by: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
-    #: Id of a check to the number of graphs that passed on which it was made.
+    #: Id of a check to the number of passing graphs that it was made on.
     held: Counter[str] = field(default_factory=Counter)
 
     def _fail_cell(self, operator: str, dtype: str, check: str) -> None:
@@ -194,7 +195,7 @@ class TargetRecord:
         return self.cells.setdefault((operator, dtype), dict.fromkeys(COUNTS, 0))
 
     def add(self, verdict: Verdict, case: str) -> None:
-        """Counts an example. Failures are told apart by `fail`, with the shrunk graph."""
+        """Counts one graph. `fail` lists its failure separately, with the shrunk graph."""
         self.outcomes[verdict.outcome] += 1
         self.graphs += 1
         self.regions += verdict.regions
@@ -236,8 +237,9 @@ class TargetRecord:
                 known.append(check)
 
     def excuse(self, excused: Excused, graph: Graph) -> None:
-        """Lists a failure that does not fail the session. It is not shrunk: the cells of a graph of one
-        operator have failed, what has failed in a larger one is not known."""
+        """Lists a failure that does not fail the session. Its graph is not shrunk, so only the cell
+        of a graph of one operator counts as failed: in a larger graph the failing operator is not
+        known."""
         if len(graph.nodes) == 1 and not graph.nodes[0].op.startswith(ONNX):
             self._fail_cell(graph.nodes[0].op, graph.nodes[0].types[0].dtype, excused.check)
         self._excuse(excused)
@@ -252,11 +254,11 @@ class TargetRecord:
     def fail(
         self, verdict: Verdict, case: str, found_in: Graph | None = None, known: Failure | None = None
     ) -> tuple[Failure, bool]:
-        """Lists a failing (shrunk) graph; the failure, and whether it is a new one.
+        """Lists a failing (shrunk) graph. Returns the failure, and whether it is a new one.
 
-        found_in: the graph before it was shrunk: its cells are what has failed, of the operators
-        that are left in the shrunk one; where it is known which of these the target runs, of those.
-        known: the failure it was recognised by."""
+        found_in: the graph before shrinking. Its cells count as failed for the operators that are
+        left in the shrunk graph, or for the offloaded ones of these where that is known. known: the
+        failure that the graph was recognised as."""
         origin = found_in or verdict.graph
         taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
         left = taken or set(verdict.graph.operators)
@@ -282,12 +284,12 @@ class TargetRecord:
         return failure, new
 
     def slower(self) -> list[dict[str, Any]]:
-        """Of the graphs whose speed was measured those in which LLVM is faster, the slowest first."""
+        """Returns the measured graphs in which LLVM is faster; the target's slowest comes first."""
         found = [s for s in self.speed if s["target_us"] > s["llvm_us"]]
         return sorted(found, key=lambda s: s["llvm_us"] / s["target_us"])
 
     def offload_share(self) -> float:
-        """Share of the generated operators that the target runs."""
+        """Returns the share of the generated nodes that were offloaded."""
         generated = sum(c["generated"] for c in self.cells.values())
         return sum(c["offloaded"] for c in self.cells.values()) / generated if generated else 0.0
 
@@ -303,7 +305,7 @@ class TargetRecord:
             "subgraphs": self.regions,
             "offloaded_share": round(self.offload_share(), 4),
             "cells": [
-                # A Counter is more than pytest-xdist passes on.
+                # pytest-xdist cannot pass on a Counter.
                 {
                     "operator": op, "dtype": dtype, **counts,
                     "failed_by": dict(self.failed_by.get((op, dtype), {})),
@@ -311,12 +313,12 @@ class TargetRecord:
                 for (op, dtype), counts in sorted(self.cells.items())
             ],
             "failures": [f.as_dict() for f in self.failures.values() if f.count],
-            # As above.
+            # pytest-xdist cannot pass on a Counter.
             "held": dict(self.held),
             "excused": [e.as_dict() for e in self.excused.values()],
             "cases": dict(sorted(self.cases.items())),
             "failed_checks": dict(sorted(self.failed_checks.items())),
-            # In an order that does not tell who examined what.
+            # The order must not depend on which process examined which graph.
             "notes": {outcome: sorted(texts) for outcome, texts in self.notes.items()},
             "not_checked": sorted(self.not_checked),
             "patterns": self.patterns,
@@ -334,8 +336,8 @@ class TargetRecord:
         }
 
     def take(self) -> dict[str, Any]:
-        """What was recorded since the last call, as `as_dict`. It is forgotten, but for which failures there
-        were: those are still not new."""
+        """Returns everything recorded since the last call, as `as_dict`, and forgets it. Failures
+        stay known with a count of 0, so that they are not new again."""
         taken = self.as_dict()
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
         empty = TargetRecord(
@@ -346,7 +348,7 @@ class TargetRecord:
         return taken
 
     def merge(self, other: dict[str, Any]) -> None:
-        """Adds what another process recorded (its `as_dict`)."""
+        """Adds the record of another process (its `as_dict`)."""
         for outcome, n in other["outcomes"].items():
             self.outcomes[outcome] += n
         self.graphs += other["graphs"]

@@ -1,1 +1,1 @@
-"""Reports: terminal, JSON, and the bundle written for each failure."""
+"""Reports: the terminal, report.json and its page, Markdown, JUnit XML, and the bundles."""

@@ -1,11 +1,11 @@
-"""The folder written for each failure: all that somebody without pytest-byoc needs to work on it.
+"""Writes the bundle of a failure: a folder with all that a reader without pytest-byoc needs.
 
-graph.json     the graph, in the format of `graph.Graph.to_json`, and the case it was found in
+graph.json     the graph in the format of `graph.Graph.to_json`, and the case that it was found in
 failure.txt    the failure in words, and why a file below is missing
-data.npz       arrays, none of them pickled; see `arrays` for their names
-graph.onnx     the graph as an ONNX model, where ONNX can express it; constants are initializers
-reproduce.py   stands alone: builds the graph with plain TVM calls, imports the vendor's code, makes
-               the same checks, and ends with a status that is 0 only if all hold
+data.npz       arrays, none of them pickled; `arrays` lists their names
+graph.onnx     the graph as an ONNX model, if ONNX can express it; constants are initializers
+reproduce.py   a script that stands alone: it builds the graph with plain TVM calls, imports the
+               vendor's code, makes the same checks, and exits with 0 only if all of them hold
 before_partitioning, after_partitioning, source/
                the module and the generated sources as text, as far as the target got
 """
@@ -38,15 +38,15 @@ from . import to_onnx
 TEMPLATES = Path(__file__).with_name("templates")
 #: The package that holds this module.
 _PACKAGE = Path(__file__).resolve().parents[1]
-#: Settings of a target that stand beside its code and are repeated in reproduce.py.
+#: Options of a target's table that reproduce.py repeats.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options", "pass_config", "build", "prepare")
-#: Names of the sets of inputs: A and B, and those between them.
+#: Names of the sets of inputs: A, B, and the mixed sets C to E.
 _SETS = "ABCDE"
-#: Lines of the failure's text that are repeated in reproduce.py, and how much of each.
+#: Lines of the failure's text that reproduce.py repeats, and characters of each.
 _LINES, _WIDTH = 8, 100
-#: In reproduce.py's heading, where it matters.
+#: A sentence for the heading of a reproduce.py with bfloat16.
 _BFLOAT16 = "Arrays of bfloat16 hold its bits, as uint16."
-#: Checks that reproduce.py makes; of the others it says which command repeats them.
+#: Checks that reproduce.py makes; for the others it names the command that repeats them.
 REPRODUCED = ("process", *(check.id for check in CHECKS if check.reproduced))
 
 
@@ -76,7 +76,7 @@ def write(
     """
     folder.mkdir(parents=True, exist_ok=True)
     graph = verdict.graph
-    # First of all: whatever happens then, the failure can be repeated.
+    # The graph comes first: with it the failure can be repeated whatever happens next.
     corpus.save(folder, graph, found_in, verdict.findings[0].check if verdict.findings else "")
     _write_text(folder / "failure.txt", text)
     written = ["graph.json", "failure.txt"]
@@ -89,7 +89,7 @@ def write(
             written.append(name)
         except OSError:
             raise
-        except Exception as e:  # nothing here may cost the user the failure itself
+        except Exception as e:  # A file that can't be made must not cost the user the others.
             (folder / name).unlink(missing_ok=True)
             said = isinstance(e, (to_onnx.NotExpressible, SourceError, _Missing))
             kind = "" if said else type(e).__name__ + ": "
@@ -108,7 +108,7 @@ def write(
     if description is not None:
         written += write_texts(folder, description)
     if description is not None and description.missing:
-        notes.append(f"There is no more text of what the target makes of it: {description.missing}.")
+        notes.append(f"There are no further texts of the compilation: {description.missing}.")
 
     def save_script(path: Path, tried: str = "") -> None:
         if "data.npz" not in written:
@@ -134,7 +134,8 @@ def write(
 
 
 def write_texts(folder: Path, description: Description) -> list[str]:
-    """Writes what the target makes of a graph, as text; names of the files. Raises OSError."""
+    """Writes the texts that the target made of a graph. Returns the names of the files. Raises
+    OSError."""
     for part in description.texts:
         (folder / part.file).parent.mkdir(exist_ok=True)
         _write_text(folder / part.file, part.text)
@@ -142,7 +143,7 @@ def write_texts(folder: Path, description: Description) -> list[str]:
 
 
 class _Missing(ValueError):
-    """Raised where what a file is made of is not there; the message is a sentence."""
+    """Raised if the data for a file is missing; the message is a sentence."""
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -153,21 +154,21 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
-    """Every array of an example, by name. SET is A or B (two sets of inputs), or one
-    of C to E (between them: some inputs are B's), N the position of an
-    output in the graph, EXECUTOR one of the target's.
+    """Returns every array of an examined graph, by name. SET is A or B (two sets of inputs), or one
+    of C to E (mixed sets: some inputs are those of B), N the position of an output in the graph,
+    EXECUTOR an executor of the target.
 
     SET.INPUT                  an input
     constant.NAME              a constant
     expected.SET.N             the value: float64, int64 or bool
-    bound.SET.N                the absolute error allowed, that of a float64 output doubled already
-    ambiguous.SET.N            where a correct implementation may return something else altogether
+    bound.SET.N                the absolute error allowed; for a float64 output it is doubled already
+    ambiguous.SET.N            the elements for which a correct implementation may return another value
     judged.SET.N               the elements to compare: neither ambiguous nor with a vacuous bound
     target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
     target.EXECUTOR.A_again.N  in its third run, with the first inputs
     loaded.EXECUTOR.A.N        after export and load in a fresh process
-    llvm.SET.N                 what TVM's own LLVM build returned. Elements where it is outside the
-                               bound and the target agrees with it are not held against the target
+    llvm.SET.N                 what TVM's own LLVM build returned. An element outside the bound is not
+                               held against the target if the target agrees with LLVM
 
     Arrays of bfloat16 hold its bits, as uint16.
     """
@@ -192,13 +193,13 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     for executor, value in evidence.target.facts("outputs"):
         label = _SETS[value["set"]]
         found.update({f"target.{executor}.{label}.{i}": a for i, a in enumerate(value["arrays"])})
-    # NumPy makes scalars of arrays of rank 0.
+    # NumPy turns arrays of rank 0 into scalars.
     made = {k: storable(np.asarray(a)) for k, a in found.items()}
     return {k: a for k, a in made.items() if a.dtype.kind != "O"}
 
 
 def storable(array: np.ndarray) -> np.ndarray:
-    """The array, of bfloat16 its bits: NumPy by itself cannot read any other."""
+    """Returns an array that NumPy alone can read: of bfloat16 its bits, any other as it is."""
     return array.view(np.uint16) if array.dtype == ml_dtypes.bfloat16 else array
 
 
@@ -220,7 +221,8 @@ def reproduce(
     command: str = "",
     tried: str = "",
 ) -> str:
-    """The script's text. Raises source.SourceError for a graph the IR has no words for."""
+    """Returns the text of the script. Raises source.SourceError for a graph that the IR cannot
+    express."""
     options = declaration.get("options") or {}
     inlined = check == selection.INLINE_BACK or bool(declaration.get("partition_only"))
     made = [c for c in REPRODUCED if inlined or c != selection.INLINE_BACK]
@@ -278,7 +280,8 @@ def _indented(lines: Sequence[str]) -> str:
 
 
 def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
-    """Lines that return the vendor's partition function, or the object that has one."""
+    """Returns the lines of a function that returns the vendor's partition function, or an object
+    with one."""
     reference = declaration.get("reference")
     if not reference:
         template = (TEMPLATES / f"target_{ir}.py.txt").read_text(encoding="utf-8")

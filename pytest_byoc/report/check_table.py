@@ -1,4 +1,5 @@
-"""The page's table of checks: what each means, what it found, on how many graphs it held."""
+"""The page's table of checks: the meaning of each, its failures, and the number of graphs it held
+on."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _PROCESS = {
     "why": "Crashes, hangs, exceptions and calls of `exit`, in each stage.",
     "where": EVERY,
 }
-#: What each check means: id, rule, why, and on which graphs it is made.
+#: The meaning of each check: id, rule, why, and the graphs that it is made on.
 MEANINGS = [
     _PROCESS, *({"id": c.id, "rule": c.rule, "why": c.why, "where": c.where or c.made} for c in CHECKS),
 ]
@@ -24,9 +25,9 @@ KNOWN = frozenset(meaning["id"] for meaning in MEANINGS)
 
 
 def rows(target: Mapping[str, Any], level: str) -> Iterator[dict[str, Any]]:
-    """A row for each check, of a target in report.json: failures told apart, cells that failed it, graphs
-    that passed on which it was made ("held"; None in a report of an earlier version, which does not say), and
-    what to say where there are none ("not_made")."""
+    """Yields a row for each check, for a target of report.json: failures, cells that failed it,
+    excused failures, and the number of passing graphs that it was made on ("held"; None if a report
+    of an earlier release lacks it). "not_made" is the text for a check that was made on none."""
     rules = {meaning["id"]: meaning["rule"] for meaning in MEANINGS}
     for failure in target["failures"]:
         rules.setdefault(failure["check"], "")

@@ -1,8 +1,8 @@
-"""A graph as SVG: in layers, values flowing down, offloaded subgraphs coloured and numbered.
+"""Draws a graph as SVG, in layers: values flow down; offloaded subgraphs have a colour and a
+number.
 
-The layout is Sugiyama's in its plainest form: longest-path layers, a few sweeps that order each layer by
-the barycentre of its neighbours, then positions pulled toward those neighbours.
-"""
+The layout is a plain form of Sugiyama's method: longest-path layers, a few sweeps that order each
+layer by the barycentre of its neighbours, then positions pulled toward those neighbours. """
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-#: Advance of a character of the monospaced font, in em; DejaVu Sans Mono's, wider than most.
+#: Width of a character of the monospaced font, in em: that of DejaVu Sans Mono, which is wider than
+#: most.
 _ADVANCE = 0.605
 _NAME, _TYPE = 12.0, 10.5
 _LINE = 15.0
 _GAP, _LAYER_GAP, _MARGIN = 18.0, 30.0, 8.0
 _LONGEST = 34
 _MOST_TYPES = 4
-#: Colours for subgraphs; more than these begin anew, and their numbers tell them apart.
+#: Number of colours for subgraphs; they repeat after that, and the numbers distinguish the
+#: subgraphs.
 COLOURS = 6
 
 
 @dataclass
 class Box:
-    """kind: node, input, constant, output, or bend: a point where a long edge passes a layer."""
+    """A box of the drawing. kind: node, input, constant, output, or bend, a point of a long edge in
+    a layer that it passes."""
 
     kind: str
     layer: int
@@ -53,7 +56,8 @@ class Box:
 
 @dataclass
 class Edge:
-    """By position in the list of boxes. start, end: where along the side, 0 to 1."""
+    """An edge between two boxes, given by their positions in the list. start, end: place along the
+    side of each box, 0 to 1."""
 
     source: int
     target: int
@@ -63,12 +67,15 @@ class Edge:
 
 @dataclass
 class Layout:
+    """The boxes and edges of a drawing. layers: positions of the boxes in each layer, from left to
+    right."""
+
     boxes: list[Box]
     edges: list[Edge]
     layers: list[list[int]]
 
     def tops(self) -> list[float]:
-        """y of each layer, and where the next one would be."""
+        """Returns the y of each layer, and of the layer that would follow the last."""
         found = [_MARGIN]
         for layer in self.layers:
             found.append(found[-1] + max((self.boxes[i].height for i in layer), default=0) + _LAYER_GAP)
@@ -76,7 +83,7 @@ class Layout:
 
 
 def layout(shown: Mapping[str, Any]) -> Layout:
-    """Boxes with their places. shown: as `failure.shown` makes it, with nodes."""
+    """Places the boxes of a graph. shown: from `failure.shown`, with nodes."""
     boxes, edges = _boxes(shown)
     boxes, edges = _with_bends(boxes, edges)
     layers: list[list[int]] = [[] for _ in range(max(b.layer for b in boxes) + 1)]
@@ -89,7 +96,7 @@ def layout(shown: Mapping[str, Any]) -> Layout:
 
 
 def svg(shown: Mapping[str, Any]) -> Markup:
-    """The drawing; its colours are classes of the page's style sheet."""
+    """Returns the drawing; its colours are classes of the page's style sheet."""
     found = layout(shown)
     tops = found.tops()
     width = max(b.x + b.width for b in found.boxes) + _MARGIN
@@ -129,7 +136,7 @@ def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
     }
     for kind in ("input", "constant"):
         for value in shown[kind + "s"]:
-            # As near to its first reader as can be.
+            # It stands as near to its first reader as possible.
             readers = [layer for n, layer in zip(nodes, layers) if value["name"] in n["inputs"]]
             where[value["name"]] = (len(boxes), 0.5)
             title = _cut(f"{kind} %{value['name']}")
@@ -148,8 +155,8 @@ def _boxes(shown: Mapping[str, Any]) -> tuple[list[Box], list[Edge]]:
 
 
 def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Edge]]:
-    """Each edge from one layer to the next; bends where it passes others. An edge that does not go down
-    (in a graph that was written by hand) is left out."""
+    """Splits each edge at the layers that it passes, with a bend in each. Leaves out an edge that
+    does not go down; only a graph written by hand has one."""
     found: list[Edge] = []
     for edge in edges:
         last, start = edge.source, edge.start
@@ -167,7 +174,7 @@ def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Ed
 
 
 def _near(found: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
-    """For each box the edges that enter it, and those that leave it."""
+    """Returns for each box the edges that enter it, and for each box the edges that leave it."""
     above: list[list[Edge]] = [[] for _ in found.boxes]
     below: list[list[Edge]] = [[] for _ in found.boxes]
     for edge in found.edges:
@@ -177,8 +184,8 @@ def _near(found: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
 
 
 def _order(found: Layout) -> None:
-    """Orders each layer by the mean position of its neighbours (the places on their sides where the edges
-    are, so that a split's results keep their order), downward and upward in turn."""
+    """Orders each layer by the mean position of its neighbours, in sweeps downward and upward. The
+    places of edges along the sides count too, so that the results of a split keep their order."""
     above, below = _near(found)
     for turn in range(8):
         at = {i: k for layer in found.layers for k, i in enumerate(layer)}
@@ -196,12 +203,14 @@ def _order(found: Layout) -> None:
 
 
 def _place(found: Layout) -> None:
-    """x of each box: where its edges are straightest, in the order of its layer, none over another."""
+    """Sets the x of each box so that its edges are as straight as possible. Boxes of a layer keep
+    their order and do not overlap."""
     above, below = _near(found)
     boxes = found.boxes
 
     def wanted(i: int) -> float:
-        """Boxes stand under the middle of boxes; long edges are kept straight before all else."""
+        """Returns the x at which a box would be centred among its neighbours. Bends of one edge
+        weigh eight times as much, so that long edges are straight."""
         near = [(e.source, e.start) for e in above[i]] + [(e.target, e.end) for e in below[i]]
         total = weight = 0.0
         for n, at in near:
@@ -222,7 +231,8 @@ def _place(found: Layout) -> None:
 
 
 def _pack(found: Layout, layer: Sequence[int], wanted: Callable[[int], float]) -> None:
-    """Between the packing that gives way to the right and the one that gives way to the left."""
+    """Places the boxes of a layer without overlap: at the mean of two packings, one that moves
+    boxes to the right and one that moves them to the left."""
     goals = [wanted(i) for i in layer]
     right, edge = [], float("-inf")
     for i, goal in zip(layer, goals):

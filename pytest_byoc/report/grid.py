@@ -1,4 +1,4 @@
-"""A small picture of the elements of an output that are wrong, as SVG."""
+"""Draws the wrong elements of an output as a small SVG."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-#: Side of a cell, at least and at most, and the width that is aimed at, in pixels.
+#: Least and greatest side of a cell, and the intended width of the picture, in pixels.
 _LEAST, _MOST, _WIDTH = 4, 14, 320
-#: Between matrices of a tensor of more than two axes.
+#: Pixels between the matrices of a tensor with more than two axes.
 _GAP = 4
 #: Class of a cell, by its digit.
 _CLASSES = {"1": "some", "2": "each"}
 
 
 def svg(picture: Mapping[str, Any], outside: int, elements: int, words: str) -> Markup:
-    """The picture that `difference.picture` describes. outside: how many of the elements are wrong. words:
-    which ones, for those who do not see it; may be empty."""
+    """Returns the picture that `difference.picture` describes. outside: number of wrong elements.
+    words: a description for readers who do not see the picture; may be empty."""
     rows = [row for row in picture["rows"] if isinstance(row, str) and row]
     if not rows:
         return Markup("")
@@ -40,7 +40,7 @@ def svg(picture: Mapping[str, Any], outside: int, elements: int, words: str) -> 
 
 
 def _runs(row: str) -> Iterator[tuple[str, int, int]]:
-    """(class, first column, how many) of cells side by side that are alike and not right."""
+    """Yields (class, first column, number of cells) of each run of equal wrong cells in a row."""
     at = 0
     for digit, cells in groupby(row):
         count = len(list(cells))

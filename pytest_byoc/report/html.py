@@ -1,8 +1,8 @@
-"""report.html: a page that stands alone, made from the data of report.json and nothing else.
+"""Renders report.html, a page that stands alone, from the data of report.json and nothing else.
 
-Names and messages in it come from the vendor's code: Jinja2 escapes all of them, what can't be shown is
-replaced first, and the page's content security policy runs no script but its own.
-"""
+Names and messages in it come from the vendor's code. Jinja2 escapes all of them, characters that
+can't be shown are replaced first, and the page's content security policy allows no script but the
+page's own. """
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from . import drawing, grid, view
 
 TEMPLATES = Path(__file__).with_name("templates")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-#: Control characters but tab and line feed, surrogates, and what changes the direction of writing.
+#: Control characters other than tab and line feed, surrogates, and characters that change the
+#: direction of writing.
 _UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 def path_beside(report: Path) -> Path:
-    """Where the page of a report.json is."""
+    """Returns the path of the page that belongs to a report.json."""
     return report.with_suffix(".html")
 
 
@@ -37,7 +38,7 @@ def write(path: Path, report: Mapping[str, Any]) -> None:
 
 
 def render(report: Mapping[str, Any]) -> str:
-    """The page of a report (`json_report.build`, with its `gate`)."""
+    """Renders the page of a report (from `json_report.build`, with its `gate`)."""
     environment = _environment()
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -61,7 +62,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _code(text: str) -> Markup:
-    """What stands in backticks as code."""
+    """Marks text in backticks as code."""
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
@@ -71,7 +72,8 @@ def _script() -> str:
 
 
 def _clean(value: Any) -> Any:
-    """The same data, without what a page can't show or what would disguise it."""
+    """Returns the same data without escape sequences, and with a replacement for characters that a
+    page can't show or that would disguise its text."""
     if isinstance(value, str):
         return _UNSHOWABLE.sub("\ufffd", _ANSI.sub("", value.replace("\r\n", "\n")))
     if isinstance(value, Mapping):

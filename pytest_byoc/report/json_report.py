@@ -1,4 +1,4 @@
-"""report.json: everything recorded, with a versioned schema (docs/reference/report-json.md)."""
+"""Builds and writes report.json: everything recorded, in the format of `report.schema.json`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..record.target_record import SCHEMA, TargetRecord
 def build(
     records: Sequence[TargetRecord], seed: str, settings: Mapping[str, Any], session: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """One target's record at the top level; of several, the first, all of them under `targets`.
+    """Builds the report. The first target's record stands at the top level. With several targets,
+    all records are under `targets`, and the top level has the outcomes and failures of all.
 
-    Outcomes and failures at the top level are those of all targets. session: `provenance.session`."""
+    session: from `provenance.session`."""
     head = {"schema": SCHEMA, "seed": seed, "settings": dict(settings), "session": dict(session)}
     dicts = [
         {**r.as_dict(), "causes": [c.as_dict() for c in likely_causes(r.failures.values())]} for r in records

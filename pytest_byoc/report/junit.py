@@ -1,4 +1,4 @@
-"""What JUnit XML (pytest's own --junitxml) says of each test, as properties."""
+"""Properties of tests in JUnit XML, which pytest's own --junitxml writes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ..record.target_record import Excused
 
 
 def properties(verdicts: Sequence[Verdict], excused: Sequence[Excused]) -> list[tuple[str, str]]:
-    """Of a test that examined these graphs: of the one with the worst outcome, what that is, the check
-    that failed, operators and dtypes of the nodes. byoc_excused: "waived" or "known", and why."""
+    """Returns the properties of a test that examined these graphs: outcome, operators and dtypes of
+    the graph with the worst outcome, and the check that it failed. byoc_excused: "waived" or
+    "known", and the reason."""
     outcome = worst(*(v.outcome for v in verdicts))
     verdict = next(v for v in verdicts if v.outcome == outcome)
     nodes = verdict.graph.nodes

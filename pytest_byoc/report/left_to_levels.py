@@ -1,4 +1,4 @@
-"""The sentences of a report on the graphs and checks that a level leaves to the next one."""
+"""Sentences of a report on the graphs and checks that a level leaves to a higher one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ..checks import CHECKS, selection
 from ..config import plan
 from ..config.levels import NUMEROUS, Level
 
-#: Left out in sessions that build and run artifacts.
+#: The work left out in sessions that build and run artifacts.
 _BUILDS = "executors but one for each graph, LLVM's build of what passes"
 
 
 def left_to_levels(level: Level, partition_only: bool) -> list[str]:
-    """Sentences for the list of what was not checked. partition_only: whether the partition stage alone is
-    checked, which has fewer checks and builds nothing of the target's."""
+    """Returns sentences for the list "not checked". partition_only: true if only the partition
+    stage is checked, which has fewer checks and builds nothing."""
     notes = []
     if level.one_executor == NUMEROUS and not partition_only:
         notes.append(

@@ -1,4 +1,4 @@
-"""`--byoc-list-operators` and `--byoc-list-targets`."""
+"""The lists of `--byoc-list-operators` and `--byoc-list-targets`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..operators.record import Operator
 
 
 def run(config: pytest.Config) -> int:
-    """Prints what was asked for; the exit code."""
+    """Prints the lists that the options name, and returns the exit code."""
     try:
         if config.option.byoc_list_operators:
             given = text_of(config, BY_NAME["operators"])
@@ -40,9 +40,10 @@ def run(config: pytest.Config) -> int:
 
 # --- operators -----------------------------------------------------------------------------------
 
-#: From this many columns on an operator is a row of one table; below, the bound has a line of its own.
+#: Columns of a terminal from which an operator is one row; with fewer the bound has a line of its
+#: own.
 _WIDE = 130
-#: Columns of all dtypes as they are written here.
+#: Columns that the longest list of dtypes needs.
 _DTYPES = 47
 _NOTE = (
     "bound: how far an element of the result may be from the exact value, by the rounding of this operator; "
@@ -53,8 +54,9 @@ _NOTE = (
 
 
 def operators(names: Sequence[str], irs: Sequence[str], width: int, detail: bool = False) -> Iterator[str]:
-    """IRs, dtypes (those TVM's LLVM build runs) and bound of each operator, by family, in lines of at
-    most `width` columns where words allow; with `detail`, its parameters too."""
+    """Yields lines on each operator, by family: its IRs, the dtypes that TVM's LLVM build runs, its
+    bound, and with `detail` its parameters. Lines have at most `width` columns if the words allow
+    it."""
     chosen = [OPERATORS[n] for n in names if set(irs) & set(OPERATORS[n].irs())]
     longest = max((len(op.name) for op in chosen), default=0)
     yield f"{len(chosen)} operators in {' and '.join(irs)}"
@@ -71,7 +73,7 @@ def operators(names: Sequence[str], irs: Sequence[str], width: int, detail: bool
 
 
 def _row(op: Operator, irs: Sequence[str], longest: int, width: int, detail: bool) -> Iterator[str]:
-    """One line for each set of dtypes, then what goes below."""
+    """Yields a line for each set of dtypes, then the lines below."""
     said = {ir: _dtypes(measured.dtypes(op, ir)) for ir in irs if ir in op.irs()}
     rows = [(" ".join(i for i in said if said[i] == d), d) for d in dict.fromkeys(said.values())]
     left = longest + 4 + len("relay relax")
@@ -97,7 +99,7 @@ def _below(text: str, width: int) -> list[str]:
 
 
 def _dtypes(dtypes: Sequence[str]) -> str:
-    """float32, float64 and int8 as `float32/64 int8`."""
+    """Returns dtypes in short, as in `float32/64 int8`."""
     kinds: dict[str, list[str]] = {}
     for name in sorted(dtypes, key=lambda d: (_ORDER.index(d.rstrip("0123456789")), len(d), d)):
         kind = name.rstrip("0123456789")
@@ -105,7 +107,7 @@ def _dtypes(dtypes: Sequence[str]) -> str:
     return " ".join(kind + "/".join(bits) for kind, bits in kinds.items())
 
 
-#: Kinds of dtypes as they are listed.
+#: Kinds of dtypes in the order of the list.
 _ORDER = ("float", "bfloat", "int", "uint", "bool")
 
 
@@ -113,12 +115,13 @@ _ORDER = ("float", "bfloat", "int", "uint", "bool")
 
 
 def targets(config: pytest.Config) -> list[str]:
-    """As `target_lines`, of a session."""
+    """Returns `target_lines` for a session."""
     return target_lines(config.rootpath, interpreter(config))
 
 
 def target_lines(root: Path, python: str | None) -> list[str]:
-    """The names --byoc-target takes; those TVM knows are asked of the worker's interpreter."""
+    """Returns the names that --byoc-target accepts. A worker in the given interpreter lists those
+    that TVM knows."""
     lines = [f"{name}  ({where})" for name, where in known_names(root).items()]
     worker = Worker(find_python(python, root), {"role": "list"}, 30.0)
     try:

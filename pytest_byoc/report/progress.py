@@ -1,4 +1,5 @@
-"""A line of progress now and then: outcomes so far, the time that is left, and what the session waits for."""
+"""Lines of progress: outcomes so far, the time that is left, and the activity that the session
+waits for."""
 
 from __future__ import annotations
 
@@ -17,20 +18,22 @@ from ..record.target_record import TargetRecord
 from .words import counted, duration
 from .work import OWN, Finished, Work
 
-#: Seconds to the first line; from one line to the next on a terminal, and in a pipe or the log of a CI job.
+#: Seconds before the first line; between lines on a terminal; between lines in a pipe or a CI job's
+#: log.
 FIRST, INTERVAL, ELSEWHERE = 3.0, 20.0, 30.0
 #: Seconds after which an activity, or the running test, is named.
 _LONG = 2.0
-#: Attribute of a report by which the controller of pytest-xdist has the tests finished since the last one.
+#: Attribute of a test's report that tells pytest-xdist's controller the tests finished since the
+#: last report.
 _FINISHED = "byoc_finished"
 
 
 class Progress:
-    """A plugin that writes the lines; in a process of pytest-xdist it tells the controller which tests are
-    finished.
+    """A plugin that writes the lines. In a process of pytest-xdist it reports the finished tests to
+    the controller instead.
 
-    kind_of: returns the kind of a test, by which its cost is guessed. within_budget: bounds the seconds that
-    are left."""
+    kind_of: returns the kind of a test, by which its cost is guessed. within_budget: limits an
+    estimate of seconds to the time budget."""
 
     def __init__(
         self, config: pytest.Config, records: Sequence[TargetRecord], activity: Activity, work: Work,
@@ -47,21 +50,21 @@ class Progress:
         self._interval: float | None = None
         self._begin = self._last = time.monotonic()
         self._first = True
-        #: The running test, when it began, and whether it was deselected.
+        #: The running test with the time of its start, and whether it was deselected.
         self._test: tuple[str, float] | None = None
         self._deselected = False
-        #: Finished tests that the controller has not heard of.
+        #: Finished tests that were not yet reported to the controller.
         self._untold: list[Finished] = []
         self._processes: set[str] = set()
         self._ended = threading.Event()
 
-    # --- what is done ------------------------------------------------------------------------
+    # --- hooks -------------------------------------------------------------------------------
 
     def pytest_sessionstart(self) -> None:
-        """pytest's reporter is there only now."""
+        """Starts the lines; pytest's reporter does not exist before this hook."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         option = self._config.option
-        # A list of tests is read by programs.
+        # Programs read a list of tests.
         if self._in_xdist or reporter is None or option.verbose < -1 or option.collectonly:
             return
         self._interval = INTERVAL if reporter.isatty() else ELSEWHERE
@@ -115,7 +118,8 @@ class Progress:
     # --- lines -------------------------------------------------------------------------------
 
     def _tick_in_silence(self) -> None:
-        """Runs in the controller of pytest-xdist, which calls no hook while it waits for its processes."""
+        """Runs in the controller of pytest-xdist, which calls no hook while it waits for its
+        processes."""
         while not self._ended.wait(1.0):
             self.tick()
 
@@ -125,7 +129,7 @@ class Progress:
         if self._interval is None or now - self._last < (FIRST if self._first else self._interval):
             return
         if set(self._work.planned) == {OWN} and not self._found():
-            # A project's ordinary tests, in whose ini file a target is named.
+            # These are a project's ordinary tests; its ini file names a target.
             return
         self._last, self._first = now, False
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
@@ -135,13 +139,14 @@ class Progress:
             reporter.ensure_newline()
             writer = self._config.get_terminal_writer()
             if writer.width_of_current_line:
-                # Under pytest-xdist the reporter does not know that it is in the middle of a line of dots.
+                # Under pytest-xdist the reporter does not know that it is in the middle of a line
+                # of dots.
                 writer.line()
             writer.line(self.line(now), light=True)
             writer.flush()
 
     def line(self, now: float) -> str:
-        """The line at that time (of `time.monotonic`)."""
+        """Returns the line at a time of `time.monotonic`."""
         parts = [duration(now - self._begin)]
         planned = self._work.planned.total()
         if self._work.done:
@@ -153,12 +158,12 @@ class Progress:
         return "byoc: " + "; ".join([*parts, *self._waiting(now)])
 
     def _found(self) -> dict[str, int]:
-        """The number of graphs so far, by outcome."""
+        """Returns the number of graphs so far, by outcome."""
         counts = {o: sum(r.outcomes[o] for r in self._records) for o in OUTCOMES}
         return {outcome: n for outcome, n in counts.items() if n}
 
     def _waiting(self, now: float) -> list[str]:
-        """The activity, or the running test, if it takes long."""
+        """Returns the activity, or the running test, if it takes long."""
         doing = self._activity.in_words(_LONG)
         if doing:
             return [doing]
@@ -172,7 +177,7 @@ class Progress:
 
 
 def _about(seconds: float) -> str:
-    """An estimated duration, without digits that nobody can know."""
+    """Returns an estimated duration, rounded to digits that an estimate can have."""
     if seconds < 100:
         return f"about {max(5, 5 * round(seconds / 5))} s"
     return f"about {duration(60 * round(seconds / 60)).removesuffix(' 0 s')}"

@@ -1,4 +1,4 @@
-"""When, by what and with which files a session was made."""
+"""The provenance of a report: times, versions and hashes of a session."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PACKAGES = ("pytest", "hypothesis", "numpy", "onnx")
 
 
 def session(settings: Settings, started: datetime, finished: datetime) -> dict[str, Any]:
-    """started, finished: times in UTC, ISO 8601, to the second. host: versions there. sources: SHA-256
-    of pytest-byoc's own Python files. files: what the options name, {what, path, sha256}."""
+    """Returns the `session` of report.json. The definition in report.schema.json says what each
+    field holds."""
     return {
         "started": _iso(started),
         "finished": _iso(finished),
@@ -38,7 +38,7 @@ def session(settings: Settings, started: datetime, finished: datetime) -> dict[s
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
+    """Returns the SHA-256 of a file's bytes, in hexadecimal."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -48,11 +48,11 @@ def digest(path: Path) -> str:
 
 @cache
 def sources() -> str:
-    """SHA-256 over the names and bytes of this package's Python files: two sessions that agree in it ran
-    the same suite with the same kernels."""
+    """Returns the SHA-256 over the names and bytes of this package's Python files. Two sessions
+    with the same value ran the same suite with the same kernels."""
     found = hashlib.sha256()
     root = Path(__file__).parents[1]
-    # In a checkout two of the folders are links.
+    # Two of the folders are links in a checkout.
     folders = os.walk(root, followlinks=True)
     names = (os.path.join(folder, name) for folder, _, files in folders for name in files)
     for path in sorted(Path(name) for name in names if name.endswith(".py")):
@@ -63,8 +63,8 @@ def sources() -> str:
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, Path, str]]:
-    """What, path and digest of those that can be read: what can't be has failed elsewhere, or was found by
-    the loader."""
+    """Yields purpose, path and digest of each readable file that an option names. Unreadable files
+    have failed elsewhere; a library may also be one that the dynamic loader finds by its name."""
     named: list[tuple[str, str | Path | None]] = []
     for target in settings.targets:
         named.append((f"{target.name}: partition", (target.reference or "").rpartition(":")[0]))

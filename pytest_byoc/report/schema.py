@@ -1,140 +1,139 @@
-"""What report.json must look like (docs/reference/report-json.md), as far as a program can rely on it."""
+"""Validates a report.json against `report.schema.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..examination.outcome import OUTCOMES
 from ..record.target_record import SCHEMA
 
-_TOP = {"schema": str, "seed": str, "settings": dict, "session": dict, "gate": dict}
-_TARGET = {
-    "target": str, "ir": str, "versions": dict, "outcomes": dict, "graphs": int, "subgraphs": int,
-    "offloaded_share": (int, float), "cells": list, "failures": list, "excused": list, "cases": dict,
-    "failed_checks": dict, "notes": dict, "not_checked": list, "patterns": dict, "fragmentation": dict,
-    "corpus": dict, "onnx": dict,
-}
-_SPEED = {"case": str, "operators": list, "target_us": (int, float), "llvm_us": (int, float)}
-_MAPPINGS = {
-    "outcomes": int, "versions": str, "patterns": str, "corpus": str, "onnx": str, "notes": list,
-    "failed_checks": list,
-}
-_CELL = {
-    "operator": str, "dtype": str, "generated": int, "offloaded": int, "passed": int, "failed": int,
-    "inconclusive": int, "failed_by": dict,
-}
-_FAILURE = {
-    "id": str, "check": str, "stage": str, "outcome": str, "operators": list, "message": str, "case": str,
-    "graph": str, "command": str, "count": int, "bundle": str, "details": dict, "shown": dict,
-}
-_CAUSE = {"id": str, "failures": list, "tests": int, "operators": list, "dtypes": list}
-_EXCUSED = {
-    "kind": str, "case": str, "check": str, "outcome": str, "message": str, "reason": str, "issue": str,
-    "expires": str, "line": int, "count": int,
-}
-_SHOWN = {"inputs": list, "constants": list, "nodes": list, "outputs": list, "text": str}
-_TEXT = {"what": str, "file": str, "text": str}
-_NODE = {"op": str, "inputs": list, "outputs": list}
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+PATH = Path(__file__).with_name("report.schema.json")
+#: Problems that are listed: a file that is no report may have one in every line.
+_LISTED = 20
+#: Characters of a value that a message quotes.
+_QUOTED = 80
+#: Integers from here on overflow the floats that the page calculates with; no report holds one.
+_TOO_LARGE = 2**1000
 
 
 def problems(report: Any) -> list[str]:
-    """What is wrong with a report, one line each; fields that are not known are not looked at."""
+    """Returns what is wrong with a report, one line each, with the place and what was expected
+    there.
+
+    Unknown properties are accepted: a later release may have added them."""
     if not isinstance(report, dict):
         return [f"expected an object, found {_kind(report)}"]
     if report.get("schema") != SCHEMA:
-        return [f"expected the schema {SCHEMA!r}, found {report.get('schema')!r}"]
-    return [*_fields(report, _TOP, ""), *_gate(report.get("gate")), *_targets(report)]
+        return [f"expected the schema {SCHEMA!r}, found {_quoted(report.get('schema'))}"]
+    try:
+        errors = (f"{_place(e.absolute_path)}: {_message(e)}" for e in _validator().iter_errors(report))
+        # The first target of several stands at the top level too.
+        found = list(islice(errors, _LISTED + 1))
+    except RecursionError:
+        return ["is nested too deeply"]
+    if len(found) > _LISTED:
+        found[_LISTED:] = [f"more problems follow; the first {_LISTED} are listed"]
+    return found
 
 
-def _targets(report: Mapping[str, Any]) -> Iterator[str]:
-    targets = report.get("targets", [report])
-    if not isinstance(targets, list) or not targets:
-        yield f"targets: expected a list of objects, found {_kind(targets)}"
-        return
-    for i, target in enumerate(targets):
-        yield from _target(target, f"targets[{i}]." if "targets" in report else "")
+@cache
+def _validator() -> Validator:
+    # Its import takes longer than that of all the rest, and most sessions validate nothing.
+    from jsonschema import Draft202012Validator, FormatChecker, validators
+
+    formats = FormatChecker(formats=())
+    formats.checks("date-time", raises=ValueError)(_is_time)
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    kind = validators.extend(Draft202012Validator, {"required": _required}, type_checker=types)
+    return kind(json.loads(PATH.read_text(encoding="utf-8")), format_checker=formats)
 
 
-def _target(target: Any, where: str) -> Iterator[str]:
-    missing = list(_fields(target, _TARGET, where))
-    yield from missing
-    if missing:
-        return
-    shapes: dict[str, Mapping[str, Any]] = {
-        "cells": _CELL, "failures": _FAILURE, "causes": _CAUSE, "excused": _EXCUSED, "speed": _SPEED,
+def _is_integer(checker: object, value: object) -> bool:
+    # JSON Schema counts 1.0 among the integers.
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
+
+
+def _is_number(checker: object, value: object) -> bool:
+    # Python's parser accepts NaN and Infinity, which JSON does not have.
+    return math.isfinite(value) if isinstance(value, float) else _is_integer(checker, value)
+
+
+def _is_time(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    return datetime.fromisoformat(value.replace("Z", "+00:00")).tzinfo is not None
+
+
+def _required(
+    validator: object, required: Iterable[str], instance: object, schema: object
+) -> Iterator[ValidationError]:
+    """Yields an error at the place of each missing property, where jsonschema names the object's
+    place."""
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(instance, dict):
+        for name in required:
+            if name not in instance:
+                yield ValidationError("is missing", path=(name,))
+
+
+def _place(path: Iterable[str | int]) -> str:
+    """Returns a path as text, as in `failures[0].details.kind` and `cases['add[float32]']`."""
+    text = ""
+    for step in path:
+        if isinstance(step, str) and step.isidentifier() and step.isascii():
+            text += f".{step}"
+        else:
+            text += f"[{_quoted(step)}]"
+    return text.removeprefix(".")
+
+
+def _message(error: ValidationError) -> str:
+    expected: Any = error.validator_value
+    found: Any = error.instance
+    schema: Any = error.schema
+    match error.validator:
+        case "required":
+            return error.message
+        case "enum":
+            known = ", ".join(map(str, expected))
+            return f"there is no {schema['title']} {_quoted(found)}; known are {known}"
+        case "type":
+            wanted = [expected] if isinstance(expected, str) else expected
+            return f"expected {' or '.join(wanted)}, found {_kind(found)}"
+        case "minimum":
+            return f"expected {expected} or more, found {_quoted(found)}"
+        case "maximum":
+            return f"expected {expected} or less, found {_quoted(found)}"
+        case "minItems":
+            return f"expected {expected} or more items, found {len(found)}"
+        case "format":
+            return f"expected a {expected} with its time zone, found {_quoted(found)}"
+        case "pattern":
+            return f"expected a text that matches {expected}, found {_quoted(found)}"
+    return error.message[:_QUOTED]
+
+
+def _quoted(value: object) -> str:
+    text = repr(value[:_QUOTED] if isinstance(value, str) else value)
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
+
+
+def _kind(value: object) -> str:
+    """Returns the name that JSON has for a value's type; numbers outside JSON by their own."""
+    if isinstance(value, (float, int)) and not isinstance(value, bool) and not _is_number(None, value):
+        return _quoted(value)
+    kinds: Mapping[type, str] = {
+        dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number",
     }
-    for name, shape in shapes.items():
-        # Of a report of an earlier version some are missing.
-        for i, item in enumerate(target.get(name, [])):
-            yield from _fields(item, shape, f"{where}{name}[{i}].")
-    if "held" in target:
-        yield from _fields(target, {"held": dict}, where)
-    for name, kind in _MAPPINGS.items():
-        yield from _values(target[name], kind, f"{where}{name}")
-    for outcome in (set(target["outcomes"]) | set(map(str, target["cases"].values()))) - set(OUTCOMES):
-        yield f"{where}outcomes: there is no outcome {outcome!r}"
-    fragmentation = {"graphs_by_subgraphs": dict, "split": int, "boundary_bytes": int}
-    yield from _fields(target["fragmentation"], fragmentation, f"{where}fragmentation.")
-    for i, failure in enumerate(target["failures"]):
-        yield from _texts(failure, f"{where}failures[{i}].")
-        shown = failure.get("shown") if isinstance(failure, dict) else None
-        if isinstance(shown, dict) and "text" in shown:
-            yield from _shown(shown, f"{where}failures[{i}].shown.")
-
-
-def _texts(failure: Any, where: str) -> Iterator[str]:
-    """What a report of an earlier version has none of."""
-    if not isinstance(failure, dict):
-        return
-    texts = failure.get("texts", [])
-    for i, text in enumerate(texts if isinstance(texts, list) else [texts]):
-        yield from _fields(text, _TEXT, f"{where}texts[{i}].")
-    details = failure.get("details")
-    if isinstance(details, dict) and details.get("picture") is not None:
-        yield from _fields(details["picture"], {"rows": list, "group": int}, f"{where}details.picture.")
-
-
-def _shown(shown: Mapping[str, Any], where: str) -> Iterator[str]:
-    wrong = list(_fields(shown, _SHOWN, where))
-    yield from wrong
-    if wrong:
-        return
-    for name in ("inputs", "constants"):
-        for i, value in enumerate(shown[name]):
-            yield from _fields(value, {"name": str, "type": str}, f"{where}{name}[{i}].")
-    for i, node in enumerate(shown["nodes"]):
-        wrong = list(_fields(node, _NODE, f"{where}nodes[{i}]."))
-        yield from wrong
-        for value in [] if wrong else node["outputs"]:
-            yield from _fields(value, {"name": str, "type": str}, f"{where}nodes[{i}].outputs.")
-
-
-def _gate(gate: Any) -> Iterator[str]:
-    if isinstance(gate, dict):
-        yield from _fields(gate, {"exit": int, "problems": list, "notes": list}, "gate.")
-        problems = gate.get("problems")
-        for i, problem in enumerate(problems if isinstance(problems, list) else []):
-            yield from _fields(problem, {"text": str, "items": list}, f"gate.problems[{i}].")
-
-
-def _fields(value: Any, shape: Mapping[str, Any], where: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield f"{where.rstrip('.')}: expected an object, found {_kind(value)}"
-        return
-    for name, kind in shape.items():
-        if name not in value:
-            yield f"{where}{name}: is missing"
-        elif not isinstance(value[name], kind) or isinstance(value[name], bool):
-            wanted = kind.__name__ if isinstance(kind, type) else "number"
-            yield f"{where}{name}: expected {wanted}, found {_kind(value[name])}"
-
-
-def _values(mapping: Mapping[str, Any], kind: type, where: str) -> Iterator[str]:
-    for name, value in mapping.items():
-        if not isinstance(value, kind) or isinstance(value, bool):
-            yield f"{where}[{name!r}]: expected {kind.__name__}, found {_kind(value)}"
-
-
-def _kind(value: Any) -> str:
-    return "null" if value is None else type(value).__name__
+    return kinds.get(type(value), "null")

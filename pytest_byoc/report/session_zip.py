@@ -1,8 +1,8 @@
-"""The bundle of a session (--byoc-bundle): one .zip that can be sent to somebody, or kept.
+"""Writes and verifies the bundle of a session (--byoc-bundle): one .zip to send or to keep.
 
 MANIFEST.json     {"format", "files": {name: SHA-256}} of every other file
 report.json, report.html
-versions.json     versions, times and hashes again, for who needs no more
+versions.json     versions, times and hashes of the report, for readers who need nothing else
 byoc-failures/…   a folder for each failure listed in the report
 inputs/…          the file of waivers, the baseline, the graphs given with --byoc-replay and --byoc-corpus
 """
@@ -27,16 +27,18 @@ from . import html, schema
 
 FORMAT = "pytest-byoc/bundle/1"
 MANIFEST = "MANIFEST.json"
-#: Bytes of all members together, unpacked: more is no bundle, and would take for ever.
+#: Largest number of unpacked bytes of all members; a longer file is no bundle and would take too
+#: long.
 _BYTES = 2 << 30
-#: Bytes of a member that are read at once.
+#: Bytes that one step reads of a member.
 _BLOCK = 1 << 20
-#: The oldest time a .zip can say: the same data makes the same bundle.
+#: The time of every member, the earliest that a .zip can hold: the same data makes the same bundle.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def inputs(settings: Settings, graphs: Sequence[Path]) -> dict[str, Path]:
-    """Files the session was given, by their name in the bundle. Of the graphs, those it could read."""
+    """Returns the input files of the session by their names in the bundle, without unreadable
+    graphs."""
     found = {}
     named = [("waivers", settings.waivers), ("baseline", settings.baseline)]
     named += [(f"corpus/{i}", path) for i, path in enumerate(graphs) if _is_graph(path)]
@@ -55,8 +57,8 @@ def _is_graph(path: Path) -> bool:
 
 
 def write(path: Path, report: Mapping[str, Any], folder: Path, given: Mapping[str, Path]) -> None:
-    """Writes the file whole or not at all. folder: where the report's bundles of failures start from.
-    given: as `inputs` returns them.
+    """Writes the file whole or not at all. folder: the folder that paths of failures' bundles in
+    the report are relative to. given: from `inputs`.
 
     Raises OSError."""
     contents = {
@@ -79,7 +81,8 @@ def write(path: Path, report: Mapping[str, Any], folder: Path, given: Mapping[st
 
 
 def verify(path: Path) -> list[str]:
-    """What is wrong with a bundle, one line each. Raises OSError or BadZipFile where it can't be read."""
+    """Returns the problems of a bundle, one line each. Raises OSError or BadZipFile if it can't be
+    read."""
     with files.opened(path) as file, zipfile.ZipFile(file) as archive:
         return list(_problems(archive))
 
@@ -91,7 +94,7 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
     for info in archive.infolist():
         name = info.filename
         if name in found:
-            yield f"{name}: is there twice"
+            yield f"{name}: occurs twice"
         found[name] = ""
         if not _stays_inside(name):
             yield f"{name!r}: would be unpacked outside its folder: don't unpack this file"
@@ -103,11 +106,11 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
             continue
         left -= size
         if left < 0:
-            yield f"{name}: unpacked, all together are more than {_BYTES >> 20} MiB: not read on"
+            yield f"{name}: with it all files have more than {_BYTES >> 20} MiB: the rest was not read"
             return
         if _is_looked_into(name):
             if size > files.LIMIT:
-                yield f"{name}: has more than {files.LIMIT >> 20} MiB: not looked into"
+                yield f"{name}: has more than {files.LIMIT >> 20} MiB: its content was not checked"
             else:
                 contents[name] = data
     manifest = _json(contents.pop(MANIFEST, b""))
@@ -118,11 +121,11 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
     found.pop(MANIFEST, None)
     for name, wanted in sorted(hashes.items()):
         if name not in found:
-            yield f"{name}: is in {MANIFEST}, and missing"
+            yield f"{name}: is listed in {MANIFEST}, and missing"
         elif found[name] != wanted:
-            yield f"{name}: is not what {MANIFEST} has the SHA-256 of"
+            yield f"{name}: does not have the SHA-256 that {MANIFEST} lists"
     for name in sorted(set(found) - set(hashes)):
-        yield f"{name}: is not in {MANIFEST}"
+        yield f"{name}: is not listed in {MANIFEST}"
     report = _json(contents.get("report.json", b""))
     wrong = schema.problems(report)
     yield from (f"report.json: {text}" for text in wrong)
@@ -132,13 +135,13 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
         for failure in _failures(report):
             graph = str(PurePosixPath(failure["bundle"]) / "graph.json")
             if failure["bundle"] and graph not in found:
-                yield f"{graph}: is missing, the graph of failure {failure['id']}"
+                yield f"{graph}: is missing; it is the graph of failure {failure['id']}"
     yield from _graphs(contents)
 
 
 def _read(member: IO[bytes], most: int, keep: int) -> tuple[bytes, str, int]:
-    """Reads a member. Returns its first bytes, as many as are to be kept, its SHA-256, and how many bytes
-    it has: more than `most` where it was not read to its end."""
+    """Reads a member. Returns its first `keep` bytes, its SHA-256, and the number of bytes read;
+    that number exceeds `most` if the member was not read to its end."""
     kept, digest, size = bytearray(), hashlib.sha256(), 0
     while size <= most and (block := member.read(_BLOCK)):
         kept += block[: max(0, keep - len(kept))]

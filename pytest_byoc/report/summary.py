@@ -1,4 +1,4 @@
-"""The summary in Markdown, for the page of a CI job (--byoc-summary)."""
+"""Writes the summary in Markdown, for the page of a CI job (--byoc-summary)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..record.target_record import TargetRecord, is_claimed
 from . import terminal
 from .words import cause_title
 
-#: Rows of a table, items of a list: a job's page takes 1 MiB, and readers less.
+#: Largest number of rows of a table and items of a list; a job's page may have 1 MiB.
 _ROWS = 100
 
 
 def write(path: Path, text: str) -> None:
-    """Writes the file; to $GITHUB_STEP_SUMMARY, which other steps share, it is appended."""
+    """Writes the file, or appends to it if it is $GITHUB_STEP_SUMMARY, which other steps share."""
     shared = os.environ.get("GITHUB_STEP_SUMMARY")
     if shared and Path(shared).resolve() == path.resolve():
         with path.open("a", encoding="utf-8") as file:
@@ -34,7 +34,7 @@ def write(path: Path, text: str) -> None:
 def markdown(
     records: Sequence[TargetRecord], gate: Gate, waivers: Waivers | None, exit_code: int
 ) -> str:
-    """The whole summary; it ends with a line break."""
+    """Returns the whole summary; it ends with a line break."""
     lines: list[str] = []
     for record in records:
         if record.graphs:
@@ -86,7 +86,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
             yield ""
             yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
     rows = [(k, c) for k, c in sorted(record.cells.items()) if is_claimed(c)]
-    # Those that do not pass first: the rest may be cut off.
+    # Failing cells come first, since the end of the table may be cut off.
     rows.sort(key=lambda row: not row[1]["failed"])
     if rows:
         yield ""
@@ -105,7 +105,7 @@ def _target(record: TargetRecord) -> Iterator[str]:
 
 
 def _block(lines: Sequence[str]) -> list[str]:
-    """Lines as they are; a fence longer than any in them."""
+    """Returns lines as a block of code, with a fence longer than any inside."""
     fence = "```"
     while any(fence in line for line in lines):
         fence += "`"
@@ -113,7 +113,7 @@ def _block(lines: Sequence[str]) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """As plain text in Markdown, in a table too: one line, no character with a meaning of its own."""
+    """Escapes a text for Markdown and its tables: the result is one line of plain text."""
     text = " ".join(text.split())
     for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(old, new)

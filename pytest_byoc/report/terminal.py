@@ -1,4 +1,4 @@
-"""The summary at the end of a session, as text."""
+"""Builds the summary at the end of a session, as lines for the terminal."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from ..record.likely_causes import Cause, likely_causes
 from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_claimed
 from .words import cause_extent, cause_title, counted
 
-#: Cases listed under one heading, and causes that are told in full.
+#: Number of cases under one heading, and of causes that are shown in full.
 LISTED, IN_FULL = 10, 20
-#: Cases of one failure that are named.
+#: Number of cases that one failure names.
 SHOWING = 4
-#: Of so many nodes of an operator and dtype less than this share offloaded, and this share of an operator's
-#: cases refused: said, lest a row looks judged.
+#: An operator and dtype with at least ENOUGH nodes, of which less than the share HARDLY was
+#: offloaded, is listed, and so is an operator with a share HARDLY of its cases not offloaded: their
+#: rows in the table look judged and are not.
 ENOUGH, HARDLY = 10, 0.1
 
 
 def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Lines, each with the markup for pytest's terminal writer."""
+    """Yields the lines on one target, each with the markup for pytest's terminal writer."""
     plain: dict[str, Any] = {}
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
     yield f"target {record.target}, {IR_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     if record.precision:
-        yield f"declared, and granted in its error bounds: it {record.precision}", plain
+        yield f"declared lower precision, which widens the error bounds: it {record.precision}", plain
     if record.partition_only:
         yield stages.in_words(record.partition_only), {"yellow": True, "bold": True}
     yield "", plain
@@ -83,8 +84,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The likely causes, those with most tests first: the first ones with the smallest graph's message and
-    command, the others by name."""
+    """Yields lines on the likely causes; causes with most tests come first. The first IN_FULL
+    causes are shown with the message and command of their smallest graph, the others by title."""
     found = likely_causes(failures)
     tests = counted(sum(c.tests for c in found), "failing test")
     order = ", the most frequent first" if len(found) > 1 else ""
@@ -112,7 +113,7 @@ def _cause(number: int, cause: Cause) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def excuse(excused: Excused) -> str:
-    """Why a failure is expected, as pytest shows it beside an xfail."""
+    """Returns why a failure is expected, as pytest shows it beside an xfail."""
     if excused.kind == "known":
         return f"known from the baseline: {excused.case} (check {excused.check})"
     return f"waived: {excused.reason}"
@@ -121,7 +122,8 @@ def excuse(excused: Excused) -> str:
 def gate(
     records: Sequence[TargetRecord], found: Gate, waivers: Waivers | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Failures that are excused, with their reasons; what fails the session; what was not judged."""
+    """Yields lines on excused failures with their reasons, on remarks of the gate, and on its
+    problems."""
     for line in excused_lines(records, waivers):
         yield line, {}
     for note in found.notes:
@@ -133,7 +135,7 @@ def gate(
 
 
 def excused_lines(records: Sequence[TargetRecord], waivers: Waivers | None) -> Iterator[str]:
-    """Waived failures by entry, each with its reason; then known ones."""
+    """Yields lines on waived failures by entry, each with its reason, then on known ones."""
     for record in records:
         entries: dict[tuple[int, str, str], list[Excused]] = {}
         for e in record.excused.values():
@@ -206,8 +208,9 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _refused(record: TargetRecord) -> list[str]:
-    """Of each operator how many of its own cases were not offloaded in the dtypes that are taken, if they are
-    several and a share of HARDLY: nearly every target refuses tensors without elements."""
+    """Describes the operators with several cases, at least a share HARDLY, that were not offloaded
+    in the dtypes that the target offloads. A single such case is usual: nearly every target refuses
+    tensors without elements."""
     cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():
@@ -221,7 +224,7 @@ def _refused(record: TargetRecord) -> list[str]:
 
 
 def _wrapped(words: list[str], indent: str = "  ") -> Iterator[tuple[str, dict[str, Any]]]:
-    # Words hold spaces of their own, which must not be broken at.
+    # No line break may fall on a space inside a word.
     text = ", ".join(word.replace(" ", "\0") for word in words)
     for line in textwrap.wrap(
         text, 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
@@ -230,7 +233,7 @@ def _wrapped(words: list[str], indent: str = "  ") -> Iterator[tuple[str, dict[s
 
 
 def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Outcomes of the corpus; what no longer fails, and what can't be used, by name."""
+    """Yields lines on the outcomes of the corpus, and on the graphs that no longer fail."""
     if not record.corpus:
         return
     counts = Counter(text.split(":")[0] for text in record.corpus.values())
@@ -244,7 +247,7 @@ def _corpus(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _speed(record: TargetRecord) -> str:
-    """How fast the target is, beside LLVM, in one line."""
+    """Compares the target's speed with LLVM's, in one line."""
     ratio = statistics.median(s["target_us"] / s["llvm_us"] for s in record.speed)
     text = f"speed of {len(record.speed)} graphs: {ratio:.2f} times LLVM's time in the median"
     slower = record.slower()

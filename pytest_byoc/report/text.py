@@ -1,4 +1,4 @@
-"""A failure as text, for the terminal and failure.txt."""
+"""Describes a failure as text, for the terminal and failure.txt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .words import counted, needed, title
 
 
 def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
-    """What a failing test's report shows in place of a traceback: the text, whose first line is pytest's
-    short summary of the test and the message in JUnit XML."""
+    """Returns the text as a replacement for the traceback of a failing test. Its first line becomes
+    the test's line in pytest's short summary and the message in JUnit XML."""
     path, line, _ = item.location
     entry = ReprEntryNative([line + "\n" for line in text.splitlines()])
     return ReprExceptionInfo(
@@ -34,7 +34,8 @@ def in_own_words(text: str, item: pytest.Item) -> ReprExceptionInfo:
 
 @dataclass(frozen=True)
 class FailureText:
-    """target: its name. python: the workers' interpreter."""
+    """Builds the texts of the failures of one target. target: its name. python: the workers'
+    interpreter."""
 
     target: str
     ir: str
@@ -43,8 +44,9 @@ class FailureText:
     def new(
         self, verdict: Verdict, original: Verdict, failure: Failure, case: str, described: Description
     ) -> str:
-        """What failed, the graph, where it is saved, if it is, and how to repeat it. original: before it was
-        shrunk. described: what the target makes of the graph."""
+        """Returns the text of a new failure: what failed, the graph, where it is saved, how to
+        repeat it. original: the verdict before shrinking. described: the texts that the target made
+        of the graph."""
         finding = verdict.findings[0]
         lines = self._heading(verdict, told(verdict.findings))
         if failure.besides:
@@ -75,7 +77,8 @@ class FailureText:
         return "\n".join(lines)
 
     def again(self, verdict: Verdict, case: str, failure: Failure) -> str:
-        """Of a failure that is known already: which one, and what is wrong here."""
+        """Returns the text of a repeated failure: what is wrong here, and which failure it
+        repeats."""
         lines = [line for line in self._heading(verdict, [verdict.findings[0].message]) if line]
         named = f"failure {failure.id} again"
         if failure.operators != list(verdict.graph.operators):
@@ -84,8 +87,8 @@ class FailureText:
         return "\n".join([*lines, f"found in: {case}", f"repeat:   {failure.command}"])
 
     def _heading(self, verdict: Verdict, messages: Sequence[str]) -> list[str]:
-        """What is wrong comes first: pytest's short summary of a test shows its first line. messages: what is
-        wrong, line by line."""
+        """Returns the first lines of a text. The error comes first, since pytest's short summary
+        shows only the first line. messages: the lines on the error."""
         finding = verdict.findings[0]
         first, *rest = "\n".join(messages).splitlines() or [""]
         return [

@@ -1,8 +1,7 @@
-"""A graph as an ONNX model, operator by operator; constants become initializers.
+"""Converts a graph to an ONNX model, operator by operator; constants become initializers.
 
-What each operator becomes stands in `MAPPING`. A graph with an operator that is not in it, or whose
-attributes ONNX has no words for, raises NotExpressible.
-"""
+`MAPPING` holds the function that writes each operator. An operator without one, or with attributes
+that ONNX cannot express, raises NotExpressible. """
 
 from __future__ import annotations
 
@@ -16,17 +15,17 @@ from ..core.graph import Graph, Node, TensorType
 from ..operators.record import normalize_axis
 from ..operators.reduction import reduced_axes
 
-#: Opset 19 is the first whose AveragePool has dilations; IR version 9 came with it.
+#: Opset 19 is the first in which AveragePool has dilations; it came with IR version 9.
 OPSET = 19
 IR_VERSION = 9
 
 
 class NotExpressible(ValueError):
-    """Raised for what ONNX can't express; the message is a sentence."""
+    """Raised if ONNX can't express a graph; the message is a sentence."""
 
 
 class _Writer:
-    """Collects ONNX nodes and initializers while one operator after the other is written."""
+    """The ONNX nodes and initializers of a graph, collected operator by operator."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -44,7 +43,7 @@ class _Writer:
         name = name or self.name()
         try:
             self.initializers.append(numpy_helper.from_array(np.array(array, order="C"), name))
-        except (RuntimeError, KeyError, TypeError):  # which one depends on the version of onnx
+        except (RuntimeError, KeyError, TypeError):  # It depends on the version of onnx.
             raise NotExpressible("ONNX has no tensors of %s here." % array.dtype) from None
         return name
 
@@ -54,7 +53,7 @@ class _Writer:
     def add(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str] | None = None, **attrs: Any
     ) -> str:
-        """One ONNX node; the name of its first output."""
+        """Adds an ONNX node and returns the name of its first output."""
         from onnx import helper
 
         outputs = list(outputs or [self.name()])
@@ -62,13 +61,14 @@ class _Writer:
         return outputs[0]
 
     def transpose(self, x: str, order: Sequence[int], outputs: Sequence[str] | None = None) -> str:
-        # An empty list has no type to ONNX.
+        # ONNX cannot infer the type of an empty list.
         perm = {"perm": [int(i) for i in order]} if len(order) else {}
         return self.add("Transpose", [x], outputs, **perm)
 
 
 class _Context:
-    """One node of the graph being written. x: type of its first operand."""
+    """The node of the graph that is written. x: type of its first operand. out: type of its first
+    result."""
 
     def __init__(self, writer: _Writer, node: Node) -> None:
         self.writer, self.node, self.attrs = writer, node, node.attrs
@@ -83,7 +83,7 @@ class _Context:
         return self.node.types[0]
 
     def result(self, op: str, inputs: Sequence[str], **attrs: Any) -> None:
-        """The ONNX node that makes the graph node's outputs."""
+        """Adds the ONNX node that computes the outputs of the graph's node."""
         self.writer.add(op, inputs, self.node.outputs, **attrs)
 
 
@@ -91,7 +91,8 @@ Write = Callable[[_Context], None]
 
 
 def _same(op: str, **names: str) -> Write:
-    """The same operands; attributes by ONNX's name (TVM's name, ONNX's name)."""
+    """Returns a writer for an ONNX operator with the same operands. names: TVM's attribute to
+    ONNX's."""
 
     def write(c: _Context) -> None:
         c.result(op, c.node.inputs, **{onnx: c.attrs[tvm] for tvm, onnx in names.items()})
@@ -100,7 +101,7 @@ def _same(op: str, **names: str) -> Write:
 
 
 def _leaky_relu(c: _Context) -> None:
-    if c.x.dtype == "float64":  # LeakyRelu's alpha is a float32
+    if c.x.dtype == "float64":  # The alpha of LeakyRelu is a float32.
         slope = c.writer.constant(np.array(c.attrs["alpha"], c.x.dtype))
         c.result("PRelu", [c.node.inputs[0], slope])
     else:
@@ -112,7 +113,7 @@ def _clip(c: _Context) -> None:
     c.result("Clip", [c.node.inputs[0], *bounds])
 
 
-# --- images: ONNX knows NCHW and OIHW alone ------------------------------------------------------
+# --- images: ONNX has only the layouts NCHW and OIHW ---------------------------------------------
 
 
 def _channels_first(c: _Context, layout: str, x: str = "") -> str:
@@ -123,7 +124,7 @@ def _channels_first(c: _Context, layout: str, x: str = "") -> str:
 
 
 def _image(c: _Context, layout: str, op: str, inputs: Sequence[str], **attrs: Any) -> None:
-    """`op` on NCHW, brought back to the layout."""
+    """Writes `op` on NCHW, and a transposition of its result to the layout."""
     if not c.x.dtype.startswith("float"):
         raise NotExpressible("ONNX has no %s of %s." % (op, c.x.dtype))
     if layout == "NCHW":
@@ -134,7 +135,7 @@ def _image(c: _Context, layout: str, op: str, inputs: Sequence[str], **attrs: An
 
 
 def _widened(c: _Context) -> list[str]:
-    """The operands, cast to the dtype in which their products are summed."""
+    """Returns the operands, cast to the dtype in which their products are summed."""
     to = c.attrs.get("out_dtype", c.x.dtype)
     if to == c.x.dtype:
         return list(c.node.inputs)
@@ -163,8 +164,8 @@ def _pool(op: str) -> Write:
         a = c.attrs
         x, pads = _channels_first(c, a["layout"]), list(a["padding"])
         if a.get("count_include_pad"):
-            # Padding that counts becomes part of the image: whether what ceil_mode adds beyond it
-            # counts too is something evaluators of ONNX's count_include_pad disagree on.
+            # Padding that counts becomes part of the image. Evaluators of ONNX's count_include_pad
+            # disagree on whether the elements that ceil_mode adds count too.
             around = c.writer.ints([0, 0, *pads[:2], 0, 0, *pads[2:]])
             x = c.writer.add("Pad", [x, around, c.writer.constant(np.array(0, c.x.dtype))])
             pads = [0, 0, 0, 0]
@@ -226,7 +227,7 @@ def _reduce(op: str) -> Write:
     def write(c: _Context) -> None:
         axes = reduced_axes(c.x.rank, c.attrs)
         if c.x.rank and not axes:
-            # To ONNX no axes are all of them.
+            # For ONNX an empty list of axes means all axes.
             c.result("Identity", [c.node.inputs[0]])
         else:
             operands = [c.node.inputs[0], c.writer.ints(axes)]
@@ -236,7 +237,7 @@ def _reduce(op: str) -> Write:
 
 
 def _with_shape(op: str) -> Write:
-    """The output's shape as second operand."""
+    """Returns a writer for an operator whose second operand is the shape of the output."""
 
     def write(c: _Context) -> None:
         c.result(op, [c.node.inputs[0], c.writer.ints(c.out.shape)])
@@ -259,7 +260,7 @@ def _split(c: _Context) -> None:
 def _squeeze(c: _Context) -> None:
     axes = c.attrs["axis"]
     axes = [i for i, d in enumerate(c.x.shape) if d == 1] if axes is None else axes
-    if not axes:  # without axes Squeeze takes all it finds, which is none
+    if not axes:  # There is no axis to remove.
         c.result("Identity", c.node.inputs)
         return
     c.result("Squeeze", [c.node.inputs[0], c.writer.ints(axes)])
@@ -282,7 +283,7 @@ def _cast(c: _Context) -> None:
     c.result("Cast", c.node.inputs, to=_element_type(c.attrs["dtype"]))
 
 
-#: TVM's operator name to what writes it.
+#: Name of an operator to the function that writes it.
 MAPPING: Mapping[str, Write] = {
     "nn.relu": _same("Relu"),
     "nn.leaky_relu": _leaky_relu,
@@ -342,10 +343,10 @@ def _element_type(dtype: str) -> int:
 
 
 def to_model(graph: Graph, constants: Mapping[str, np.ndarray]) -> Any:
-    """The graph as a checked `onnx.ModelProto`. Outputs have the graph's names, but for one that is
-    an input, a constant or returned twice: those are called `output_` and their position.
+    """Returns the graph as a checked `onnx.ModelProto`. Outputs have the graph's names; one that is
+    an input, a constant or returned twice is named `output_` and its position.
 
-    Raises NotExpressible, or ImportError where there is no onnx.
+    Raises NotExpressible, or ImportError without the package onnx.
     """
     import onnx
     from onnx import helper
@@ -377,11 +378,11 @@ def to_model(graph: Graph, constants: Mapping[str, np.ndarray]) -> Any:
     model.ir_version = IR_VERSION
     try:
         onnx.checker.check_model(model, full_check=True)
-    except Exception as e:  # its exceptions have no common base that every version exports
+    except Exception as e:  # Not every version exports a common base of its exceptions.
         raise NotExpressible("ONNX's checker rejects the model: %s" % str(e).strip()) from None
     return model
 
 
 def save(graph: Graph, constants: Mapping[str, np.ndarray], path: Path) -> None:
-    """Writes the model. Raises as `to_model` does."""
+    """Writes the model to a file. Raises like `to_model`."""
     path.write_bytes(to_model(graph, constants).SerializeToString())

@@ -1,4 +1,4 @@
-"""Runs the reproduce.py of a failure once, before it is offered: it may not show what was seen."""
+"""Runs the reproduce.py of a failure once, to tell the user if it does not show the failure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..core.finding import Finding
 from ..examination.client import MAIN, STOPPING
 from ..examination.outcome import CRASH, ERROR, HANG
 
-#: Address space of an interpreter with TVM in it, in bytes, beside what the target may use.
+#: Address space in bytes of an interpreter with TVM, in addition to the target's limit.
 _OF_TVM = 8 << 30
-#: Bytes of what was printed that are read.
+#: Bytes that are read from the end of the output.
 _TAIL = 1 << 16
-#: Seconds beyond the limits of the script's own stages: it imports TVM twice.
+#: Seconds beyond the limits of the script's stages; the script imports TVM twice.
 _SLACK = 120.0
 _APART = "the fresh process"
 _NO_MODULE = "expected a tvm.IRModule"
@@ -27,15 +27,15 @@ _NO_MODULE = "expected a tvm.IRModule"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a script ended. status: negative for a signal, None where it had to be killed. printed: both
-    streams, the end of them."""
+    """The end of a script. status: its exit code, negative for a signal, None if it had to be
+    killed. printed: the end of both its streams."""
 
     status: int | None
     printed: str
 
     @property
     def failed(self) -> list[str]:
-        """The sentences with which it has failed, that of a process of its own among them."""
+        """The sentences that the script and its own processes failed with."""
         lines = self.printed.splitlines()
         return [line.removeprefix("FAILED: ") for line in lines if line.startswith("FAILED: ")]
 
@@ -55,16 +55,17 @@ class Ended:
 
 @dataclass(frozen=True)
 class Trial:
-    """python: the interpreter. stage: seconds that a stage of the script may take. memory: bytes that the
-    target may use; 0: no limit."""
+    """The conditions of a trial run. python: the interpreter. stage: seconds granted to a stage of
+    the script. memory: bytes that the target may use; 0: no limit."""
 
     python: str
     stage: float
     memory: int
 
     def run(self, script: Path) -> Ended:
-        """Runs it as a user does, below a keeper as a worker is, since it runs the target's code. Leaves
-        nothing behind. Raises OSError where it can't be started."""
+        """Runs a script as a user does, but under a keeper process like a worker, since it runs the
+        target's code. Leaves no files or processes behind. Raises OSError if it can't be
+        started."""
         folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-trial-", ignore_cleanup_errors=True)
         with folder as scratch, tempfile.TemporaryFile() as out, open(os.devnull) as nothing:
             watched, lifeline = os.pipe()
@@ -77,7 +78,7 @@ class Trial:
                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                     env={**os.environ, "TMPDIR": scratch}, start_new_session=True,
                 )
-                # It ends its stages itself; a hang is one of them.
+                # The script ends its stages itself, also one that hangs.
                 status = _waited_for(process, _SLACK + 4 * self.stage)
             finally:
                 os.close(lifeline)
@@ -90,7 +91,7 @@ class Trial:
 
 
 def _waited_for(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The status of a process; None where it goes on."""
+    """Waits for a process and returns its status; None if it is still running."""
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -98,8 +99,8 @@ def _waited_for(process: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 
 def shows(ended: Ended, finding: Finding) -> bool:
-    """Whether the script has failed as the finding says: it died, hung, raised the same, or something was
-    wrong with what came back."""
+    """Returns whether the script failed as the finding says: it died, hung, raised the same
+    exception, or returned something wrong."""
     failed = ended.failed
     apart = any(text.startswith(_APART) for text in failed)
     if finding.outcome == CRASH:
@@ -108,7 +109,7 @@ def shows(ended: Ended, finding: Finding) -> bool:
     if finding.outcome == HANG:
         return "Timeout (" in ended.printed or any(" hung: " in text for text in failed)
     if finding.kind == MainLost.__name__:
-        # The script has no check of its own for that: what it leads to shows it.
+        # The script has no check for that; a later stage fails.
         return any("the stage import" not in text for text in failed)
     if finding.outcome == ERROR and "exception" in finding.details:
         words = _NO_MODULE if finding.kind == NotAModule.__name__ else f" raised {finding.kind}:"
@@ -118,7 +119,7 @@ def shows(ended: Ended, finding: Finding) -> bool:
 
 
 def note(ended: Ended, finding: Finding, command: str) -> str:
-    """What is to be said of a script that has not shown the failure; "" of one that has."""
+    """Returns a remark on a script that did not show the failure; "" if it did."""
     if shows(ended, finding):
         return ""
     repeat = f" Repeat it with: {command}" if command else ""

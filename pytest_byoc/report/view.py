@@ -1,4 +1,5 @@
-"""What the page says, as plain data for its templates: all counting and choosing of words is done here."""
+"""Prepares the content of the page as plain data for its templates: all counts and words are made
+here."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ from ..record.target_record import COUNTS, is_claimed
 from . import check_table
 from .words import needed, title
 
-#: Items of a folded list, causes whose smallest graph stands open: report.json has all of them.
+#: Largest number of items of a folded list, and number of causes whose smallest graph is unfolded
+#: at first. report.json has all items.
 _LISTED, _OPEN = 200, 8
-#: Operators of a graph whose text stands open beside its drawing: it has the attributes.
+#: Largest number of operators of a graph whose text is unfolded beside its drawing; the text has
+#: the attributes.
 _SMALL = 4
 _STATES = {
     "pass": ("✓", "all offloaded nodes passed"),
@@ -42,7 +45,7 @@ _NOTES = {
 
 
 def page(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything `templates/report.html` shows."""
+    """Returns everything that `templates/report.html` shows."""
     dicts = report.get("targets", [report])
     level = str(report["settings"].get("level", ""))
     targets = [_target(t, i, level) for i, t in enumerate(dicts)]
@@ -64,12 +67,12 @@ def page(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count(n: int | float) -> str:
-    """A number with its thousands apart."""
+    """Returns a number with a narrow space between its thousands."""
     return f"{n:,}".replace(",", "\u202f")
 
 
 def in_bytes(n: float) -> str:
-    """An amount of memory."""
+    """Returns an amount of memory with its unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if n < 1024:
             return f"{n:.0f} {unit}" if unit == "bytes" or n >= 10 else f"{n:.1f} {unit}"
@@ -106,7 +109,7 @@ def _verdict(exit_code: int, targets: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def _reasons(gate: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What decided the exit code, in the words of the gate and of the tests."""
+    """Yields the reasons for the exit code: failures, problems of the gate, excused failures."""
     for t in targets:
         if t["failures"]:
             found = t["causes"]
@@ -139,7 +142,7 @@ def _reason(style: str, text: str, items: Sequence[str] = ()) -> dict[str, Any]:
 def _when(
     report: Mapping[str, Any], session: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """The line under the title: TVM, date, duration, seed."""
+    """Yields the parts of the line under the title: TVM, date, duration, seed."""
     yield from dict.fromkeys(f"TVM {t['versions']['tvm']}" for t in targets if "tvm" in t["versions"])
     if "started" in session and "finished" in session:
         yield session["started"].replace("T", " ").replace("Z", " UTC")
@@ -186,7 +189,7 @@ def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
         "ir": IR_TITLES.get(t["ir"], t["ir"]),
         "versions": t["versions"],
         "graphs": t["graphs"],
-        # Reports of an earlier version have no such field.
+        # Reports of earlier releases lack this field.
         "partition_only": in_words(t["partition_only"]) if t.get("partition_only") else "",
         "counts": counts,
         "outcomes": list(_outcomes(counts)),
@@ -200,7 +203,7 @@ def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
         "more_excused": max(len(t["excused"]) - _LISTED, 0),
         "patterns": len(t["patterns"]),
         "unmatched": unmatched,
-        # Told in their own table.
+        # Unmatched patterns have a table of their own.
         "not_checked": [
             s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is " for n in unmatched))
         ],
@@ -236,7 +239,8 @@ def _state(cell: Mapping[str, Any]) -> str:
 
 
 def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Operators of which something was offloaded or failed, by dtype; those that fail come first."""
+    """Returns the table of operators by dtypes, without operators of which nothing was offloaded
+    and nothing failed. Failing operators come first."""
     taken = {c["operator"] for c in cells if is_claimed(c)}
     found = {(c["operator"], c["dtype"]): c for c in cells if c["operator"] in taken}
     known = {d: i for i, d in enumerate(DTYPES)}
@@ -286,7 +290,8 @@ def _short(dtype: str) -> str:
 
 
 def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Operators generated of which nothing was offloaded, with their dtypes."""
+    """Returns the operators of which nothing was offloaded and nothing failed, with their
+    dtypes."""
     taken = {c["operator"] for c in cells if is_claimed(c)}
     found: dict[str, list[str]] = {}
     for c in cells:
@@ -299,8 +304,8 @@ def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _causes(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The likely causes in their order, each with its failures. Of a report of an earlier version, or made by
-    something else, what no cause names is one of its own."""
+    """Yields the likely causes in their order, each with its failures. A failure that no cause
+    names, as in a report of an earlier release, is a cause of its own."""
     left = {f["id"]: f for f in t["failures"]}
     named = [
         (cause, [left.pop(id) for id in cause["failures"] if id in left]) for cause in t.get("causes", [])
@@ -316,7 +321,7 @@ def _causes(t: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "tests": cause["tests"],
             "extent": ", ".join(_extent(cause, found)),
             "operators": cause["operators"],
-            # Of each cause the smallest graph stands open.
+            # The first failure has the smallest graph of the cause.
             "failures": [_failure(f, position < _OPEN and f is first) for f in found],
         }
 
@@ -359,13 +364,13 @@ def _failure(f: Mapping[str, Any], is_open: bool) -> dict[str, Any]:
         "also": details.get("also", []), "besides": f.get("besides", []), "cases": f.get("cases", []),
         "bundle": f["bundle"],
         "small": operators <= _SMALL,
-        # A report may come from anywhere: nothing but a folder of our own naming becomes a link.
+        # A report may come from anywhere, so only folders with names of ours become links.
         "link": f["bundle"] if re.fullmatch(r"byoc-failures/[\w-]+", f["bundle"], re.ASCII) else "",
     }
 
 
 def _caption(details: Mapping[str, Any]) -> str:
-    """What stands below the picture of the wrong elements."""
+    """Returns the caption of the picture of the wrong elements."""
     rows = (details.get("picture") or {}).get("rows", [])
     pooled = sum(map(len, rows)) != details.get("elements")
     return "red: wrong; a row is one along the last axis" + ("; pale: some of several" if pooled else "")
@@ -380,7 +385,7 @@ def _where(details: Mapping[str, Any]) -> str:
 
 
 def _numbers(details: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(what, value, style) in the order in which they are read."""
+    """Yields (name, value, style) of the numbers of a failure, in reading order."""
     if "expected" not in details or "actual" not in details:
         return
     expected, actual, bound = details["expected"], details["actual"], details.get("bound")
@@ -419,7 +424,8 @@ def _fragmentation(t: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _speed(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Times of target and LLVM, those first in which the target is slowest beside it."""
+    """Returns the times of target and LLVM; the graphs in which the target is relatively slowest
+    come first."""
     rows = [
         {
             "case": s["case"], "target": f"{s['target_us']:.1f}", "llvm": f"{s['llvm_us']:.1f}",
@@ -431,7 +437,7 @@ def _speed(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _onnx(results: Mapping[str, str]) -> dict[str, Any] | None:
-    """Node tests by outcome; those that neither passed nor were left out are listed."""
+    """Counts ONNX node tests by outcome, and lists those that failed or could not be judged."""
     counts: dict[str, int] = {}
     for result in results.values():
         kind = result.split(":")[0]

@@ -1,4 +1,4 @@
-"""Pieces of text that several reports share."""
+"""Words that several reports share."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ if TYPE_CHECKING:
     from ..record.likely_causes import Cause
 
 def counted(number: int, what: str) -> str:
-    """1 graph, 2 graphs."""
+    """Returns a number with its noun: 1 graph, 2 graphs."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def needed(each: bool | None, operators: int) -> str:
-    """What shrinking says of a graph of so many operators, to be put behind their number."""
+    """Returns a remark on the size of a shrunk graph, to follow the number of its operators. each:
+    whether each operator is needed (`Failure.each_needed`)."""
     if each is None or (each and operators < 2):
         return ""
     limit = f"{EXAMINATIONS} graphs or {SECONDS:g} s"
     return "; each is needed" if each else f"; not all smaller ones were tried, within the limit of {limit}"
 
 
-#: Operators of a graph that a title names.
+#: Number of operators that a title names.
 _NAMED = 4
 
 
 def title(operators: Sequence[str]) -> str:
-    """A graph by its operators."""
+    """Returns a title for a graph: the names of its operators."""
     more = len(operators) - _NAMED
     return " + ".join([*operators[:_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def cause_title(cause: Cause) -> str:
-    """A cause by the operators of its smallest graph, and how many others there are."""
+    """Returns a title for a cause: the operators of its smallest graph, and the number of
+    others."""
     others = set(cause.operators) - set(cause.representative.operators)
     return title(cause.representative.operators) + (
         f" and {counted(len(others), 'other operator')}" if others else ""
@@ -42,7 +44,7 @@ def cause_title(cause: Cause) -> str:
 
 
 def cause_extent(cause: Cause) -> str:
-    """In how many tests, operators and dtypes it showed."""
+    """Returns the numbers of tests, operators and graphs that show a cause, and its dtypes."""
     parts = [counted(cause.tests, "test")]
     if len(cause.operators) > 1:
         parts.append(counted(len(cause.operators), "operator"))
@@ -54,7 +56,7 @@ def cause_extent(cause: Cause) -> str:
 
 
 def duration(seconds: float) -> str:
-    """34 s, 2 min 5 s, 1 h 3 min."""
+    """Returns a duration as text: 34 s, 2 min 5 s, 1 h 3 min."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"

@@ -1,4 +1,5 @@
-"""An estimate of the seconds that a session still takes. Tests differ in cost by a factor of a hundred."""
+"""Estimates the seconds that a session still needs. Tests differ in cost by a factor of a
+hundred."""
 
 from __future__ import annotations
 
@@ -6,18 +7,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-#: The kind of the vendor's own tests.
+#: The kind of a vendor's own tests.
 OWN = "own"
-#: A guess weighs as much as so many finished tests of a kind; the guessed speed as so many seconds of work.
+#: Weights of the guesses: a guessed cost counts as this number of finished tests of its kind, the
+#: guessed speed as this number of seconds of work.
 _GUESS, _GUESS_SECONDS = 8.0, 5.0
-#: Seconds in which one graph is partitioned.
+#: Seconds to partition one graph.
 _PARTITIONED = 0.005
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A test that was run. seconds: its duration without activities (`Activity`). offloaded: False for a test
-    that was deselected since the target offloads nothing."""
+    """A test that was run. seconds: its duration without activities (`Activity`). offloaded: False
+    for a test that was deselected since the target offloads nothing."""
 
     kind: str
     seconds: float
@@ -26,8 +28,9 @@ class Finished:
 
 @dataclass
 class Work:
-    """The tests of a session by kind. costs: a guess, by kind, of the seconds of one test for which the
-    target offloads something, and of the share of those tests. other: the same for all other kinds."""
+    """The tests of a session by kind. costs: two guesses for each kind, the seconds of a test for
+    which the target offloads something, and the share of such tests. other: the guesses for all
+    other kinds."""
 
     costs: Mapping[str, tuple[float, float]]
     other: tuple[float, float] = (1.0, 1.0)
@@ -51,7 +54,7 @@ class Work:
         return self._done.total()
 
     def seconds_left(self) -> float:
-        """Seconds in which one process would run the remaining tests."""
+        """Returns the seconds that one process needs for the remaining tests."""
         speed = self._speed()
         return sum(
             number * (self._share(kind) * self._mean(kind, speed) + _PARTITIONED * speed)
@@ -59,7 +62,7 @@ class Work:
         )
 
     def _speed(self) -> float:
-        """The factor by which tests take longer than was guessed."""
+        """Returns the factor by which tests take longer than guessed."""
         guessed = sum(n * self._cost(kind)[0] for kind, n in self._offloaded.items())
         return (_GUESS_SECONDS + sum(self._seconds.values())) / (_GUESS_SECONDS + guessed)
 

@@ -1,1 +1,1 @@
-"""Files that outlive a test: saved graphs, temporary folders, answers that processes share."""
+"""Files that outlive a test: saved graphs, temporary folders, answers shared by processes."""

@@ -1,8 +1,8 @@
-"""Saved graphs: those that failed in earlier sessions, a vendor's own, and those to be replayed.
+"""Saved graphs: failures of earlier sessions, a vendor's own graphs, and graphs to be replayed.
 
-A graph is a file in the format of `graph.Graph.to_json`. Of a failure it is the file graph.json in its folder
-under byoc-failures, with two more fields, `found_in`, the case it was found in, and `failed_check`.
-"""
+A graph is a file in the format of `graph.Graph.to_json`. The graph of a failure is the file
+graph.json in the failure's folder under byoc-failures. It has two more fields: `found_in`, the case
+that it was found in, and `failed_check`. """
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ..core.graph import Graph, GraphError, GraphFormatError
 from ..core.names import folder_name
 from ..generation.validation import validate
 
-#: How the names of folders end: with a graph that is still being shrunk; with one of ONNX's node tests, which
-#: is no graph to be built.
+#: Suffixes of folder names: the graph is still being shrunk; the graph stands for an ONNX node test
+#: and cannot be built.
 UNSHRUNK = "-unshrunk"
 ONNX = "-onnx"
 
@@ -31,13 +31,14 @@ _ONNX_FOLDER = re.compile(f"-[0-9a-f]{{10}}{ONNX}$")
 
 
 class CorpusWarning(pytest.PytestWarning):
-    """A file of the corpus can't be used. `-W error::pytest_byoc.CorpusWarning` makes that a failure."""
+    """Warns of a corpus file that can't be used. `-W error::pytest_byoc.CorpusWarning` fails its
+    test."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One graph of the corpus. id: stable, fit for -k. automatic: whether it was saved by a session, and is
-    removed by one in which it passes."""
+    """One graph of the corpus. id: a stable name that -k accepts. automatic: true if a session
+    saved it; a session in which it passes removes it."""
 
     id: str
     path: Path
@@ -45,7 +46,7 @@ class Entry:
 
     @property
     def case(self) -> str:
-        """What waivers call it."""
+        """The id that waivers use for it."""
         return f"corpus[{self.id}]"
 
     @property
@@ -53,7 +54,8 @@ class Entry:
         return self.automatic and self.path.parent.name.endswith(UNSHRUNK)
 
     def is_for(self, target: str, ir: str) -> bool:
-        """Whether a session's target is the one it was found with; a vendor's graphs are for every one."""
+        """Returns whether a session on this target checks the graph. A vendor's graphs are for
+        every target."""
         if not self.automatic:
             return True
         pattern = f"{re.escape(folder_name(target, ir))}-[0-9a-f]{{10}}({UNSHRUNK})?"
@@ -64,13 +66,15 @@ class Entry:
 
 
 def failed_before(failures: Path) -> list[Entry]:
-    """The graphs that failed in earlier sessions of any target and have not passed since."""
+    """Returns the graphs that failed in earlier sessions of any target and have not passed
+    since."""
     found = sorted(failures.glob("*/graph.json"))
     return [Entry(f"{failures.name}/{p.parent.name}", p, True) for p in found]
 
 
 def failed_onnx(failures: Path, target: str, ir: str) -> dict[str, Path]:
-    """Of ONNX's node tests those that failed with that target, and the files that say so."""
+    """Returns the ONNX node tests that failed with this target, each with the file that records
+    it."""
     found = {}
     ours = re.compile(f"{re.escape(folder_name(target, ir))}{_ONNX_FOLDER.pattern}")
     for path in sorted(failures.glob(f"*{ONNX}/graph.json")):
@@ -80,16 +84,17 @@ def failed_onnx(failures: Path, target: str, ir: str) -> dict[str, Path]:
             (node,) = json.loads(files.read(path))["nodes"]
             found[str(node["attrs"]["test"])] = path
         except (OSError, ValueError, KeyError, TypeError):
-            # Nothing is lost but the test's place among the others.
+            # The test still runs, only not before the others.
             continue
     return found
 
 
 def find(paths: Iterable[Path], root: Path) -> list[Entry]:
-    """The graphs in files and folders that were named, in a fixed order; a folder without any is an entry
-    itself, which can't be read. Ids are paths from `root`, or else from the folder's parent.
+    """Returns the graphs in the given files and folders, in a fixed order. A folder without graphs
+    is an entry itself, which can't be read. Ids are paths relative to `root`, or else to the
+    folder's parent.
 
-    Raises SettingsError for a path that does not exist."""
+    Raises SettingsError for a path that does not exist and for two files with the same id."""
     found: dict[Path, Entry] = {}
     for path in paths:
         try:
@@ -107,14 +112,14 @@ def find(paths: Iterable[Path], root: Path) -> list[Entry]:
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are named, and those in folders that are named."""
+    """Yields the given files and the graphs in the given folders."""
     for path in paths:
         yield from _graphs_in(path) if path.is_dir() else [path]
 
 
 def _graphs_in(folder: Path) -> Iterator[Path]:
-    """Graphs in a folder and below; of folders that can't be read themselves, which then are unusable. What a
-    session writes beside graphs is none."""
+    """Yields the graphs in a folder and below, without the other files that a session writes. A
+    subfolder that can't be read is yielded itself, and is reported as unusable later."""
     unreadable: list[OSError] = []
     found = [
         Path(path, name)
@@ -141,17 +146,18 @@ def _real(path: Path) -> Path:
 
 
 def _id(file: Path, given: Path, root: Path) -> str:
-    # Links are not followed: what a file is called is what it is known by.
+    # Links are not followed: the id is the name that the user sees.
     path, folder = Path(os.path.abspath(file)), Path(os.path.abspath(given)).parent
     for base in (Path(os.path.abspath(root)), _real(root), folder):
         if path.is_relative_to(base):
-            # The folder of a failure may be copied as it is.
+            # Users may copy the folder of a failure.
             return path.relative_to(base).as_posix().removesuffix("/graph.json").removesuffix(".json")
     return path.as_posix()
 
 
 def all_of(failures: Path | None, named: Sequence[Path], root: Path) -> list[Entry]:
-    """First what failed before, then what is named; what is both is a vendor's, and never removed."""
+    """Returns the failures of earlier sessions, then the named graphs. A graph that is both counts
+    as the vendor's own and is never removed."""
     own = find(named, root)
     theirs = {_real(e.path) for e in own}
     before = failed_before(failures) if failures is not None else []
@@ -162,9 +168,9 @@ def all_of(failures: Path | None, named: Sequence[Path], root: Path) -> list[Ent
 
 
 def read(path: Path) -> tuple[Graph, str]:
-    """A graph from a file, and the case it was found in (empty: not known).
+    """Reads a graph. Returns it with the case that it was found in (empty: not known).
 
-    Raises GraphFormatError, naming the file and what was expected."""
+    Raises GraphFormatError, which names the file and what was expected."""
     try:
         if path.is_dir():
             os.listdir(path)
@@ -186,7 +192,7 @@ def read(path: Path) -> tuple[Graph, str]:
 
 
 def failed_check(path: Path) -> str:
-    """The check that a graph was saved for; empty where that is not known."""
+    """Returns the check that the graph failed when it was saved; empty if that is not known."""
     try:
         return str(json.loads(files.read(path)).get("failed_check", ""))
     except (OSError, ValueError, AttributeError):
@@ -194,9 +200,9 @@ def failed_check(path: Path) -> str:
 
 
 def save(folder: Path, graph: Graph, found_in: str, check: str = "") -> Path:
-    """Writes a failure's graph.json whole or not at all; its path. Raises OSError.
+    """Writes a failure's graph.json whole or not at all, and returns its path. Raises OSError.
 
-    check: the one that found it."""
+    check: the check that failed."""
     path = folder / "graph.json"
     more = {"found_in": found_in, "failed_check": check}
     text = json.dumps({**graph.to_dict(), **more}, indent=1)
@@ -205,5 +211,5 @@ def save(folder: Path, graph: Graph, found_in: str, check: str = "") -> Path:
 
 
 def remove(path: Path) -> None:
-    """Removes a failure's graph.json with the folder it is in."""
+    """Removes a failure's folder, given the path of its graph.json."""
     shutil.rmtree(path.parent, ignore_errors=True)

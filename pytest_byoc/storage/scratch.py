@@ -1,5 +1,5 @@
-"""Folders for what a session needs for a while. Each is locked by the process that it is for as long as that
-lives, so that a later session can tell, and remove, those of a session that was killed."""
+"""Temporary folders of a session. The process that owns a folder keeps it locked while it lives, so
+that a later session can recognise and remove the folders of a session that was killed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ _LOCK = ".owner"
 
 
 class Scratch:
-    """A new folder below the system's for temporary files; `remove` it after use. Where there is no room for
-    it, the session ends (SessionEnded)."""
+    """A new folder in the system's folder for temporary files; call `remove` after use. Raises
+    SessionEnded if there is no room for it."""
 
     def __init__(self, what: str = "") -> None:
         with _room_for_it():
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX + (f"{what}-" if what else "")))
-            # Whoever finds the lock finds it taken.
+            # The file gets its final name when it is locked already.
             made = self.path / f"{_LOCK}.part"
             self._lock = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             made.rename(self.path / _LOCK)
 
     def new_folder(self, name: str) -> Path:
-        """A new folder in it."""
+        """Creates a folder inside this one and returns its path. Raises SessionEnded if there is no
+        room."""
         folder = self.path / name
         with _room_for_it():
             folder.mkdir()
@@ -54,7 +55,7 @@ def _room_for_it() -> Iterator[None]:
 
 
 def sweep() -> None:
-    """Removes the folders whose owners are gone: those of this user, in the folder for temporary files."""
+    """Removes this user's folders whose owners have ended."""
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX) and entry.is_dir(follow_symlinks=False):
@@ -64,7 +65,7 @@ def sweep() -> None:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Raises OSError where its owner lives, or it has none that is known."""
+    """Removes a folder whose owner has ended. Raises OSError if the owner lives or is not known."""
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What a session can't go on without: pytest ends it with one message, and what was found is reported."""
+"""The exception that ends a session which can't continue. Results found until then are reported."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 
 
 class SessionEnded(pytest.exit.Exception):  # type: ignore[misc, name-defined]
-    """Ends the session, wherever in it this is raised, with exit code 4. (It is pytest's own exception for
-    that.)"""
+    """Ends the session with exit code 4, wherever it is raised; a kind of pytest's own exit
+    exception."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, returncode=int(pytest.ExitCode.USAGE_ERROR))
 
 
 def no_room(lacking: Mapping[str, Any]) -> SessionEnded:
-    """The end of a session that has no room for temporary files. lacking: as of `worker.room.lacking`."""
+    """Returns the exception for a lack of room for temporary files. lacking: from
+    `worker.room.lacking`."""
     used = lacking.get("used", 0)
     own = f", and this example has used {_mib(used)}" if used else ""
     return SessionEnded(

@@ -1,4 +1,4 @@
-"""What one process of pytest-xdist has found out about a target, for the others of the same session."""
+"""Results that one process of pytest-xdist shares with the other processes of the same session."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-#: Where a process of pytest-xdist finds the folder's path in its `workerinput`.
+#: The key of the folder's path in pytest-xdist's `workerinput`.
 FOLDER = "byoc_peers"
 
 _Item = TypeVar("_Item")
 
 
 class Peers:
-    """Answers in a folder of the session, each a JSON file named by a hash of its question. All processes
-    have the same questions: each begins elsewhere in them, so that together they ask each about once.
+    """Answers in a folder of the session, each a JSON file named by a hash of its question. All
+    processes have the same questions. Each process begins at a different one, so that together they
+    examine each about once.
 
-    folder: None where there are no others: nothing is kept then. turn: which of the `processes` this is."""
+    folder: None if there is no other process; nothing is stored then. turn: the number of this
+    process among `processes`."""
 
     def __init__(self, folder: Path | None = None, turn: int = 0, processes: int = 1) -> None:
         self._folder = folder
@@ -30,20 +32,20 @@ class Peers:
 
     @classmethod
     def of(cls, workerinput: Mapping[str, Any], target: int) -> Peers:
-        """By what pytest-xdist's controller has told this process, of the target of that number; none in a
-        process that it has told nothing."""
+        """Returns the answers on the target with this number, by the `workerinput` of
+        pytest-xdist's controller; outside of pytest-xdist nothing is shared."""
         if FOLDER not in workerinput:
             return cls()
         turn = int(workerinput["workerid"].lstrip("gw"))
         return cls(Path(workerinput[FOLDER], str(target)), turn, workerinput["workercount"])
 
     def beginning_elsewhere(self, items: Sequence[_Item]) -> list[_Item]:
-        """All the items, from this process's part on, those before it at the end."""
+        """Returns all items, rotated so that this process's part comes first."""
         first = int(len(items) * self._share)
         return [*items[first:], *items[:first]]
 
     def answer(self, question: Sequence[Any]) -> Any:
-        """What another process found out; None where none has, or what it left can't be read."""
+        """Returns the answer of another process; None if there is none, or it can't be read."""
         if self._folder is None:
             return None
         try:
@@ -52,8 +54,8 @@ class Peers:
             return None
 
     def tell(self, question: Sequence[Any], answer: Any) -> None:
-        """Leaves the answer, which is data, for the others; they ask themselves where that can't be done (a
-        process on another machine has no such folder)."""
+        """Stores an answer (data that JSON can hold) for the other processes. If that fails, they
+        find it out themselves; a process on another machine has no such folder."""
         if self._folder is None:
             return
         path = self._path(self._folder, question)
@@ -67,8 +69,8 @@ class Peers:
                 part.unlink()
 
     def first(self, question: Sequence[Any], answer: Any) -> Any:
-        """The answer of the process that answers first, which the others then have to take: this one's, where
-        it is the first, or alone, or can't know."""
+        """Returns the answer of the process that answered first; all processes use that one. It is
+        this process's own if it is the first, alone, or can't read the folder."""
         if self._folder is None:
             return answer
         path = self._path(self._folder, question)
@@ -76,7 +78,7 @@ class Peers:
         try:
             self._folder.mkdir(exist_ok=True)
             part.write_text(json.dumps(answer))
-            # Whole or not at all, and only once.
+            # A link is created whole or not at all, and only once.
             os.link(part, path)
         except FileExistsError:
             found = self.answer(question)
@@ -88,13 +90,13 @@ class Peers:
         return answer
 
     def append(self, topic: str, item: Any) -> None:
-        """Adds an item, which is data, to a list that all processes share."""
+        """Adds an item (data that JSON can hold) to a list that all processes share."""
         place = 0
         while self._folder is not None and self.first((topic, place), item) is not item:
             place += 1
 
     def items(self, topic: str, start: int = 0) -> Iterator[Any]:
-        """The items of a shared list, from that place on."""
+        """Yields the items of a shared list, from position `start` on."""
         for place in count(start):
             item = self.answer((topic, place))
             if item is None:
