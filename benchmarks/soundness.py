@@ -4,7 +4,7 @@
 
 TVM infers the types of random graphs and builds them with LLVM; their results are compared with the
 oracle. Graphs on which LLVM is outside the bound are written to --out (`pytest
---byoc-replay=FOLDER` accepts them), and counted as known if docs/tvm-faults.md describes the fault.
+--byoc-replay=FOLDER` accepts them), and counted as known if docs/explanation/tvm-faults.md describes the fault.
 The share of elements that can be judged is measured too.
 """
 
@@ -41,7 +41,7 @@ AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class KnownFault:
-    """A fault of TVM's own that the records cannot reasonably avoid; docs/tvm-faults.md has its
+    """A fault of TVM's own that the records cannot reasonably avoid; docs/explanation/tvm-faults.md has its
     smallest case.
 
     said: a part of TVM's message; "" for a wrong value. operators: the graph contains one of these
