@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target that offloads nothing; 2 if something cannot be read, written or started."""
     parser = argparse.ArgumentParser(prog="python -m pytest_byoc", description="Tools of pytest-byoc.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    command = commands.add_parser("report", help="make the page of a report.json anew")
+    command = commands.add_parser("report", help="write the page of a report.json again")
     command.add_argument("path", type=Path, metavar="report.json")
     command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
     command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")

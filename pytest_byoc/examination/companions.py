@@ -118,7 +118,7 @@ class Companions:
                 evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
                 return
         if report.nothing_offloaded:
-            evidence.target.withdraw((), "together", "the target takes nothing of the other graph")
+            evidence.target.withdraw((), "together", "the target offloads nothing of the other graph")
             return
         evidence.twin = Evidence(twin, [inputs], constants, [], report, JobReport())
         self.expect(evidence.twin, evidence)

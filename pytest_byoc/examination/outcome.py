@@ -106,7 +106,7 @@ class Verdict:
     @property
     def reason(self) -> str:
         """Returns why it is no pass, for a skipped test: the outcome, and its notes or meaning."""
-        meaning = "the target takes none of it"
+        meaning = "the target offloads none of it"
         if self.outcome == INCONCLUSIVE:
             meaning = "most of its elements cannot be judged: no bound is known of them"
         return f"{self.outcome}: {'; '.join(self.notes) or meaning}"
