@@ -129,7 +129,8 @@ def test_only_cases_that_exist_are_left_out(ir: str) -> None:
 def test_every_wrong_result_of_tvm_is_documented(ir: str) -> None:
     """A case left out because LLVM is outside the bound is a fault of TVM or of a kernel; somebody
     has to examine and document it."""
-    faults = (Path(__file__).parent.parent / "docs" / "explanation" / "tvm-faults.md").read_text(encoding="utf-8")
+    page = Path(__file__).parent.parent / "docs" / "explanation" / "tvm-faults.md"
+    faults = page.read_text(encoding="utf-8")
     listed = set(re.findall(r"`([\w.]+)`", faults))
     for name, reasons in measured.table()[ir]["left_out"].items():
         wrong = [label for label, reason in reasons.items() if reason.startswith("compare")]

@@ -111,7 +111,7 @@ def test_names_of_faults_are_unique() -> None:
 
 
 def test_the_page_of_bug_classes_names_the_checks_that_find_them() -> None:
-    page = Path(__file__).parent.parent / "docs" / "bug-classes.md"
+    page = Path(__file__).parent.parent / "docs" / "explanation" / "bug-classes.md"
     rows = re.findall(r"^\| (\d+) \| [^|]+ \| ([^|]+) \|$", page.read_text(), re.M)
     assert [int(number) for number, _ in rows] == list(range(1, CLASSES + 1))
     seen_by = {int(number): set(re.findall("`([a-z-]+)`", text)) for number, text in rows}
@@ -122,7 +122,7 @@ def test_the_page_of_bug_classes_names_the_checks_that_find_them() -> None:
 
 
 def test_every_check_has_a_fault() -> None:
-    page = Path(__file__).parent.parent / "docs" / "checks.md"
+    page = Path(__file__).parent.parent / "docs" / "reference" / "checks.md"
     documented = re.findall(r"^\| `([a-z-]+)` \|", page.read_text(), re.M)
     assert set(FIRST_SEEN_BY) == set(documented)
     for check, (name, _, _) in [*FIRST_SEEN_BY.items(), *((c, f) for (c, _), f in OF_IR.items())]:
