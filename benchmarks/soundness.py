@@ -4,8 +4,8 @@
 
 TVM infers the types of random graphs and builds them with LLVM; their results are compared with the
 oracle. Graphs on which LLVM is outside the bound are written to --out (`pytest
---byoc-replay=FOLDER` accepts them), and counted as known if docs/explanation/tvm-faults.md describes the fault.
-The share of elements that can be judged is measured too.
+--byoc-replay=FOLDER` accepts them), and counted as known if docs/explanation/tvm-faults.md
+describes the fault. The share of elements that can be judged is measured too.
 """
 
 from __future__ import annotations
