@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-#: The executors that a graph is built for: all of the target's, or one, which the graph's digest
-#: selects.
-EVERY, ONE = "every", "one"
+#: The executors that a graph is built for: all of the target's; one, which the graph's digest
+#: selects; or the first of them.
+EVERY, ONE, FIRST = "every", "one", "first"
 
 
 @dataclass(frozen=True)
 class Effort:
     """The effort for one graph.
 
-    checks: ids of the checks to make. executors: EVERY or ONE. with_llvm: whether LLVM builds the
+    checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds the
     graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
     graphs are partitioned one by one; the sources that the target generates for its regions may
     then be compiled as one."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..config.effort import ONE, Effort
+from ..config.effort import FIRST, Effort
 from ..core.graph import Graph, TensorType
 from ..evidence.comparison import compare
 from ..evidence.evidence import Evidence
@@ -129,7 +129,7 @@ def _elements(shape: list[int], axis: int, value: float | None) -> Any:
 
 
 #: The least effort that yields a graph's outputs.
-_EFFORT = Effort(("offload", "numerics"), ONE, with_llvm=False)
+_EFFORT = Effort(("offload", "numerics"), FIRST, with_llvm=False)
 
 
 def _run(examiner: Examiner, graph: Graph | None) -> Evidence | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, selection
-from ..config.effort import ONE, Effort
+from ..config.effort import EVERY, FIRST, Effort
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..core.jobs import Job, changed, narrowed
@@ -79,12 +79,15 @@ class Gatherer:
         if workers.partition_only:
             checks = selection.partition_stage(checks)
         checks = tuple(check for check in checks if check not in workers.without_checks)
-        one = effort.executors == ONE
+        executors = list(workers.executors)
+        if effort.executors != EVERY:
+            first = effort.executors == FIRST
+            executors = executors[:1] if first else [workers.executor_for(subject.graph)]
         job: Job = {
             "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
             "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),
-            "executors": [workers.executor_for(subject.graph)] if one else list(workers.executors),
-            "quick": one, "merged": effort.merged, "partition_only": bool(workers.partition_only),
+            "executors": executors, "quick": effort.executors != EVERY, "merged": effort.merged,
+            "partition_only": bool(workers.partition_only),
         }
         if subject.module is not None:
             job["module"] = subject.module
