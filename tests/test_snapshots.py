@@ -524,7 +524,7 @@ What the checks mean
 process every graph
 No stage kills the process, raises, or takes longer than its limit. It sees: Crashes, hangs, exceptions and calls of exit, in each stage.
 numerics every graph
-Every element that is not ambiguous is within its bound; shapes and dtypes are right. It sees: Wrong attribute, axis, layout, operand order, constant.
+Every element that is not ambiguous is within its bound; shapes and dtypes are right. It sees: A wrong attribute, axis, layout, operand order or constant.
 Session
 tvm (workers)
 0.16
