@@ -67,7 +67,9 @@ class Progress:
         # Programs read a list of tests.
         if self._in_xdist or reporter is None or option.verbose < -1 or option.collectonly:
             return
-        self._interval = INTERVAL if reporter.isatty() else ELSEWHERE
+        # pytest 8.0 has an attribute, later versions have a method.
+        terminal = reporter.isatty() if callable(reporter.isatty) else reporter.isatty
+        self._interval = INTERVAL if terminal else ELSEWHERE
         if self._controller:
             threading.Thread(target=self._tick_in_silence, daemon=True).start()
 
