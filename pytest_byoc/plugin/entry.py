@@ -94,7 +94,7 @@ def byoc_target(request: pytest.FixtureRequest) -> TargetSession:
     return session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def byoc_suite(request: pytest.FixtureRequest, byoc_target: TargetSession) -> Suite:
     """Returns the suite of the session's target (`Suite`), which pytest-byoc's own tests use."""
     active = _active(request)
