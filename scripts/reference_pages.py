@@ -19,6 +19,7 @@ from pytest_byoc.checks.base import EVERY
 from pytest_byoc.config import plan
 from pytest_byoc.config.declarations import _KEYS
 from pytest_byoc.config.levels import LEVELS, STANDARD
+from pytest_byoc.config.options import FLAG, OPTIONAL, OPTIONS, REPEATED
 from pytest_byoc.core import target as target_module
 from pytest_byoc.core.target import EXECUTORS, ODDITIES
 from pytest_byoc.examination.outcome import FAILURES, OUTCOMES, Verdict
@@ -83,44 +84,17 @@ _MORE = {
 }
 
 
-class _Recorder:
-    """A parser that keeps the options and ini values it is given."""
-
-    def __init__(self) -> None:
-        self.options: list[tuple[str, dict[str, Any]]] = []
-        self.ini: dict[str, str] = {}
-
-    def getgroup(self, name: str, description: str = "") -> _Recorder:
-        return self
-
-    def addoption(self, name: str, **more: Any) -> None:
-        self.options.append((name, more))
-
-    def addini(self, name: str, help: str, type: str = "string", default: Any = None) -> None:
-        self.ini[name] = type
-
-
-def recorded_options() -> _Recorder:
-    """The options and ini values that the plugin adds to pytest."""
-    recorder = _Recorder()
-    entry.pytest_addoption(recorder)  # type: ignore[arg-type]
-    return recorder
-
-
 def options() -> str:
-    recorder = recorded_options()
-    unknown = _MORE.keys() - {name.removeprefix("--byoc-") for name, _ in recorder.options}
+    unknown = _MORE.keys() - {option.name for option in OPTIONS}
     assert not unknown, f"no such option: {unknown}"
     rows = []
-    for name, more in recorder.options:
-        metavar, short = more.get("metavar"), name.removeprefix("--byoc-")
-        value = "" if metavar is None else f"[={metavar}]" if more.get("nargs") == "?" else f"={metavar}"
-        ini = name.removeprefix("--").replace("-", "_")
-        kind = {"linelist": " (one a line)", "bool": " (true or false)"}.get(recorder.ini.get(ini, ""), "")
-        link = f"[more]({_MORE[short]})" if short in _MORE else ""
-        rows.append((
-            f"`{name}{value}`", escaped(more["help"]), f"`{ini}`{kind}" if ini in recorder.ini else "", link,
-        ))  # fmt: skip
+    for option in OPTIONS:
+        value = f"[={option.metavar}]" if option.form == OPTIONAL else f"={option.metavar}"
+        value = "" if option.form == FLAG else value
+        kind = {REPEATED: " (one a line)", FLAG: " (true or false)"}.get(option.form, "")
+        ini = f"`{option.ini_name}`{kind}" if option.ini else ""
+        link = f"[more]({_MORE[option.name]})" if option.name in _MORE else ""
+        rows.append((f"`{option.flag}{value}`", escaped(option.help_with_default), ini, link))
     return page(
         "Options",
         "An option on the command line wins over the value in pytest's ini file. An empty cell in the\n"

@@ -12,7 +12,7 @@ import pytest
 
 from .declarations import SettingsError, TargetDeclaration, declare
 from .levels import Level
-from .options import BY_NAME
+from .options import BY_NAME, OPTIONS, VALUE
 from .values import paths, seed, select_operators, value_of
 from .writable import check_apart, check_folder, check_writable
 
@@ -71,7 +71,7 @@ class Settings:
 def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
     """Returns the settings of a session. Raises SettingsError for values that cannot be used."""
     invocation = config.invocation_params.dir
-    options = {name: value_of(config, name) for name in _VALUES}
+    options = {o.name: value_of(config, o.name) for o in OPTIONS if o.form == VALUE}
     update = bool(config.option.byoc_update_waivers)
     report = options["report"]
     if report is not None and report.suffix != ".json":
@@ -112,12 +112,6 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         # Waivers must not depend on the failures that this machine has saved.
         remembers=config.pluginmanager.has_plugin("cacheprovider") and not update,
     )
-
-
-_VALUES = (
-    "ir", "python", "operators", "level", "stages", "max-examples", "max-nodes", "timeout", "memory",
-    "time-budget", "max-causes", "report", "bundle", "waivers", "fail-under", "baseline", "summary",
-)
 
 
 def _check_files(options: Mapping[str, Any], report: Path | None, failures: Path, update: bool) -> None:

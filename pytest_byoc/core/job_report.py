@@ -67,6 +67,11 @@ class JobReport:
         return (m for m in self.messages if "raised" in m)
 
     @property
+    def failed(self) -> bool:
+        """Returns whether the process died, or something was raised in it."""
+        return self.died is not None or any(self.raised())
+
+    @property
     def left_running(self) -> list[dict[str, str]]:
         """Returns the programs that still ran after the job's process had ended well.
 

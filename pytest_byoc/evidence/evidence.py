@@ -92,7 +92,7 @@ class Evidence:
     @property
     def troubled(self) -> bool:
         """True if vendor code raised or died, in the target worker or in the loader."""
-        return any(r.died is not None or any(r.raised()) for r in (self.target, self.loader))
+        return self.target.failed or self.loader.failed
 
     @property
     def merges(self) -> bool:

@@ -111,10 +111,10 @@ class Companions:
         entries = {**given, "inputs": [inputs]}
         target = self._workers.target
         report = _compiled(target, job, "twin", limit, checks=("offload", "roundtrip"), **entries)
-        if report.died or any(report.raised()):
+        if report.failed:
             usual = {**self._workers.built, "executor": job["executors"][0]}
             said = self._workers.ask_reference(changed(job, **entries, **usual))
-            if said.died or any(said.raised()):
+            if said.failed:
                 evidence.target.withdraw((), "together", "TVM's own build of the other graph fails too")
                 return
         if report.nothing_offloaded:
@@ -166,7 +166,7 @@ class Companions:
         It is called last, when the graph's own artifacts are no longer needed.
         """
         twin = evidence.twin
-        if twin is None or evidence.loader.died or any(evidence.loader.raised()):
+        if twin is None or evidence.loader.failed:
             return
         for executor, path in twin.target.facts("artifact"):
             shutil.copyfile(path, artifacts[executor])

@@ -188,15 +188,16 @@ class Gatherer:
             judgement = judge(evidence)
         if llvm and self._confirm(evidence, job, judgement):
             judgement = judge(evidence)
-        loader_fails = llvm and (evidence.loader.died or any(evidence.loader.raised()))
+        loader_fails = llvm and evidence.loader.failed
         failing = _found_too(judgement)
         if not (loader_fails or failing):
             return judgement
         evidence.deployed = self._deploy_reference(evidence, job, judgement)
-        left = _found_too(judge(evidence))
-        for check in failing - left:
+        judgement = judge(evidence)
+        for check in failing - _found_too(judgement):
+            # It takes no facts back, on which the judgement rests.
             evidence.loader.withdraw((), check, _TVM_TOO)
-        return judge(evidence)
+        return judgement
 
     def _confirm(self, evidence: Evidence, job: Job, judgement: Judgement) -> bool:
         """Lets LLVM build the graph again, under the conditions in which the target fails.
@@ -217,7 +218,7 @@ class Gatherer:
         for executor, built in builds:
             said = workers.ask_reference(changed(job, **built, executor=executor))
             evidence.confirmation = said
-            if said.died or any(said.raised()):
+            if said.failed:
                 break
         return bool(builds)
 

@@ -107,7 +107,7 @@ def byoc_share_of_time(request: pytest.FixtureRequest) -> float:
     """Returns the seconds for which a test of random graphs may go on with more graphs than its
     minimum."""
     active = _active(request)
-    return float(active.share_of_time()) if active is not None else 0.0
+    return float(active.limits.share_of_time()) if active is not None else 0.0
 
 
 @pytest.fixture(scope="session")

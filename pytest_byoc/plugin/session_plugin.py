@@ -71,26 +71,27 @@ class ActivePlugin:
             raise pytest.UsageError(str(e)) from None
         self._activity = Activity(lambda: self._progress.tick())
         workerinput = getattr(config, "workerinput", {})
+        excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
         self.sessions: list[TargetSession] = []
         for number, declaration in enumerate(self.settings.targets):
             observer, peers = _Observer(self, number), Peers.of(workerinput, number)
-            target = TargetSession(self.settings, declaration, self._activity, observer, peers)
-            target.failures.excuses = Excuses(self.waivers, self.baseline, self.settings.update_waivers)
-            self.sessions.append(target)
+            self.sessions.append(
+                TargetSession(self.settings, declaration, self._activity, observer, peers, excuses)
+            )
         self.suites = [Suite(target) for target in self.sessions]
         self._collection = Collection(self.settings, self.sessions, self.corpus)
         config.pluginmanager.register(self._collection, "pytest-byoc-collection")
         self._verdicts: list[Verdict] = []
         self._excused: list[Excused] = []
         self._unusable = ""
-        self._limits = Limits(self.settings, self._activity, is_ours)
+        self.limits = Limits(self.settings, self._activity, is_ours)
         if self.settings.explore is not None:
             # The processes of pytest-xdist have to generate the same graphs, so they get the drawn
             # seed.
             config.option.byoc_explore = str(self.settings.explore)
         self._results = Results(
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
-            self.corpus, self._limits,
+            self.corpus, self.limits,
         )
         _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
@@ -101,7 +102,7 @@ class ActivePlugin:
         config.pluginmanager.register(self._deselection, "pytest-byoc-deselection")
         self._progress = progress.Progress(
             config, self._records(), self._activity, Work(costs(self.settings.level)),
-            self._collection.kind_of, self._limits.within_budget, self._controller,
+            self._collection.kind_of, self.limits.within_budget, self._controller,
         )
         config.pluginmanager.register(self._progress, "pytest-byoc-progress")
 
@@ -209,22 +210,22 @@ class ActivePlugin:
             if not (self._controller or self.settings.replay or target.unusable):
                 partition_only = bool(target.record.partition_only)
                 target.record.not_checked += left_to_levels(self.settings.level, partition_only)
-                why = target.known.why_enough() if self._limits.left_out else ""
+                why = target.known.why_enough() if self.limits.left_out else ""
                 if why:
                     target.record.not_checked.append(f"the tests that did not begin: {why}")
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["byoc"] = [t.record.take() for t in self.sessions]
             self._config.workeroutput["byoc_selection"] = [s.as_dict() for s in self._collection.selections]
-            self._config.workeroutput["byoc_out_of_time"] = self._limits.out_of_time
+            self._config.workeroutput["byoc_out_of_time"] = self.limits.out_of_time
             self._config.workeroutput["byoc_deselected"] = self._deselection.take()
-            self._config.workeroutput["byoc_left_out"] = dict(self._limits.left_out)
+            self._config.workeroutput["byoc_left_out"] = dict(self.limits.left_out)
             return
         if self._config.option.collectonly or self._unusable:
             # Nothing was examined, so the reports of an earlier session stay.
             return
-        if self._limits.out_of_time:
+        if self.limits.out_of_time:
             for record in self._records():
-                record.not_checked.append(f"{self._limits.out_of_time} tests: the time budget was used up")
+                record.not_checked.append(f"{self.limits.out_of_time} tests: the time budget was used up")
         self._results.finish(session)
 
     @pytest.hookimpl(optionalhook=True)
@@ -235,9 +236,9 @@ class ActivePlugin:
             self._unusable = output["byoc_unusable"]
             raise pytest.UsageError(self._unusable)
         self._merge(output.get("byoc", []))
-        self._limits.out_of_time += output.get("byoc_out_of_time", 0)
+        self.limits.out_of_time += output.get("byoc_out_of_time", 0)
         self._deselection.add(output.get("byoc_deselected", 0))
-        self._limits.left_out.update(output.get("byoc_left_out", {}))
+        self.limits.left_out.update(output.get("byoc_left_out", {}))
         for selection, other in zip(self._collection.selections, output.get("byoc_selection", [])):
             selection.merge(other)
         if "byoc_ended" in output:
@@ -263,7 +264,7 @@ class ActivePlugin:
         return [t.record for t in self.sessions]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._limits.random = sum(map(is_random, session.items))
+        self.limits.random = sum(map(is_random, session.items))
         selected: list[set[str]] = [set() for _ in self.sessions]
         for item in filter(is_ours, session.items):
             selected[self._collection.position_of(item)] |= cases_of(item)
@@ -272,17 +273,17 @@ class ActivePlugin:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if is_ours(item):
-            self._limits.stop_out_of_time()
+            self.limits.stop_out_of_time()
             if not self.settings.replay:
                 target = self.sessions[self._collection.position_of(item)]
-                self._limits.stop_at_enough(item, target, self.sessions)
+                self.limits.stop_at_enough(item, target, self.sessions)
         self._verdicts.clear()
         self._excused.clear()
         for target in self.sessions:
             target.test = item.nodeid
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        self._limits.random_done += is_random(item)
+        self.limits.random_done += is_random(item)
 
     def finish_report(
         self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -327,10 +328,6 @@ class ActivePlugin:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self._unusable:
             self._results.print(terminalreporter, self._deselection.count)
-
-    def share_of_time(self) -> float:
-        """Returns `Limits.share_of_time`."""
-        return self._limits.share_of_time()
 
 
 def _set_profile(config: pytest.Config) -> None:

@@ -37,7 +37,7 @@ class Failures:
 
     def __init__(
         self, settings: Settings, declaration: TargetDeclaration, examiner: Examiner, record: TargetRecord,
-        known: KnownFailures, observer: Observer,
+        known: KnownFailures, observer: Observer, excuses: Excuses | None = None,
     ) -> None:
         self._settings = settings
         self._declaration = declaration
@@ -45,7 +45,7 @@ class Failures:
         self._record = record
         self._known = known
         self._observer = observer
-        self.excuses = Excuses(None, None, update=False)
+        self.excuses = excuses or Excuses(None, None, update=False)
         #: Failing graphs with this number of operators or fewer are not shrunk.
         self.shrink_above = 0
         self._excused: set[tuple[str, str, bytes]] = set()

@@ -208,7 +208,7 @@ def import_part(worker: Worker, job: dict[str, Any]) -> list[NodeTest]:
                 value.get("bound", 0), value.get("reason"),
             )
             found[test.name] = test
-        if report.died is None and not any(report.raised()):
+        if not report.failed:
             return list(found.values())
         assert report.end is not None
         name = report.end["stage"][len(STAGE) :] if report.end["stage"].startswith(STAGE) else None

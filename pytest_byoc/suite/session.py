@@ -17,6 +17,7 @@ from ..examination.activity import Activity
 from ..examination.examiner import Examiner
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..examination.recent import Recent
+from ..gate.excuses import Excuses
 from ..operators import OPERATORS
 from ..record.target_record import TargetRecord
 from ..report.words import title
@@ -41,7 +42,7 @@ class TargetSession:
     `check_example`.
 
     observer: is notified of each verdict. peers: the other processes that examine the same
-    target."""
+    target. excuses: waivers and the baseline; by default nothing excuses a failure."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class TargetSession:
         activity: Activity | None = None,
         observer: Observer | None = None,
         peers: Peers | None = None,
+        excuses: Excuses | None = None,
     ) -> None:
         self.settings = settings
         self.declaration = declaration
@@ -60,7 +62,7 @@ class TargetSession:
         self.known = KnownFailures(self.examiner, self.record, settings.max_causes)
         self.examinations = Examinations(self.examiner, self.known)
         self.failures = Failures(
-            settings, declaration, self.examiner, self.record, self.known, self._observer
+            settings, declaration, self.examiner, self.record, self.known, self._observer, excuses
         )
         self.onnx = OnnxTests(settings, self.examiner, self.record, self.failures, self._observer)
         #: The reason why the target, one of several, cannot be tested; "" if it can.
