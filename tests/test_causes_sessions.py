@@ -65,6 +65,7 @@ SELECTED = (
 )
 
 
+@pytest.mark.once
 def test_four_faults_are_four_causes(pytester: pytest.Pytester, tmp_path: Path, ir: str) -> None:
     target = apply(FAULTY, tmp_path)
     result = run(pytester, ir, target, OPERATORS, "-k", SELECTED)

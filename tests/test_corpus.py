@@ -27,7 +27,10 @@ pytestmark = pytest.mark.once
 #: The target is example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
 #: Two cases of exp, whose graphs cannot be shrunk, two of nn.relu, and the corpus.
-FEW = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus or (test_operator and (scalar or float32]))")
+FEW = (
+    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu",
+    "-k", "test_corpus or (test_operator and (shape_1] or float32]))",
+)
 
 
 def common(ir: str) -> list[str]:

@@ -27,7 +27,10 @@ pytestmark = pytest.mark.once
 
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
 #: Four cases, two of which hold exp.
-FOUR = ("--byoc-operators=exp,nn.relu", "-k", "test_operator and (scalar or float32])")
+#: Two cases of exp and two of nn.relu.
+FOUR = (
+    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu", "-k", "test_operator and (shape_1] or float32])"
+)
 
 
 def run(pytester: pytest.Pytester, ir: str, *args: str, target: str = CHANGING) -> pytest.RunResult:
@@ -59,7 +62,7 @@ reason = "was wrong"
 [[waiver]]
 check = "offload"
 case = "exp[float32-shape_*]"
-reason = "scalars"
+reason = "one element"
 expires = 2029-12-31
 
 [[waiver]]
@@ -69,7 +72,7 @@ reason = "misspelt"
 
 [[waiver]]
 check = "offload"
-case = "nn.relu[float32-shape_7]"
+case = "nn.relu[float32-nan]"
 reason = "not run here"
 """
 
@@ -80,7 +83,9 @@ def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: py
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030-01-01
     file = pytester.path / "w.toml"
     file.write_text(WAIVERS)
-    result = run(pytester, ir, *FOUR, "--byoc-waivers=w.toml", "--byoc-report=out", "-rx", "-n", "2")
+    # A level with all cases: at others a pattern may be for a case that they leave out.
+    four = (*FOUR, "--byoc-level=standard", "--byoc-waivers=w.toml")
+    result = run(pytester, ir, *four, "--byoc-report=out", "-rx", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2, xfailed=1, failed=1)
     result.stdout.fnmatch_lines(
@@ -97,7 +102,7 @@ def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: py
     )
     # A waived failure is neither shrunk nor saved; it is listed with all fields of its entry.
     (failure,) = report(pytester)["failures"]
-    assert failure["case"] == "exp[float32-shape_scalar]"
+    assert failure["case"] == "exp[float32-shape_1]"
     (excused,) = report(pytester)["excused"]
     assert excused["line"] == 1 and excused["issue"] == "https://example.org/7"
     assert report(pytester)["gate"]["exit"] == 1 and len(report(pytester)["gate"]["problems"]) == 3
@@ -105,15 +110,15 @@ def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: py
 
     # The update keeps, byte by byte, entries that apply, that have expired, or that were not
     # judged.
-    result = run(pytester, ir, *FOUR, "--byoc-waivers=w.toml", "--byoc-update-waivers")
+    result = run(pytester, ir, *four, "--byoc-update-waivers")
     assert result.ret == pytest.ExitCode.TESTS_FAILED  # the entry that has expired
     a, _, c, _, e = re.split(r"(?<=\n\n)", WAIVERS)
     assert file.read_text() == a + c + e
     file.write_text((a + c + e).replace("2029", "2031"))
-    assert run(pytester, ir, *FOUR, "--byoc-waivers=w.toml").ret == 0
+    assert run(pytester, ir, *four).ret == 0
     # Once the target is repaired, its stale waivers fail the session.
     monkeypatch.delenv("CHANGING")
-    result = run(pytester, ir, *FOUR, "--byoc-waivers=w.toml")
+    result = run(pytester, ir, *four)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["w.toml:1: waived, but passes: exp[[]float32]*", "w.toml:10: waived, but *"])
@@ -355,7 +360,7 @@ def test_junit_properties_markdown_summary_and_share(
     page.write_text("# of another step\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     result = run(
-        pytester, ir, "--byoc-operators=exp,nn.relu,floor", *FOUR[1:], "--byoc-waivers=w.toml",
+        pytester, ir, *FOUR, "--byoc-operators=exp,nn.relu,floor", "--byoc-waivers=w.toml",
         "--junitxml=j.xml", "--byoc-summary=page.md", "--byoc-fail-under=50%", *more,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -370,7 +375,7 @@ def test_junit_properties_markdown_summary_and_share(
         "byoc_outcome": "error", "byoc_operator": "exp", "byoc_dtype": "float32", "byoc_check": "offload",
         "byoc_excused": "waived: a|b <c>",
     }
-    properties, failure, _ = by_name["test_operator[exp[float32-shape_scalar]]"]
+    properties, failure, _ = by_name["test_operator[exp[float32-shape_1]]"]
     assert failure is not None and properties["byoc_check"] == "offload"
     assert by_name["test_operator[nn.relu[float32]]"][0] == {
         "byoc_outcome": "pass", "byoc_operator": "nn.relu", "byoc_dtype": "float32",

@@ -36,7 +36,7 @@ def test_divided_sessions_have_the_same_results(
         )
     pytester.path.joinpath("bad.json").write_text("{")
     args = (
-        *FEW[:-1], "not onnx and not 16", "--byoc-max-examples=2", "--byoc-level=smoke",
+        *FEW[:-1], "not onnx and not 16", "--byoc-max-examples=2",
         "--byoc-corpus=bad.json", "--byoc-fail-under=99",
     )
     one = run(pytester, ir, *args, "--byoc-report=alone")
@@ -161,7 +161,7 @@ def test_an_interrupt_at_a_position_without_a_line_number(
     monkeypatch.setenv("CHANGING", "raises")
     pytester.makepyfile(interrupting=INTERRUPTING)
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    few = ("--byoc-operators=exp", "-k", "test_operator", "--byoc-report=out")
+    few = ("--byoc-operators=exp", "--byoc-level=smoke", "-k", "test_operator", "--byoc-report=out")
     result = run(pytester, ir, "-p", "interrupting", *few)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(failed=3)

@@ -81,6 +81,7 @@ def _report(pytester: pytest.Pytester) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.once
 def test_smoke_runs_few_cases_and_lists_the_rest(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
     result = pytester.runpytest_subprocess(*common, "--byoc-level=smoke", "-v", timeout=300)
     assert result.ret == 0

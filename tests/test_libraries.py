@@ -70,6 +70,7 @@ def test_an_undeclared_runtime_fails_in_the_loader(pytester: pytest.Pytester, ir
     assert done.stdout.splitlines()[-1] == "passed", done.stdout + done.stderr
 
 
+@pytest.mark.once
 def test_a_runtime_is_declared_in_a_table(pytester: pytest.Pytester, ir: str) -> None:
     """The path is relative to the project's root, with or without a folder."""
     declare(pytester)

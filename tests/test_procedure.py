@@ -291,6 +291,7 @@ def test_prepare_calls_a_function_of_the_loaded_module_before_a_run(
     assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, [])
 
 
+@pytest.mark.once
 def test_the_script_of_a_failure_calls_prepare(pytester: pytest.Pytester, ir: str) -> None:
     """With an absent device the script fails; with the right one it passes, in its fresh process,
     too."""
@@ -311,6 +312,7 @@ def test_a_prepare_function_that_the_module_lacks_is_named(pytester: pytest.Pyte
     result.stdout.fnmatch_lines(["*load raised *start*"])
 
 
+@pytest.mark.once
 def test_a_python_prepare_function_is_called_with_each_executor(pytester: pytest.Pytester, ir: str) -> None:
     functions = FIXTURES / "targets" / "python_runtime_functions.py"
     pytester.path.joinpath("functions.py").write_text(functions.read_text() + SHOWN)
@@ -428,6 +430,7 @@ def test_views_are_not_judged_where_llvm_ignores_the_byte_offset(pytester: pytes
         assert note not in report["not_checked"]
 
 
+@pytest.mark.once
 def test_views_fail_where_llvm_uses_the_byte_offset(pytester: pytest.Pytester, ir: str) -> None:
     """TVM itself returns a reshaped input as a view, with its byte offset."""
     target = f"{apply(FAULTS['byte_offset_ignored'], pytester.path) / '__init__.py'}:target"

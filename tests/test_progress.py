@@ -101,8 +101,8 @@ def test_the_header_does_not_name_testpaths(
 ) -> None:
     pytester.makeini("[pytest]\ntestpaths = tests\n")
     pytester.mkpydir("tests").joinpath("test_own.py").write_text("def test_own(): pass\n")
-    common = ("--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", *workers)
-    result = run(pytester, *common, "-k", "test_operator and scalar")
+    common = ("--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "--byoc-level=smoke", *workers)
+    result = run(pytester, *common, "-k", "test_operator and shape_1]")
     result.stdout.no_fnmatch_line("testpaths*")
     result.assert_outcomes(passed=1, deselected=result.parseoutcomes().get("deselected", 0))
     without = pytester.runpytest_subprocess()
@@ -141,11 +141,12 @@ def _output(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = Tru
     process = subprocess.Popen(
         [
             sys.executable, "-m", "pytest", "--byoc-target=example_c", f"--byoc-ir={ir}",
-            f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu", "-p", "no:cacheprovider",
+            f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu", "--byoc-level=smoke",
+            "-p", "no:cacheprovider",
             # It fails without pytest's terminal plugin.
             "-p", "no:inline_snapshot",
             *([] if "no:terminal" in args else ["--color=no"]), "-p", "often",
-            "-k", "test_operator and float32 and shape", *args,
+            "-k", "test_operator and float32 and (shape or nan or subnormals)", *args,
         ],
         cwd=pytester.path, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
         env={**os.environ, "COLUMNS": "100", "TERM": "xterm"},
@@ -165,9 +166,10 @@ def _output(pytester: pytest.Pytester, ir: str, *args: str, terminal: bool = Tru
     return output.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
 @pytest.mark.parametrize(
-    "args", [(), ("-v",), ("-q",), ("-n", "2"), ("-s",)], ids=["dots", "verbose", "quiet", "xdist", "s"]
+    ("args", "terminal"),
+    [((), True), ((), False), (("-v",), True), (("-q",), False), (("-n", "2"), True), (("-s",), True)],
+    ids=["dots", "pipe", "verbose", "quiet-pipe", "xdist", "s"],
 )
 def test_progress_is_printed_on_separate_lines(
     pytester: pytest.Pytester, ir: str, args: Sequence[str], terminal: bool

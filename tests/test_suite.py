@@ -173,6 +173,7 @@ class _NoClaims:
         return None
 
 
+@pytest.mark.once
 def test_structures_share_modules_at_smoke_and_fail_individually(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +207,7 @@ def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str, 
     assert result.parseoutcomes()["passed"] == 6
 
 
-@pytest.mark.parametrize("shapes", ["each", "first"])
+@pytest.mark.parametrize("shapes", ["each", pytest.param("first", marks=pytest.mark.once)])
 def test_regions_with_an_open_batch(
     pytester: pytest.Pytester, ir: str, shapes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
