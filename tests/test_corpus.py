@@ -27,14 +27,11 @@ pytestmark = pytest.mark.once
 #: The target is example_c, but graphs with exp fail while the environment has CHANGING=raises.
 CHANGING = f"{FIXTURES / 'targets' / 'changing.py'}:target"
 #: Two cases of exp, whose graphs cannot be shrunk, two of nn.relu, and the corpus.
-FEW = (
-    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu",
-    "-k", "test_corpus or (test_operator and (shape_1] or float32]))",
-)
+FEW = ("--byoc-operators=exp,nn.relu", "-k", "test_corpus or (test_operator and (shape_1] or float32]))")
 
 
 def common(ir: str) -> list[str]:
-    return [f"--byoc-target={CHANGING}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}"]
+    return [f"--byoc-target={CHANGING}", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-level=smoke"]
 
 
 def run(pytester: pytest.Pytester, ir: str, *args: str) -> pytest.RunResult:
@@ -110,7 +107,10 @@ def test_failed_graphs_are_checked_first_until_they_pass(
 def test_onnx_node_tests_that_failed_come_first_until_they_pass(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    args = ("--byoc-operators=exp,nn.relu,abs", "-k", "test_onnx[test_exp] or test_onnx[test_relu]", "-v")
+    args = (
+        "--byoc-level=standard", "--byoc-operators=exp,nn.relu,abs",
+        "-k", "test_onnx[test_exp] or test_onnx[test_relu]", "-v",
+    )
     in_order = ["test_onnx[test_exp]", "test_onnx[test_relu]"]
     monkeypatch.setenv("CHANGING", "raises")
     assert names_of(run(pytester, ir, *args)) == in_order
@@ -188,7 +188,7 @@ def test_graphs_of_a_vendor_are_checked_every_time(
     pytester: pytest.Pytester, ir: str, graphs: Path, workers: tuple[str, ...]
 ) -> None:
     before = sorted(graphs.rglob("*"))
-    args = ("--byoc-level=smoke", "--byoc-report=out", "--byoc-bundle=all.zip", "-k", "test_corpus")
+    args = ("--byoc-report=out", "--byoc-bundle=all.zip", "-k", "test_corpus")
     result = run(pytester, ir, *args, *workers)
     assert result.ret == 0
     result.assert_outcomes(passed=2, skipped=7, warnings=6)

@@ -161,7 +161,7 @@ def test_an_interrupt_at_a_position_without_a_line_number(
     monkeypatch.setenv("CHANGING", "raises")
     pytester.makepyfile(interrupting=INTERRUPTING)
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
-    few = ("--byoc-operators=exp", "--byoc-level=smoke", "-k", "test_operator", "--byoc-report=out")
+    few = ("--byoc-operators=exp", "-k", "test_operator", "--byoc-report=out")
     result = run(pytester, ir, "-p", "interrupting", *few)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(failed=3)

@@ -188,7 +188,7 @@ def test_conformance_of_some_operators(pytester: pytest.Pytester, ir: str) -> No
     the first."""
     args = (
         "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu,nn.dense,floor",
-        "--byoc-max-examples=2", "--byoc-report=out",
+        "--byoc-max-examples=2", "--byoc-report=out", "--byoc-level=smoke",
         "-k", "random or (test_operator and float32 and not dense)",
     )
     first = run(pytester, *args)
@@ -214,7 +214,7 @@ def test_a_failure_is_shrunk_saved_and_replayed(pytester: pytest.Pytester, ir: s
     common = (f"--byoc-target={target}", f"--byoc-ir={ir}")
     result = run(
         pytester, *common, "--byoc-operators=exp,nn.relu", "--byoc-max-examples=3", "--byoc-report=out",
-        "-k", "random or scalar",
+        "--byoc-level=smoke", "-k", "random or shape_1]",
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
@@ -258,7 +258,7 @@ def test_tests_of_a_vendor_run_with_a_target_and_skip_without(pytester: pytest.P
 def test_a_session_without_offloaded_nodes_fails(pytester: pytest.Pytester, ir: str) -> None:
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=floor", "-k",
-        "test_operator",
+        "test_operator", "--byoc-level=smoke",
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*no example passed*"])
@@ -281,7 +281,7 @@ def test_custom_python_files_pattern(pytester: pytest.Pytester, ir: str) -> None
     pytester.makeini("[pytest]\npython_files = check_*.py\n")
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
-        "test_operator",
+        "test_operator", "--byoc-level=smoke",
     )
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] > 5
@@ -299,7 +299,7 @@ def test_under_xdist(pytester: pytest.Pytester, ir: str, monkeypatch: pytest.Mon
     )
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "-k",
-        "test_operator", "-n", "2", "--byoc-report=out",
+        "test_operator", "-n", "2", "--byoc-report=out", "--byoc-level=smoke",
     )
     assert result.ret == 0
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
@@ -315,7 +315,7 @@ def test_an_interrupted_session_reports_its_results(pytester: pytest.Pytester, i
         [
             sys.executable, "-m", "pytest", "--byoc-target=example_c", f"--byoc-ir={ir}",
             f"--byoc-python={PYTHON}", "--byoc-operators=nn.relu,add,tanh", "--byoc-report=out", "-v",
-            "-k", "test_operator", "-p", "no:cacheprovider",
+            "-k", "test_operator", "--byoc-level=smoke", "-p", "no:cacheprovider",
         ],
         cwd=pytester.path, stdout=subprocess.PIPE, text=True,
         preexec_fn=interruptible,
