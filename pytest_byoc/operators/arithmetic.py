@@ -1,4 +1,4 @@
-"""Arithmetic beyond the commonest: powers, integer division and remainders, two-argument functions.
+"""Further arithmetic: powers, integer division, remainders, functions of two arguments.
 
 Relax's ewise_fma is left out: Relax 0.27 does not legalize it, so LLVM cannot build it.
 """

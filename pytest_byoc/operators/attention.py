@@ -1,4 +1,8 @@
-"""Attention: Relax's, of query [batch, queries, heads, dim], key and value [batch, keys, heads, dim]."""
+"""Attention: Relax's nn.attention, with or without a bias.
+
+The query has the shape [batch, queries, heads, dim], key and value have the shape
+[batch, keys, heads, dim].
+"""
 
 from __future__ import annotations
 

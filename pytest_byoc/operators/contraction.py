@@ -1,4 +1,4 @@
-"""Sums of products in general: einsum, Relax's matmul and outer.
+"""General products: einsum, Relax's matmul and outer.
 
 Relax's ewise_fma is left out: TVM has no implementation of its own (nothing legalizes it).
 """

@@ -1,4 +1,4 @@
-"""Conversions between dtypes, copies, and tensors made like another."""
+"""Conversions: casts, copies, and tensors of one value with the shape of another tensor."""
 
 from __future__ import annotations
 

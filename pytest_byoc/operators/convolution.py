@@ -1,4 +1,4 @@
-"""Convolutions: what they share whatever the number of spatial axes, and nn.conv2d."""
+"""Convolutions in two dimensions, and rules for any number of spatial axes."""
 
 from __future__ import annotations
 

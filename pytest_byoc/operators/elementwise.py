@@ -1,4 +1,4 @@
-"""Elementwise operators: unary ones, and binary ones with NumPy's broadcasting."""
+"""Elementwise operators: common functions of one tensor, and of two with NumPy's broadcasting."""
 
 from __future__ import annotations
 

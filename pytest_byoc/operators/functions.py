@@ -1,4 +1,4 @@
-"""Elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations.
+"""Further elementwise functions of one tensor: trigonometry, roots, activations.
 
 Relay's approximations for FastMath (fast_exp, fast_tanh, fast_erf, nn.fast_softmax) are left out,
 since TVM documents no error bound for them. Relax 0.27 has no log2 and log10.

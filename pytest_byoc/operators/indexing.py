@@ -1,4 +1,4 @@
-"""Elements picked by index, and positions made into values."""
+"""Indexing: picking elements by index, and computing values from indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Comparisons, logic, bits, and selection by a condition. Results of comparisons are bool: one byte."""
+"""Logic: comparisons, logical and bitwise operators, selection by a condition.
+
+Comparisons return bool, with one byte for each element.
+"""
 
 from __future__ import annotations
 

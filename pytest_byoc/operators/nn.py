@@ -1,4 +1,4 @@
-"""Bias, softmax, padding, flattening."""
+"""Bias, softmax, padding and flattening."""
 
 from __future__ import annotations
 

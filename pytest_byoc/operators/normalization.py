@@ -1,4 +1,4 @@
-"""Normalisations, and dropout as it is at inference."""
+"""Normalisations, and dropout at inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: what it shares whatever the number of spatial axes, and that in two dimensions."""
+"""Pooling in two dimensions, and rules for any number of spatial axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantisation: to quantised tensors, from them, between them.
+"""Quantisation: conversions to, from and between quantised tensors.
 
 Scales and zero points are constant operands. Parameters that are no attributes give their values: a
 number for the whole tensor, or a tuple with a number for each channel along `axis`.

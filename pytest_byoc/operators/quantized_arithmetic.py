@@ -1,4 +1,4 @@
-"""Arithmetic on quantised tensors, and their matrix products and convolutions."""
+"""Arithmetic, matrix products and convolutions of quantised tensors."""
 
 from __future__ import annotations
 

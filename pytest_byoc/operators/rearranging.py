@@ -1,4 +1,4 @@
-"""Elements moved in blocks: tiles, flips, stacks, windows, blocks of space into channels or batches."""
+"""Rearranging: tiles, flips, stacks, windows, and moves of spatial blocks to channels or batches."""
 
 from __future__ import annotations
 

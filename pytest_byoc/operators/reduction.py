@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reductions along axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images resampled."""
+"""Resampling of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images sampled at given places, and grids of such places."""
+"""Sampling of images at given places, and grids of such places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements placed by index or slice, masked and reversed along sequences."""
+"""Scattering: placing elements by index or slice, masking and reversing sequences."""
 
 from __future__ import annotations
 

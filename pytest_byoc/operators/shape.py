@@ -1,4 +1,4 @@
-"""Operators that move elements."""
+"""Shapes: reshaping, permuting, joining, cutting and broadcasting tensors."""
 
 from __future__ import annotations
 

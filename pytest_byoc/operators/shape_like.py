@@ -1,4 +1,4 @@
-"""Operators that take the result's shape from another tensor, or undo a broadcast to it."""
+"""Shapes like another tensor's, and the inverse of broadcasting."""
 
 from __future__ import annotations
 

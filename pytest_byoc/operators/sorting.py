@@ -1,4 +1,4 @@
-"""Elements put in order, and searched for in what is in order."""
+"""Sorting, and searching in sorted tensors."""
 
 from __future__ import annotations
 

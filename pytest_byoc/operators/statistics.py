@@ -1,4 +1,4 @@
-"""Reductions to an index, a truth value or a spread, and scans along an axis."""
+"""Statistics: reductions to an index, a truth value or a spread, and scans along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposed convolutions, gradients of convolutions, and the dilation both are made with."""
+"""Transposed convolutions, gradients of convolutions, and dilation."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
-    """A padding and the window behind it, for each of _CHAINS (classes 36, 40)."""
+    """A window follows a padding, for each of _CHAINS (classes 36, 40)."""
     need(v, "nn.pad", operator)
     layout = "data_layout" if operator == "nn.conv2d" else "layout"
     outputs = []
