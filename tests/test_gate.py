@@ -18,7 +18,7 @@ from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
 from pytest_byoc.gate.regressions import compare
 from pytest_byoc.record.target_record import TargetRecord
-from pytest_byoc.report import json_report, summary
+from pytest_byoc.report import json_report, schema, summary
 
 from .conftest import FIXTURES, PYTHON, make_settings
 
@@ -261,18 +261,20 @@ def written(tmp_path: Path, *records: TargetRecord) -> Path:
     ("change", "message"),
     [
         ({"schema": "pytest-byoc/report/0"}, "its schema is 'pytest-byoc/report/0'"),
-        ({"cells": 3}, "is damaged"),
-        ({"cases": {"a": "fine"}}, "is damaged: .*no outcome 'fine'"),
-        ({"targets": [1]}, "is damaged"),
-        ({"targets": {}}, "is damaged"),
-        ({"settings": None}, "is damaged"),
+        ({"cells": 3}, "report.json is damaged: cells: expected array, found integer; name a report.json"),
+        ({"cases": {"a": "fine"}}, "is damaged: .*no outcome 'fine'; known are pass"),
+        ({"targets": [1]}, r"is damaged: targets\[0\]: expected object, found integer"),
+        ({"targets": {}}, "is damaged: targets: expected array, found object"),
+        ({"targets": []}, "is damaged: targets: expected 1 or more items, found 0"),
+        ({"settings": None}, "is damaged: settings: expected object, found null"),
     ],
 )
 def test_damaged_baselines_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = written(tmp_path, TargetRecord("mine", "relay", {}))
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    whole = {**json.loads(path.read_text()), "gate": {"exit": 0, "problems": [], "notes": []}}
+    path.write_text(json.dumps({**whole, **change}))
     with pytest.raises(SettingsError, match=message):
-        baseline.read(path)
+        baseline.read(path, schema.problems)
 
 
 def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
@@ -280,7 +282,7 @@ def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
     old = json.loads(path.read_text())
     del old["cases"]
     path.write_text(json.dumps(old))
-    with pytest.raises(SettingsError, match="listed no cases; write it again with --byoc-report"):
+    with pytest.raises(SettingsError, match="did not list cases; write it again with --byoc-report"):
         baseline.read(path)
 
 

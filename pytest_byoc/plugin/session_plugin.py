@@ -20,7 +20,7 @@ from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
 from ..record.target_record import Excused, TargetRecord
-from ..report import junit, progress, terminal
+from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
 from ..report.work import Work
@@ -66,7 +66,7 @@ class ActivePlugin:
             for entry in self.corpus if s.replay else ():
                 corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
-            self.baseline = baseline.read(s.baseline) if s.baseline else None
+            self.baseline = baseline.read(s.baseline, schema.problems) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self._activity = Activity(lambda: self._progress.tick())
