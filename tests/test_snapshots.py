@@ -149,7 +149,7 @@ def test_the_terminal_of_a_failing_session() -> None:
     lines = (*terminal.summary(record), *terminal.gate([record], judged(), WAIVERS))
     assert "\n".join(line for line, _ in lines) == snapshot("""\
 target mine, Relay (tvm 0.16, python 3.8)
-declared lower precision, which widens the error bounds: it adds in float16
+the target declares lower precision, which widens the error bounds: it adds in float16
 
 operator  dtype    generated  offloaded  passed  failed  inconclusive
 abs       float32          0          0       0       1             0
@@ -161,7 +161,7 @@ tan       float32          1          0       0       1             0
 
 29 graphs: 21 pass, 2 wrong-result, 1 error, 3 not-offloaded, 1 inconclusive, 1 reference-wrong
 25 subgraphs; 78% of the operators generated were offloaded
-cut into more subgraphs than needed: 1 graph, for one chain into 2, where 1 would do
+cut into more subgraphs than needed: 1 graph, for example chain into 2 instead of 1
 speed of 2 graphs: 1.25 times LLVM's time in the median; slower than LLVM in 1, most in nn.relu[float32-large] (4.0 µs, LLVM 2.0 µs)
 never offloaded in any dtype, so not judged (2 operators):
   erf, exp
@@ -247,9 +247,9 @@ repeat:   pytest --byoc-target=mine:partition --byoc-replay=byoc-failures/mine-r
 or, without pytest-byoc: /usr/bin/python3 byoc-failures/mine-relay-1/reproduce.py
 
 There are no further texts of the compilation: export has failed.
-There is no data.npz: nothing was kept of the examination.
-There is no reproduce.py: it would need data.npz.
-There is no graph.onnx: nothing was kept of the examination.
+There is no data.npz: no evidence of the examination was kept.
+There is no reproduce.py: it reads data.npz, which is missing.
+There is no graph.onnx: no evidence of the examination was kept.
 """)
 
 

@@ -13,7 +13,6 @@ from ..core import files
 from ..examination.outcome import OUTCOMES
 from ..record.target_record import SCHEMA, is_claimed
 
-
 #: Problems of the schema that the message for a damaged report names.
 _NAMED = 3
 

@@ -141,8 +141,8 @@ class ActivePlugin:
         named = os.environ.get("CXX")
         if named and shutil.which(named) is None:
             self._refuse(
-                f"the environment variable CXX names {named!r}, which is no program: TVM's export_library "
-                "takes the name or path of a C++ compiler there, without options."
+                f"the environment variable CXX names {named!r}, which is not a program: set it to the name "
+                "or path of a C++ compiler without options, for TVM's export_library."
             )
             return
         if not native_handler.compiler():
@@ -199,7 +199,7 @@ class ActivePlugin:
         excinfo.traceback = excinfo.traceback.filter(_has_line)
         if isinstance(excinfo.value, SessionEnded):
             for record in self._records():
-                record.not_checked.append(f"all that was left when the session ended: {excinfo.value.msg}")
+                record.not_checked.append(f"everything left when the session ended: {excinfo.value.msg}")
             if hasattr(self._config, "workeroutput"):
                 self._config.workeroutput["byoc_ended"] = excinfo.value.msg
 

@@ -90,7 +90,7 @@ def each_once(b: Builder, v: Vocabulary) -> Graph:
     writes outside its memory."""
     parts = v.parts()
     if not parts:
-        raise Unavailable("the target takes no operator in its simplest form, nor a pattern")
+        raise Unavailable("the target offloads no operator in its simplest form, and no pattern")
     return b.graph(*(value for part in parts for value in b.splice(part, lambda type_: None)))
 
 

@@ -211,7 +211,7 @@ def undone(b: Builder, v: Vocabulary) -> Graph:
         if first in v.claimed and second in v.claimed:
             outputs.append(b.simple(second, b.simple(first, x)))
     if not outputs:
-        raise Unavailable("the target takes none of two that seem to undo each other")
+        raise Unavailable("the target offloads no two operators that seem to undo each other")
     return b.graph(*outputs)
 
 
