@@ -88,7 +88,7 @@ def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: py
             "changing: 1 failure waived:",
             "  w.toml:1 check offload: exp[[]float32]",
             "    exp is being reworked, https://example.org/7, until 2030-01-31",
-            "w.toml: not judged, since tests that it may be for were not run: the entries in line 26",
+            "w.toml: the entries in line 26 were not judged, since tests that it may be for were not run",
             "w.toml:8: waived, but passes: nn.relu[[]float32]; remove the entry *",
             "w.toml:15: the waiver of exp[[]float32-shape_[*]] expired after 2029-12-31: *",
             "w.toml:21: the pattern exp[[]floot32] fits no case (did you mean exp[[]float32]?)*",
@@ -304,7 +304,7 @@ def test_a_narrower_session_is_compared_only_in_the_cases_it_ran(tmp_path: Path)
     ]
     assert any("1 of its cases were not run, so cells were not compared" in n for n in gate.notes)
     assert any("1 of its cases are not generated any more" in n for n in gate.notes)
-    assert any("made with max_examples 8, this session has 1" in n for n in gate.notes)
+    assert any("the baseline has max_examples 8, this session has 1" in n for n in gate.notes)
     gate = Gate()
     ran.finished.add("a")
     compare(gate, now, expected, ran.not_run(), make_settings(tmp_path))

@@ -182,7 +182,7 @@ def test_the_script_of_a_failure_uses_pass_config_and_build_function(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ('{ "OPTIO" = 7 }', "*target *: pass_config contains 'OPTIO', which is not an option of * (*OPTION*)*"),
+        ('{ "OPTIO" = 7 }', "*target *: pass_config contains 'OPTIO', which is not an option * (*OPTION*)*"),
         ('{ "OPTION" = "a" }', "*target *: pass_config is refused by TVM: *OPTION*"),
         ("7", "*pass-config must be a table, found 7*"),
     ],

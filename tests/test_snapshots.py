@@ -137,7 +137,7 @@ def recorded() -> TargetRecord:
 def judged() -> Gate:
     gate = Gate()
     gate.fail("mine: 1 graph of the corpus can't be used", ["regressions/bad: no JSON"])
-    gate.note("w.toml: not judged, since tests that it may be for were not run: the entries in line 9")
+    gate.note("w.toml: the entries in line 9 were not judged, since tests that it may be for were not run")
     return gate
 
 
@@ -194,7 +194,7 @@ mine: 1 failure waived:
     not deterministic, #7, until 2031-01-02
 mine: 1 failure known from the baseline:
   floor[float32]: wrong-result (check numerics)
-w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 mine: 1 graph of the corpus can't be used
   regressions/bad: no JSON\
 """)
@@ -301,7 +301,7 @@ mine: 1 failure known from the baseline:
 - mine: 1 graph of the corpus can't be used
   - regressions/bad: no JSON
 
-- w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+- w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 
 The session **failed**.
 """)
@@ -371,7 +371,7 @@ mine: 1 graph of the corpus can't be used
 regressions/bad: no JSON
 mine: 1 failure waived
 mine: 1 failure known from the baseline
-w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 Outcomes
 ✓ pass 21 72 %
 ✗ wrong-result 2 7 %

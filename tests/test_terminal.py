@@ -38,7 +38,7 @@ def test_cases_without_offload_are_counted_for_offloaded_operators() -> None:
     }
     lines = [line for line, _ in terminal.summary(record)]
     at = next(i for i, line in enumerate(lines) if line.startswith("at least a tenth of the cases"))
-    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("in these dtypes")
+    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("never offloaded in these dtypes")
 
 
 def test_the_summary_names_the_cases_of_a_failure() -> None:

@@ -63,7 +63,7 @@ def judge(
             gate.fail(f"{text} (--byoc-update-waivers does it)")
     for reason in dict.fromkeys(e.unjudged for e in entries if e.unjudged):
         lines = ", ".join(str(e.waiver.line) for e in entries if e.unjudged == reason)
-        gate.note(f"{waivers.path.name}: not judged, since {reason}: the entries in line {lines}")
+        gate.note(f"{waivers.path.name}: the entries in line {lines} were not judged, since {reason}")
     return needed
 
 

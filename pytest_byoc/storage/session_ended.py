@@ -24,7 +24,7 @@ def no_room(lacking: Mapping[str, Any]) -> SessionEnded:
     return SessionEnded(
         f"there is no room for temporary files: {lacking['folder']} cannot hold 4 MiB more "
         f"({lacking['error']}; {_mib(lacking['free'])} are free{own}). What fails for that is not held "
-        "against the target. Make room there, or let TMPDIR name a folder with more of it."
+        "against the target. Free space there, or set TMPDIR to a folder with more."
     )
 
 
