@@ -501,7 +501,7 @@ passed across their boundaries
 offloaded whole, yet in several
 1 graph
 in more than are needed
-1 graph; worst: chain in 2, 1 would do
+1 graph; worst: chain in 2 instead of 1
 graphs by number of subgraphs
 1 | | 23
 2 | | 1
@@ -551,5 +551,5 @@ pytest-byoc's sources
 abababababababababababababababababababababababababababababababab
 waivers w.toml
 cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd
-Made from report.json, pytest-byoc/report/1. “Bound” is the error a correct implementation in the graph's dtypes may have; the page needs no network and no script.\
+Made from report.json, pytest-byoc/report/1. “Bound” is the largest error that a correct implementation in the graph's dtypes may have; the page needs no network and no script.\
 """)

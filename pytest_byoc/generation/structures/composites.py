@@ -1,5 +1,4 @@
-"""Structures like the patterns of vendors, each part optional, and ones that only look like
-them."""
+"""Structures that match the patterns of vendors, and structures that only look like matches."""
 
 from __future__ import annotations
 

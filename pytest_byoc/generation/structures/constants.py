@@ -1,4 +1,4 @@
-"""Constants: of one shape, of one value, shared, alone, on either side."""
+"""Structures with constants, for example equal, shared, uniform or first operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structures with more of a thing than a table, an array, a digit or a stack has room for."""
+"""Structures with more inputs, nodes or constants than a table, a digit or a stack has room for."""
 
 from __future__ import annotations
 

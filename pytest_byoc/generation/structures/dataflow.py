@@ -1,4 +1,4 @@
-"""Structures about the flow of values: shared, returned, through the host and back."""
+"""Structures in which values are shared, returned, or pass through operators left to TVM."""
 
 from __future__ import annotations
 

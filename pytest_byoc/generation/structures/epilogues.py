@@ -1,5 +1,4 @@
-"""Structures of a product or a pooling followed by any two operators that a target may fuse with
-it.
+"""Structures of a product or a pooling, followed by one or two operators that a target may fuse.
 
 A target may fuse what it likes, not only patterns that TVM knows. Each structure holds one chain
 for each last operator; each chain has its own anchor, so that none reads the value of another.

@@ -1,6 +1,8 @@
-"""Structures of layers as models have them: a batch of one, the usual layouts, and one parameter at
-a time off its default, so that they show the faults of a target that refuses most other graphs.
-Also two layers in a row, whose weights may be exchanged."""
+"""Structures of layers as models have them.
+
+They have a batch of one, the usual layouts, and one parameter at a time that differs from its
+default, so that they show the faults of a target that refuses most other graphs. Some have two
+layers in a row, whose weights may be exchanged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Structures of a padding followed by a window. A compiler that merges the two has to check the
-padding's value and axes, the window's own padding, and whether another node reads the padded
-tensor."""
+"""Structures of a padding followed by a window.
+
+A compiler that merges the two has to check the padding's value and axes, the window's own padding,
+and whether another node reads the padded tensor."""
 
 from __future__ import annotations
 

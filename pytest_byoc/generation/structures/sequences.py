@@ -1,6 +1,7 @@
-"""Structures of operators in a row that codegens fuse, merge or reorder: one operator decides what
-the attributes of the next one mean. Only their numbers matter: they get the checks that every graph
-gets."""
+"""Structures of operators in a row that codegens fuse, merge or reorder.
+
+One operator decides what the attributes of the next one mean. Only the numbers matter, so these
+structures get the checks that every graph gets."""
 
 from __future__ import annotations
 

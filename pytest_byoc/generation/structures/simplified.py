@@ -1,6 +1,7 @@
-"""Structures close to ones that compilers simplify: constants that change nothing but the shape,
-bounds that exclude each other, weights of zeros, axes as long as others, operators that seem to
-undo the one before."""
+"""Structures that are close to structures which compilers simplify.
+
+They have constants that change nothing but the shape, bounds that exclude each other, weights of
+zeros, axes of equal length, or operators that seem to undo the one before."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Structures about tuples: fields that are read more than once, and a concatenation with its own
-part."""
+"""Structures with tuples whose fields are read more than once."""
 
 from __future__ import annotations
 
