@@ -1,5 +1,5 @@
-"""Tests saved graphs: failures of earlier sessions, the vendor's own graphs, or those of
---byoc-replay."""
+"""Tests saved graphs: failures of earlier sessions, the vendor's own graphs, or the graphs
+of --byoc-replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_corpus(byoc_target: TargetSession, byoc_entry: Entry) -> None:
         pytest.skip(f"not checked: {e}")
     absent = byoc_target.absent(graph)
     if absent:
-        reason = f"there is no {', '.join(absent)} in {byoc_target.ir}"
+        reason = f"{byoc_target.ir} does not have {', '.join(absent)}"
         byoc_target.leave_out(byoc_entry, "left out", reason)
         pytest.skip(f"not checked: {reason}")
     verdict = byoc_target.check_entry(byoc_entry, graph, found_in)

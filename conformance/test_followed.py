@@ -9,8 +9,8 @@ from pytest_byoc.suite.cases import Suite
 
 def test_followed(byoc_suite: Suite, byoc_operator: str) -> None:
     if byoc_operator not in byoc_suite.offloaded.operators():
-        deselect("not-offloaded: the target offloads it in none of its systematic cases")
+        deselect("not-offloaded: the target offloads the operator in none of its systematic cases")
     verdict = byoc_suite.check_followed(byoc_operator)
     if verdict is None:
-        deselect("no operator that the target takes can stand behind it")
+        deselect("no operator that the target offloads fits behind this one")
     expect_pass(verdict)

@@ -41,7 +41,10 @@ def test_random(
     claimed = byoc_suite.offloaded.operators()
     parts = [] if byoc_operator in claimed else byoc_suite.offloaded.parts_with(byoc_operator)
     if byoc_operator not in claimed and not parts:
-        deselect("not-offloaded: the target offloads it in none of its systematic cases, nor in a pattern")
+        deselect(
+            "not-offloaded: the target offloads the operator in none of its systematic cases, "
+            "and in no pattern"
+        )
     seen: list[Verdict] = []
 
     def first_failing(graphs: Sequence[Graph]) -> Verdict | None:

@@ -8,8 +8,8 @@ from pytest_byoc.suite.cases import Suite
 
 def test_region(byoc_suite: Suite, byoc_operator: str) -> None:
     if byoc_operator not in byoc_suite.offloaded.operators():
-        deselect("not-offloaded: the target offloads it in none of its systematic cases")
+        deselect("not-offloaded: the target offloads the operator in none of its systematic cases")
     verdict = byoc_suite.check_region(byoc_operator)
     if verdict is None:
-        deselect("the target takes it in no region of several operators")
+        deselect("the target offloads the operator in no region of several operators")
     expect_pass(verdict)

@@ -15,5 +15,5 @@ def test_thoroughly(byoc_suite: Suite, structure: str) -> None:
     except Unavailable as e:
         deselect(f"not-offloaded: {e}")
     if verdict is None:
-        pytest.skip(f"not examined: test_structure[{structure}] tells how it fails")
+        pytest.skip(f"not examined: test_structure[{structure}] reports its failure")
     expect_pass(verdict)

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("path", type=Path, metavar="report.json")
     command.add_argument("-o", "--output", type=Path, help="the page (default: beside it, as .html)")
     command = commands.add_parser("verify", help="check hashes, schema and graphs of a bundle")
-    command.add_argument("path", type=Path, metavar="bundle.zip", help="what --byoc-bundle wrote")
+    command.add_argument("path", type=Path, metavar="bundle.zip", help="file that --byoc-bundle wrote")
     _init_arguments(commands.add_parser("init", help="draft the table of a target for pyproject.toml"))
     options = parser.parse_args(arguments)
     try:
@@ -48,11 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _init_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "target", nargs="?", metavar="TARGET",
-        help="a known name, module:attribute or path/to/file.py:attribute (default: list what there is)",
+        help="a known name, module:attribute or path/to/file.py:attribute (default: list the known targets)",
     )
     command.add_argument("--python", metavar="PATH", help="interpreter that holds TVM and the target's code")
-    command.add_argument("--ir", choices=IRS, help="IR to look at (default: what the interpreter's TVM has)")
-    command.add_argument("--operators", default="", metavar="NAMES", help="those to look at (default: all)")
+    command.add_argument("--ir", choices=IRS, help="IR of the table (default: the interpreter's)")
+    command.add_argument(
+        "--operators", default="", metavar="NAMES", help="operators to try, comma-separated (default: all)"
+    )
     command.add_argument("--name", help="name of the table (default: the target's own)")
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="append the table to a file such as pyproject.toml"
@@ -71,7 +73,7 @@ def _report(path: Path, page: Path) -> int:
     try:
         report = json.loads(files.read(path))
     except (ValueError, RecursionError) as e:
-        print(f"{path}: is not JSON: {e}; name a report.json that --byoc-report wrote", file=sys.stderr)
+        print(f"{path}: it is not JSON: {e}; name a report.json that --byoc-report wrote", file=sys.stderr)
         return 2
     problems = schema.problems(report)
     for problem in problems:
@@ -90,7 +92,7 @@ def _verify(path: Path) -> int:
         # sequences.
         print(printable(problem))
     if not problems:
-        print(f"{path}: every hash, the report's schema and all graphs are as they should be")
+        print(f"{path}: all hashes, the report and all graphs are valid")
     return 1 if problems else 0
 
 

@@ -301,9 +301,10 @@ def checks() -> str:
         "what is wrong with the partitioned module, then exceptions, then the checks as they stand here.\n"
         "[How the checks are made](../explanation/checks.md) says what the rules leave open.",
         table(("id", "rule", "bugs it is for", "made on"), rows),
-        "**Chosen graphs** are the simplest case of each operator that the target offloads, the structures,\n"
-        "the first match of each pattern, and saved graphs. **Few graphs** are the chosen graphs of several\n"
-        "operators, and saved graphs. [Levels](levels.md) says which checks are made where.",
+        "**Representative graphs** are the simplest case of each operator that the target offloads, the\n"
+        "structures, the first match of each pattern, and saved graphs. **A few graphs** are the\n"
+        "representative graphs of several operators, and saved graphs. [Levels](levels.md) says which\n"
+        "checks are made where.",
     )
 
 

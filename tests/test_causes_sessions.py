@@ -107,7 +107,7 @@ def test_max_causes_ends_the_session(pytester: pytest.Pytester, tmp_path: Path, 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert len(report_of(pytester)["causes"]) == 1
     result.stdout.fnmatch_lines(
-        ["*not all was checked: * tests did not begin (1 cause of failures known); mend some of these*"]
+        ["*not everything was checked: * tests did not begin (1 cause of failures known); repair *"]
     )
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] == 1 and outcomes.get("skipped", 0) <= 1
@@ -125,8 +125,8 @@ def test_the_session_ends_after_many_failures_without_a_new_cause(
     )
     report = report_of(pytester)
     assert [c["tests"] for c in report["causes"]] == [2 * IN_A_ROW + 2]
-    reason = f"{2 * IN_A_ROW} tests in a row failed by nothing but causes known before"
-    result.stdout.fnmatch_lines([f"*not all was checked: * tests did not begin ({reason}); mend some*"])
+    reason = f"{2 * IN_A_ROW} tests in a row failed only by causes that were known before"
+    result.stdout.fnmatch_lines([f"*not everything was checked: * tests did not begin ({reason}); *"])
     assert f"the tests that did not begin: {reason}" in report["not_checked"]
 
 

@@ -132,7 +132,7 @@ def test_a_change_of_the_value_is_a_failure(pytester: pytest.Pytester, ir: str, 
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        ("renamed", "without the function main that it was given; it has entry"),
+        ("renamed", "without the function main; it has entry"),
         ("retyped", "the type of main: it was given (float32[3,5]) -> float32[3,5], and returned"),
     ],
 )

@@ -338,7 +338,7 @@ def test_a_failure_that_cannot_be_saved_is_reported(
     result = run(pytester, ir, *FEW, "--byoc-report=out", "-p", "no:cacheprovider")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["*It could NOT be saved (*No space left on device*", "1 likely cause of 2 failing tests:"]
+        ["*The failure could NOT be saved (*No space left on device*", "1 likely cause of 2 failing tests:"]
     )
     (failure,) = report(pytester)["failures"]
     assert failure["graph"] == failure["bundle"] == "" and " -k " in failure["command"]

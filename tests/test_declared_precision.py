@@ -31,7 +31,7 @@ def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tup
         "-p", "no:cacheprovider", timeout=300,
     )
     report: dict[str, object] = json.loads(Path(pytester.path, "out", "report.json").read_text())
-    note = "declared lower precision, which widens the error bounds: it accumulates"
+    note = "the target declares lower precision, which widens the error bounds: it accumulates"
     assert (note in result.stdout.str()) == bool(declared)
     return int(result.ret), report
 
@@ -66,8 +66,8 @@ def test_a_declaration_does_not_excuse_wrong_results(pytester: pytest.Pytester, 
         ("contraction-dtype = 19", "*contraction-dtype must be a string, found 19*"),
         ('flush-subnormals = "no"', "*flush-subnormals must be true or false, found 'no'*"),
         ("function-ulps = { relu = 2 }", "*the accuracy of 'relu' cannot be declared, only that of *exp,*"),
-        ('executors = ["vmm"]', "*target *: executors holds 'vmm'; known are graph, vm, aot*"),
-        ('executors = "aot"', "*target *: executors must hold one of *vm*found aot*"),
+        ('executors = ["vmm"]', "*target *: executors contains 'vmm'; known are graph, vm, aot*"),
+        ('executors = "aot"', "*target *: executors must name one of *vm*found aot*"),
     ],
 )
 def test_invalid_declarations_fail(pytester: pytest.Pytester, ir: str, line: str, message: str) -> None:

@@ -147,5 +147,5 @@ def test_a_failure_that_cannot_be_saved_is_not_reported_as_saved(
     result = pytester.runpytest_subprocess(*common, *FEW, "-x", f"--byoc-report={small}", timeout=300)
     text = result.stdout.str()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "It could NOT be saved" in text and "saved in:" not in text and "reproduce.py" not in text
+    assert "The failure could NOT be saved" in text and "saved in:" not in text and "reproduce.py" not in text
     assert not [path for path in small.rglob("*") if path.name.endswith(".part")]

@@ -18,7 +18,7 @@ from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
 from pytest_byoc.gate.regressions import compare
 from pytest_byoc.record.target_record import TargetRecord
-from pytest_byoc.report import json_report, summary
+from pytest_byoc.report import json_report, schema, summary
 
 from .conftest import FIXTURES, PYTHON, make_settings
 
@@ -93,7 +93,7 @@ def test_outcomes_of_waivers(pytester: pytest.Pytester, ir: str, monkeypatch: py
             "changing: 1 failure waived:",
             "  w.toml:1 check offload: exp[[]float32]",
             "    exp is being reworked, https://example.org/7, until 2030-01-31",
-            "w.toml: not judged, since tests that it may be for were not run: the entries in line 26",
+            "w.toml: the entries in line 26 were not judged, since tests that it may be for were not run",
             "w.toml:8: waived, but passes: nn.relu[[]float32]; remove the entry *",
             "w.toml:15: the waiver of exp[[]float32-shape_[*]] expired after 2029-12-31: *",
             "w.toml:21: the pattern exp[[]floot32] fits no case (did you mean exp[[]float32]?)*",
@@ -266,18 +266,20 @@ def written(tmp_path: Path, *records: TargetRecord) -> Path:
     ("change", "message"),
     [
         ({"schema": "pytest-byoc/report/0"}, "its schema is 'pytest-byoc/report/0'"),
-        ({"cells": 3}, "is damaged"),
-        ({"cases": {"a": "fine"}}, "is damaged: .*no outcome 'fine'"),
-        ({"targets": [1]}, "is damaged"),
-        ({"targets": {}}, "is damaged"),
-        ({"settings": None}, "is damaged"),
+        ({"cells": 3}, "report.json is damaged: cells: expected array, found integer; name a report.json"),
+        ({"cases": {"a": "fine"}}, "is damaged: .*no outcome 'fine'; known are pass"),
+        ({"targets": [1]}, r"is damaged: targets\[0\]: expected object, found integer"),
+        ({"targets": {}}, "is damaged: targets: expected array, found object"),
+        ({"targets": []}, "is damaged: targets: expected 1 or more items, found 0"),
+        ({"settings": None}, "is damaged: settings: expected object, found null"),
     ],
 )
 def test_damaged_baselines_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = written(tmp_path, TargetRecord("mine", "relay", {}))
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    whole = {**json.loads(path.read_text()), "gate": {"exit": 0, "problems": [], "notes": []}}
+    path.write_text(json.dumps({**whole, **change}))
     with pytest.raises(SettingsError, match=message):
-        baseline.read(path)
+        baseline.read(path, schema.problems)
 
 
 def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
@@ -285,7 +287,7 @@ def test_old_reports_are_refused_as_baseline(tmp_path: Path) -> None:
     old = json.loads(path.read_text())
     del old["cases"]
     path.write_text(json.dumps(old))
-    with pytest.raises(SettingsError, match="listed no cases; write it again with --byoc-report"):
+    with pytest.raises(SettingsError, match="did not list cases; write it again with --byoc-report"):
         baseline.read(path)
 
 
@@ -307,7 +309,7 @@ def test_a_narrower_session_is_compared_only_in_the_cases_it_ran(tmp_path: Path)
     ]
     assert any("1 of its cases were not run, so cells were not compared" in n for n in gate.notes)
     assert any("1 of its cases are not generated any more" in n for n in gate.notes)
-    assert any("made with max_examples 8, this session has 1" in n for n in gate.notes)
+    assert any("the baseline has max_examples 8, this session has 1" in n for n in gate.notes)
     gate = Gate()
     ran.finished.add("a")
     compare(gate, now, expected, ran.not_run(), make_settings(tmp_path))

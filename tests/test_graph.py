@@ -50,7 +50,7 @@ def test_show_prints_given_elements_only_if_they_are_few() -> None:
         ("[]", 'expected an object with "format"'),
         ('{"format": "other"}', "found 'other'"),
         ('{"format": "pytest-byoc/graph", "version": 99}', "expected version 1"),
-        ('{"format": "pytest-byoc/graph", "version": 1}', "malformed graph: there is no field 'inputs'"),
+        ('{"format": "pytest-byoc/graph", "version": 1}', "malformed graph: the field 'inputs' is missing"),
     ],
 )
 def test_text_that_is_no_graph_is_refused(text: str, message: str) -> None:
@@ -60,7 +60,7 @@ def test_text_that_is_no_graph_is_refused(text: str, message: str) -> None:
 
 def test_dangling_names_are_refused(graph: Graph) -> None:
     for key, value, message in (
-        ("outputs", ["nope"], "output 'nope' is made by nothing"),
+        ("outputs", ["nope"], "defines the output 'nope'"),
         ("inputs", [], "reads 'x0'"),
     ):
         broken = {**graph.to_dict(), key: value}

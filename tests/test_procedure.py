@@ -182,7 +182,7 @@ def test_the_script_of_a_failure_uses_pass_config_and_build_function(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ('{ "OPTIO" = 7 }', "*target *: pass_config holds 'OPTIO', which is no option of * (*OPTION*)*"),
+        ('{ "OPTIO" = 7 }', "*target *: pass_config contains 'OPTIO', which is not an option * (*OPTION*)*"),
         ('{ "OPTION" = "a" }', "*target *: pass_config is refused by TVM: *OPTION*"),
         ("7", "*pass-config must be a table, found 7*"),
     ],
@@ -348,7 +348,7 @@ def test_an_invalid_form_of_prepare_is_refused(given: Any) -> None:
 
 @pytest.mark.once
 def test_a_method_cannot_be_the_prepare_function() -> None:
-    with pytest.raises(ProcedureError, match="a method won't do"):
+    with pytest.raises(ProcedureError, match="a method cannot be used"):
         preparation(Path.exists)
 
 
@@ -387,8 +387,8 @@ UNREPEATED = Fault(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"view": "why"}, r"holds 'view', which is no check \(views\?\)"),
-        ({"xyzzy": "why"}, "holds 'xyzzy', which is no check; known are offload, regions,"),
+        ({"view": "why"}, r"contains 'view', which is not a check \(views\?\)"),
+        ({"xyzzy": "why"}, "contains 'xyzzy', which is not a check; known are offload, regions,"),
         ({"numerics": "why"}, "holds 'numerics', on which every verdict rests"),
         ({"process": "why"}, "holds 'process', on which every verdict rests"),
         ({"views": " "}, "must give a reason for 'views'"),
@@ -405,7 +405,7 @@ def test_a_check_that_cannot_be_switched_off_is_named(given: Any, message: str) 
 def test_an_invalid_without_checks_is_a_usage_error_at_the_start(pytester: pytest.Pytester, ir: str) -> None:
     result, _ = run(pytester, ir, EXAMPLE, 'without-checks = { view = "x" }')
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*target *: without_checks holds 'view', which is no check (views?)*"])
+    result.stderr.fnmatch_lines(["*target *: without_checks contains 'view', which is not a check (views?)*"])
 
 
 # --- views ---------------------------------------------------------------------------------------

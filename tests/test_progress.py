@@ -72,7 +72,7 @@ def test_a_graph_that_cannot_be_judged_stays_a_skipped_test(pytester: pytest.Pyt
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-replay=floor.json", "-rs",
     )
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED*not-offloaded: the target offloads none of it"])
+    result.stdout.fnmatch_lines(["SKIPPED*not-offloaded: the target offloads nothing of the graph"])
 
 
 def _floor() -> dict[str, object]:

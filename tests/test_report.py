@@ -323,7 +323,7 @@ def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
     alone = measured("alone", 4, 1e-6)
     alone.speed.clear()
     text = "\n".join(line for line, _ in terminal.summary(alone))
-    assert "would do" not in text and "speed" not in text
+    assert "more subgraphs than needed" not in text and "speed" not in text
     assert "merges none" in html.render(report(alone)) and "-speed" not in html.render(report(alone))
 
 

@@ -90,7 +90,7 @@ def test_one_wrong_case_fails_and_its_neighbours_pass(
     passed = [c for c in cases.values() if c == "pass"]
     assert len(passed) > 10
     assert result.parseoutcomes()["failed"] == 1 and result.parseoutcomes()["passed"] == len(passed)
-    result.stdout.no_fnmatch_line("*side by side*")
+    result.stdout.no_fnmatch_line("*beside the others*")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_failure_only_of_several_graphs_together_is_a_failure(
     result = run(pytester, ir, "-k", few, *more)
     result.assert_outcomes(failed=1, passed=4)
     result.stdout.fnmatch_lines(
-        ["*several outputs*", "graph (1 operator, shrunk from 5):", "*but not side by side*"]
+        ["*several outputs*", "graph (1 operator, shrunk from 5):", "*but not beside the others*"]
     )
 
 

@@ -137,7 +137,7 @@ def recorded() -> TargetRecord:
 def judged() -> Gate:
     gate = Gate()
     gate.fail("mine: 1 graph of the corpus can't be used", ["regressions/bad: no JSON"])
-    gate.note("w.toml: not judged, since tests that it may be for were not run: the entries in line 9")
+    gate.note("w.toml: the entries in line 9 were not judged, since tests that it may be for were not run")
     return gate
 
 
@@ -149,7 +149,7 @@ def test_the_terminal_of_a_failing_session() -> None:
     lines = (*terminal.summary(record), *terminal.gate([record], judged(), WAIVERS))
     assert "\n".join(line for line, _ in lines) == snapshot("""\
 target mine, Relay (tvm 0.16, python 3.8)
-declared lower precision, which widens the error bounds: it adds in float16
+the target declares lower precision, which widens the error bounds: it adds in float16
 
 operator  dtype    generated  offloaded  passed  failed  inconclusive
 abs       float32          0          0       0       1             0
@@ -161,7 +161,7 @@ tan       float32          1          0       0       1             0
 
 29 graphs: 21 pass, 2 wrong-result, 1 error, 3 not-offloaded, 1 inconclusive, 1 reference-wrong
 25 subgraphs; 78% of the operators generated were offloaded
-cut into more subgraphs than needed: 1 graph, for one chain into 2, where 1 would do
+cut into more subgraphs than needed: 1 graph, for example chain into 2 instead of 1
 speed of 2 graphs: 1.25 times LLVM's time in the median; slower than LLVM in 1, most in nn.relu[float32-large] (4.0 µs, LLVM 2.0 µs)
 never offloaded in any dtype, so not judged (2 operators):
   erf, exp
@@ -194,7 +194,7 @@ mine: 1 failure waived:
     not deterministic, #7, until 2031-01-02
 mine: 1 failure known from the baseline:
   floor[float32]: wrong-result (check numerics)
-w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 mine: 1 graph of the corpus can't be used
   regressions/bad: no JSON\
 """)
@@ -247,9 +247,9 @@ repeat:   pytest --byoc-target=mine:partition --byoc-replay=byoc-failures/mine-r
 or, without pytest-byoc: /usr/bin/python3 byoc-failures/mine-relay-1/reproduce.py
 
 There are no further texts of the compilation: export has failed.
-There is no data.npz: nothing was kept of the examination.
-There is no reproduce.py: it would need data.npz.
-There is no graph.onnx: nothing was kept of the examination.
+There is no data.npz: no evidence of the examination was kept.
+There is no reproduce.py: it reads data.npz, which is missing.
+There is no graph.onnx: no evidence of the examination was kept.
 """)
 
 
@@ -301,7 +301,7 @@ mine: 1 failure known from the baseline:
 - mine: 1 graph of the corpus can't be used
   - regressions/bad: no JSON
 
-- w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+- w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 
 The session **failed**.
 """)
@@ -371,7 +371,7 @@ mine: 1 graph of the corpus can't be used
 regressions/bad: no JSON
 mine: 1 failure waived
 mine: 1 failure known from the baseline
-w.toml: not judged, since tests that it may be for were not run: the entries in line 9
+w.toml: the entries in line 9 were not judged, since tests that it may be for were not run
 Outcomes
 ✓ pass 21 72 %
 ✗ wrong-result 2 7 %
@@ -501,7 +501,7 @@ passed across their boundaries
 offloaded whole, yet in several
 1 graph
 in more than are needed
-1 graph; worst: chain in 2, 1 would do
+1 graph; worst: chain in 2 instead of 1
 graphs by number of subgraphs
 1 | | 23
 2 | | 1
@@ -551,5 +551,5 @@ pytest-byoc's sources
 abababababababababababababababababababababababababababababababab
 waivers w.toml
 cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd
-Made from report.json, pytest-byoc/report/1. “Bound” is the error a correct implementation in the graph's dtypes may have; the page needs no network and no script.\
+Made from report.json, pytest-byoc/report/1. “Bound” is the largest error that a correct implementation in the graph's dtypes may have; the page needs no network and no script.\
 """)

@@ -118,7 +118,7 @@ def test_without_a_codegen_the_partition_stage_is_checked(pytester: pytest.Pytes
 def test_stages_partition_is_a_success_without_a_codegen(pytester: pytest.Pytester, ir: str) -> None:
     result, report = run(pytester, ir, "phantom.py:ghost", "--byoc-stages=partition")
     assert (result.ret, report["outcomes"]["pass"]) == (pytest.ExitCode.OK, 1)
-    assert report["partition_only"] == "--byoc-stages=partition asks for it"
+    assert report["partition_only"] == "as --byoc-stages=partition says"
 
 
 @pytest.mark.once

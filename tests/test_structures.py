@@ -104,9 +104,9 @@ def test_structures_have_only_operators_of_the_vocabulary() -> None:
     few = Vocabulary(frozenset(("nn.dense", "add", "nn.relu")))
     graph = STRUCTURES["dense_bias_each"](Builder(seed=1), few)
     assert set(graph.operators) == {"nn.dense", "add", "nn.relu"}
-    with pytest.raises(Unavailable, match=r"does not take nn\.conv2d"):
+    with pytest.raises(Unavailable, match=r"does not offload nn\.conv2d"):
         STRUCTURES["conv_bias_each"](Builder(seed=1), few)
-    with pytest.raises(Unavailable, match=r"takes none of add, .*tanh"):
+    with pytest.raises(Unavailable, match=r"offloads none of add, .*tanh"):
         STRUCTURES["dense_each"](Builder(seed=1), Vocabulary(frozenset(("nn.dense",))))
 
 

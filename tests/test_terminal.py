@@ -37,8 +37,8 @@ def test_cases_without_offload_are_counted_for_offloaded_operators() -> None:
         "add[int32]": "not-offloaded", "abs[float32]": "not-offloaded", "diamond": "not-offloaded",
     }
     lines = [line for line, _ in terminal.summary(record)]
-    at = next(i for i, line in enumerate(lines) if line.startswith("a tenth of the cases"))
-    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("in these dtypes")
+    at = next(i for i, line in enumerate(lines) if line.startswith("at least a tenth of the cases"))
+    assert lines[at + 1] == "  add (2 of 3)" and lines[at + 2].startswith("never offloaded in these dtypes")
 
 
 def test_the_summary_names_the_cases_of_a_failure() -> None:
@@ -86,5 +86,5 @@ def test_the_terminal_lists_causes_by_frequency() -> None:
     assert "31 likely causes of 32 failing tests, the most frequent first:" in lines
     assert [line for line in lines if line[:2] == "1."] == ["1. nn.relu: crash in compare, check numerics"]
     assert sum("message" in line for line in lines) == terminal.IN_FULL - 1
-    at = lines.index("11 more, in full on the page and in report.json:")
+    at = lines.index("11 more, with details on the page and in report.json:")
     assert "".join(lines[at + 1 :]).count("nn.relu (1 test)") == 11

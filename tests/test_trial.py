@@ -37,7 +37,7 @@ NOTHING = Finding("offload", "error", "partition", "NotAModule", "partition rais
         (RAISED, 1, "FAILED: the stage build, graph executor raised TypeError: not so\n", True),
         (RAISED, 1, "FAILED: the stage import raised ImportError: not so\n", False),
         (RAISED, 0, "passed\n", False),
-        (TWICE, 1, "FAILED: two subgraphs of the partitioned module have one name.\n", True),
+        (TWICE, 1, "FAILED: two subgraphs of the partitioned module have the same name.\n", True),
         (NOTHING, 1, "FAILED: the partition function returned int, expected a tvm.IRModule.\n", True),
         (LOST, 1, "FAILED: the stage build, graph executor raised KeyError: main\n", True),
         (LOST, 1, "FAILED: output v0 in the first run is float64 (2,), expected float32 (2,).\n", True),

@@ -65,9 +65,9 @@ WRONG: dict[str, tuple[Any, str]] = {
         one("cast", {"dtype": "float3"}), "cast, .*: dtype: found 'float3', known are .*'float64'",
     ),
     "nan": (one("nn.leaky_relu", {"alpha": float("nan")}), "alpha: found nan, expected a number"),
-    "dtype that it does not take": (
+    "dtype that it does not accept": (
         one("erf", of=TensorType((2,), "int32"), types=(TensorType((2,), "int32"),)),
-        "erf, .*: it does not take int32; known are float32",
+        "erf, .*: it does not accept int32; known are float32",
     ),
     "another type": (
         one("nn.relu", types=(TensorType((3, 2), "float32"),)),
@@ -78,13 +78,14 @@ WRONG: dict[str, tuple[Any, str]] = {
         one("expand_dims", {"axis": 0, "num_newaxis": 70}, types=(replace(F32, shape=(1,) * 70 + (2, 3)),)),
         "its values can't be calculated: ",
     ),
-    "rows of two lengths": (constant([[1, 2, 3], [4, 5]]), r"the elements of c are not a float32\[2,3\]: "),
-    "too few elements": (constant([1, 2]), r"the elements of c are not a float32\[2,3\]: "),
+    "rows of two lengths": (constant([[1, 2, 3], [4, 5]]), r"the elements of c do not fit float32\[2,3\]: "),
+    "too few elements": (constant([1, 2]), r"the elements of c do not fit float32\[2,3\]: "),
     "an array": (constant(np.zeros((2, 3))), "ndarray is not JSON serializable"),
     "an integer out of range": (
-        constant([1, 300], TensorType((2,), "int8")), r"the elements of c are not a int8\[2\]: 300 is none",
+        constant([1, 300], TensorType((2,), "int8")),
+        r"the elements of c do not fit int8\[2\]: 300 is not a value",
     ),
-    "half an integer": (constant([1, 0.5], TensorType((2,), "int8")), "0.5 is none"),
+    "half an integer": (constant([1, 0.5], TensorType((2,), "int8")), "0.5 is not a value"),
     "shape of floats": (one("nn.relu", of=replace(F32, shape=(2.0, 3.0))), "non-negative ints"),
     "unknown dtype": (one("nn.relu", of=TensorType((2,), "float31")), "unknown dtype 'float31'"),
     "a name that is none": (
@@ -108,9 +109,9 @@ def test_an_invalid_graph_is_refused_with_one_message(label: str) -> None:
 def test_names_are_checked_when_a_graph_is_constructed() -> None:
     node = Node("nn.relu", ("x",), {}, ("y",), (F32,))
     for inputs, nodes, outputs, message in (
-        ((), (node,), ("y",), "reads 'x', which nothing before it makes"),
-        ((Source("x", F32),), (node, node), ("y",), "two values are called 'y'"),
-        ((Source("x", F32),), (node,), ("z",), "output 'z' is made by nothing"),
+        ((), (node,), ("y",), "reads 'x', which no input, constant or earlier node defines"),
+        ((Source("x", F32),), (node, node), ("y",), "two values have the name 'y'"),
+        ((Source("x", F32),), (node,), ("z",), "no input, constant or node defines the output 'z'"),
     ):
         with pytest.raises(GraphError, match=message):
             Graph(inputs, (), nodes, outputs)

@@ -281,7 +281,7 @@ def test_an_entry_is_not_judged_while_its_case_fails_another_check(tmp_path: Pat
     gate, needed = judged(tmp_path, record, selection("a1"), entry("a1"))
     assert not gate.problems and needed == [entry("a1")]
     assert gate.notes == [
-        "w.toml: not judged, since the case fails check process instead: the entries in line 1"
+        "w.toml: the entries in line 1 were not judged, since the case fails check process instead"
     ]
     record._excuse(Excused("waived", "a1", "process", "crash", "", "new"))
     gate, needed = judged(tmp_path, record, selection("a1"), entry("a1"))
@@ -307,7 +307,7 @@ def test_entries_for_cases_that_were_not_run_are_not_judged(tmp_path: Path) -> N
         gate, needed = judged(tmp_path, record, ran, entry(name))
         assert not gate.problems and needed == [entry(name)], name
         assert gate.notes == [
-            "w.toml: not judged, since tests that it may be for were not run: the entries in line 1"
+            "w.toml: the entries in line 1 were not judged, since tests that it may be for were not run"
         ]
     for name in ("a[3]", "con[way]", "random[nn.relu]", "nn.dens[float32]"):
         assert "fits no case" in texts(judged(tmp_path, record, ran, entry(name))[0])[0], name

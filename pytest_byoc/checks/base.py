@@ -52,8 +52,8 @@ def of_raised(check: str, report: JobReport, how: str) -> Iterator[Finding]:
 #: The graphs on which a check is made (`config/plan.py` selects them): every graph; a selection of
 #: the graphs, for checks that cost more; those graphs of the selection with several operators.
 EVERY = "every graph"
-CHOSEN = "chosen graphs"
-FEW = "few graphs"
+CHOSEN = "representative graphs"
+FEW = "a few graphs"
 
 #: The graphs and workers that a check may need in addition (`examination/companions.py`).
 #: LARGER: the graph for a larger batch. TWIN: the graph with other constants. AGAIN: a second

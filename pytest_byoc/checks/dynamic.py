@@ -67,9 +67,9 @@ def variant(evidence: Evidence) -> Variant | None:
 
 CHECK = Check(
     id="dynamic",
-    rule="The same graph with a dynamic batch (`Any` in Relay, a variable in Relax), under the VM: what the "
-    "target offloads of it builds, and runs with its own batch, a larger one and its own again, with each "
-    "result within its bound. The target need not offload any of it.",
+    rule="The graph with a dynamic batch (`Any` in Relay, a variable in Relax) is compiled for the VM, with "
+    "the nodes that the target offloads, if any. It runs with its own batch, a larger one and its own again, "
+    "and each result is within its bound.",
     why="Dynamic extents read as 1, or as those of the first call; operators that are offloaded and then "
     "refused by the codegen.",
     where=f"{FEW} with a batch",

@@ -59,8 +59,8 @@ CHECK = Check(
     rule="The graph is put into both branches of an `if`, each with its own inputs (Relay, under the VM), or "
     "its operators outside of all regions are lowered to `call_tir` before partitioning (Relax). Where an "
     "operator reads a tuple of inputs (Relay), or a tuple of all results of another operator, the tuple is "
-    "passed on whole instead. What the target offloads of that graph builds and runs, and its results are "
-    "within the same bound; the target need not offload any of it.",
+    "passed on whole instead. The target compiles and runs the nodes of that graph that it offloads, if any, "
+    "and the results are within the same bound.",
     why="Passes and codegens that assume that every node is a call of an operator, or that every tuple is "
     "built where it is read.",
     where=f"{FEW}; in Relax only those of which TVM runs some nodes, or with such a tuple inside of a region",

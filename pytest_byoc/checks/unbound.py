@@ -48,8 +48,8 @@ def variant(evidence: Evidence) -> Variant:
 
 CHECK = Check(
     id="unbound",
-    rule="With the graph's constants as inputs of `main`, what the target offloads of it builds and runs, "
-    "and the results are within the same bound; the target need not offload any of it.",
+    rule="The graph with its constants as inputs of `main` is compiled and run, with the nodes that the "
+    "target offloads, if any, and the results are within the same bound.",
     why="Codegens that need the values of weights when they compile.",
     where=f"{FEW} with constants",
     observe=observe,

@@ -44,13 +44,13 @@ def check_writable(path: Path, option: str) -> None:
     """Raises SettingsError if a file that an option names cannot be written."""
     device = Path(os.path.abspath(path)).parent in _DEVICES
     if device or (path.exists() and not (path.is_file() or path.is_dir())):
-        raise SettingsError(f"{option}: {path} is no regular file; name one, and print it afterwards")
+        raise SettingsError(f"{option}: {path} is not a regular file; name a file, and print it afterwards")
     try:
         if path.parent.is_file():
             raise NotADirectoryError(f"{path.parent} is a file; name a folder, or a file that ends in .json")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            raise IsADirectoryError(f"{path} is a directory")
+            raise IsADirectoryError(f"{path} is a directory; name a file")
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as e:

@@ -103,21 +103,21 @@ class Graph:
         types: dict[str, TensorType] = {}
         for s in (*self.inputs, *self.constants):
             if s.name in types:
-                raise GraphFormatError("two values are called %r" % s.name)
+                raise GraphFormatError("two values have the name %r" % s.name)
             types[s.name] = s.type
         for node in self.nodes:
             for name in node.inputs:
                 if name not in types:
                     raise GraphFormatError(
-                        "node %r reads %r, which nothing before it makes" % (node.op, name)
+                        "node %r reads %r, which no input, constant or earlier node defines" % (node.op, name)
                     )
             for name, type_ in zip(node.outputs, node.types):
                 if name in types:
-                    raise GraphFormatError("two values are called %r" % name)
+                    raise GraphFormatError("two values have the name %r" % name)
                 types[name] = type_
         for name in self.outputs:
             if name not in types:
-                raise GraphFormatError("output %r is made by nothing in the graph" % name)
+                raise GraphFormatError("no input, constant or node defines the output %r" % name)
         object.__setattr__(self, "_types", types)
 
     def __hash__(self) -> int:
@@ -230,12 +230,12 @@ class Graph:
                 outputs=tuple(_string(o) for o in obj["outputs"]),
             )
             if not graph.nodes or not graph.outputs:
-                raise GraphFormatError("a graph has at least one node and one output")
+                raise GraphFormatError("a graph needs at least one node and one output")
             return graph
         except GraphFormatError:
             raise
         except KeyError as e:
-            raise GraphFormatError("malformed graph: there is no field %s" % e) from e
+            raise GraphFormatError("malformed graph: the field %s is missing" % e) from e
         except (TypeError, ValueError, AttributeError, OverflowError) as e:
             raise GraphFormatError("malformed graph: %s: %s" % (type(e).__name__, e)) from e
 

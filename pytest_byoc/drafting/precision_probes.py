@@ -62,7 +62,7 @@ def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
         if _outside(counted):
             most = max(float(np.max(a.astype(np.float64))) for a in _outputs(counted))
             sums[dtype] = "bfloat16" if most < _MANY / 8 else "float16"
-            reasons.append(f"{operator} of {dtype} sums at least {_MANY} ones to {most:g}")
+            reasons.append(f"{operator} of {dtype} sums {_MANY} or more ones to {most:g}")
         elif dtype == "float32":
             graphs = [_graph(operator, dtype, examiner.workers.ir, _FEW, x) for x in (_FINE, _COARSE)]
             fine, coarse = (_run(examiner, graph) for graph in graphs)
@@ -70,7 +70,7 @@ def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
                 contraction = "bfloat16" if coarse and _outside(coarse) else "tfloat32"
                 reasons.append(f"{operator} of float32 rounds its operands as {contraction} does")
     if not looked_at:
-        return Found({}, "it offloads none of " + ", ".join(PRODUCTS) + " in the form of the probes")
+        return Found({}, "the target offloads none of " + ", ".join(PRODUCTS) + " in the form of the probes")
     if not reasons:
         return Found({}, "")
     precision = Precision(accumulate_dtype=sums, contraction_dtype=contraction)
@@ -78,7 +78,7 @@ def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
         operator = next(o for o in PRODUCTS if dtype in taken.get(o, ()))
         usual = _run(examiner, _graph(operator, dtype, examiner.workers.ir, _FEW, None))
         if usual and _outside(usual, precision):
-            return Found({}, "; ".join(reasons) + "; but even with that precision declared "
+            return Found({}, "; ".join(reasons) + "; but even if that precision is declared, "
                          f"{operator} of {dtype} is outside its bound")
     keys: dict[str, Any] = {"accumulate-dtype": sums} if sums else {}
     if contraction:

@@ -104,7 +104,9 @@ def _check_new(path: Path, name: str) -> None:
         text = path.read_text(encoding="utf-8")
         tables: Any = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise SettingsError(f"{path} can't be appended to: {e}") from None
+        raise SettingsError(
+            f"the table cannot be appended to {path}: {e}; repair the file, or leave out --output"
+        ) from None
     for key in ("tool", "pytest-byoc", "targets"):
         tables = tables.get(key, {}) if isinstance(tables, dict) else {}
     if name in tables:
@@ -119,11 +121,15 @@ def _append(path: Path, text: str) -> None:
     try:
         tomllib.loads(before + text)
     except tomllib.TOMLDecodeError as e:
-        raise SettingsError(f"{path}: with the table appended it would not be valid TOML ({e})") from None
+        raise SettingsError(
+            f"{path} would not be valid TOML with the table appended: {e}; leave out --output"
+        ) from None
     try:
         path.write_text(before + text, encoding="utf-8")
     except OSError as e:
-        raise SettingsError(f"{path} can't be written: {e.strerror}") from None
+        raise SettingsError(
+            f"{path} cannot be written: {e.strerror}; name another file with --output"
+        ) from None
 
 
 def _key(name: str) -> str:
@@ -245,7 +251,8 @@ class Draft:
         for _, described in report.facts("patterns"):
             table = described[0]["table"]
             regions = ", ".join(sorted(compilers))
-            yield f"# Its regions are for {regions}; {len(described)} patterns are registered by this name."
+            number = len(described)
+            yield f"# Its regions are for {regions}; {number} patterns are registered under this name."
             yield f"patterns = {_value(table)}"
             return
         self._unsettled.append(
@@ -293,7 +300,7 @@ class Draft:
             self._unsettled.append("precision: " + _one_line(found.why))
         yield from (f"{key} = {_value(value)}" for key, value in found.keys.items())
         if any(f.kind == "not-repeatable" for v in verdicts.values() for f in v.findings):
-            yield "# The same inputs did not give the same bits again: keep this only if that is intended."
+            yield "# Two runs with the same inputs gave different bits: keep this only if that is intended."
             yield "deterministic = false"
         for name, verdict in verdicts.items():
             if verdict.failed and not (found.keys and verdict.findings[0].check == "numerics"):
@@ -316,7 +323,7 @@ class Draft:
         if without and len(without) < len(executors):
             for executor in without:
                 why = errors.get(executor, "no graph reached its first run")
-                yield f"# Of {len(verdicts)} graphs none runs under {executor}: {_one_line(why)}"
+                yield f"# None of {len(verdicts)} graphs runs under {executor}: {_one_line(why)}"
             yield f"executors = {_value([e for e in executors if e not in without])}"
 
     # --- in words --------------------------------------------------------------------------------
@@ -330,8 +337,8 @@ class Draft:
             yield f"#   in {', '.join(kinds)}: {', '.join(names)}"
         if not self.taken:
             self._unsettled.append(
-                "offloaded operators: the simplest case of none; the target may offload only patterns, other "
-                "layouts or batches of one, or need one of the keys below"
+                "offloaded operators: the target offloads the simplest case of no operator; it may offload "
+                "only patterns, other layouts or batches of one, or need one of the keys below"
             )
         if self._unpartitioned:
             self._unsettled.append("the partition function fails for " + ", ".join(self._unpartitioned))

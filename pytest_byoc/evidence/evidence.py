@@ -119,7 +119,8 @@ class Evidence:
         pairs = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
         pairs += self.watched.not_checked()
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
-            pairs.append(("numerics", "LLVM's own build took longer than its limit: the bound judged alone"))
+            text = "TVM's own LLVM build took longer than its limit, so only the bound judged the graph"
+            pairs.append(("numerics", text))
         return tuple(dict.fromkeys(f"{check}: {reason}" for check, reason in pairs))
 
     def lacking_room(self) -> dict[str, Any] | None:

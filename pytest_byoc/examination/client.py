@@ -111,7 +111,8 @@ class Worker:
             host.close()
             self.stop()
             raise WorkerError(
-                f"the worker's interpreter {self._python} cannot be started: {e.strerror}"
+                f"the worker's interpreter {self._python} cannot be started: {e.strerror}; name another one "
+                "with --byoc-python or the key python"
             ) from None
         finally:
             theirs.close()
@@ -213,7 +214,9 @@ class Worker:
                 return
             except OSError:  # The worker has ended in the meantime.
                 self.stop()
-        raise SessionEnded(f"the {self._config['role']} worker ({self._python}) ends whenever it has started")
+        raise SessionEnded(
+            f"the {self._config['role']} worker ({self._python}) has ended each time it was started"
+        )
 
     def _start_again(self) -> None:
         """Restarts the worker in the middle of a session.

@@ -172,7 +172,7 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
     )
 
 
-_USED_UP = "ran out of the {} MiB of address space that an example may have (--byoc-memory)"
+_USED_UP = "ran out of the {} MiB of address space that a graph may use (--byoc-memory)"
 
 
 def _out_of_memory(raised: dict[str, Any], report: JobReport) -> str:
@@ -191,8 +191,8 @@ def _left_running(evidence: Evidence, report: JobReport, process: str) -> list[F
     stage = next((p["stage"] for p in left if p["stage"]), "") or "exit"
     programs = "; ".join(p["program"] for p in left)
     text = (
-        f"the {process} has ended, and what was started in its stage {stage} went on running until it was "
-        f"killed: {programs}."
+        f"the {process} has ended, and programs started in its stage {stage} went on running until they "
+        f"were killed: {programs}."
     )
     return [Finding("process", ERROR, stage, "left-running", text, {"programs": programs})]
 

@@ -106,9 +106,9 @@ class Verdict:
     @property
     def reason(self) -> str:
         """Returns why it is no pass, for a skipped test: the outcome, and its notes or meaning."""
-        meaning = "the target offloads none of it"
+        meaning = "the target offloads nothing of the graph"
         if self.outcome == INCONCLUSIVE:
-            meaning = "most of its elements cannot be judged: no bound is known of them"
+            meaning = "most elements of the results cannot be judged, since no bound is known for them"
         return f"{self.outcome}: {'; '.join(self.notes) or meaning}"
 
     @property

@@ -39,7 +39,7 @@ class Stages:
         #: Whether a tried graph could be run, and the reason why another one could not.
         self._runs, self._refused = False, ""
         if given == "partition":
-            workers.partition_only = "--byoc-stages=partition asks for it"
+            workers.partition_only = "as --byoc-stages=partition says"
 
     def to_be_tried(self) -> Iterator[Graph]:
         """Decides by partitioning simple graphs, and yields graphs that have to be built and run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from ..config.declarations import SettingsError
 from ..core import files
 from ..examination.outcome import OUTCOMES
 from ..record.target_record import SCHEMA, is_claimed
+
+#: Problems of the schema that the message for a damaged report names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,10 @@ class Baseline:
         return self.targets[target, ir]
 
 
-def read(path: Path) -> Baseline:
-    """Reads a baseline. Raises SettingsError for a file that is no report of a session."""
+def read(path: Path, problems: Callable[[Any], Sequence[str]] = lambda report: ()) -> Baseline:
+    """Reads a baseline. Raises SettingsError for a file that is no report of a session.
+
+    problems: returns what is wrong with a damaged report (`report.schema.problems`)."""
     remedy = "name a report.json that --byoc-report wrote"
     try:
         report = json.loads(files.read(path).decode("utf-8-sig"))
@@ -62,28 +67,32 @@ def read(path: Path) -> Baseline:
     schema = report.get("schema") if isinstance(report, dict) else None
     if schema != SCHEMA:
         found = f"its schema is {schema!r}" if schema is not None else "it has no schema"
-        raise SettingsError(f"--byoc-baseline: {path} is no report this version reads: {found}; {remedy}")
-    dicts = report.get("targets", [report])
-    if not isinstance(dicts, list) or not dicts:
-        raise SettingsError(f"--byoc-baseline: {path} is damaged: it lists no targets; {remedy}")
-    if any(isinstance(d, dict) and "cases" not in d for d in dicts):
         raise SettingsError(
-            f"--byoc-baseline: {path} was written by a version that listed no cases; write it again with "
+            f"--byoc-baseline: {path} is not a report that this version can read: {found}, expected "
+            f"{SCHEMA!r}; {remedy}"
+        )
+    dicts = report.get("targets", [report])
+    if isinstance(dicts, list) and any(isinstance(d, dict) and "cases" not in d for d in dicts):
+        raise SettingsError(
+            f"--byoc-baseline: {path} was written by a version that did not list cases; write it again with "
             "--byoc-report"
         )
     try:
+        if not dicts:
+            raise ValueError
         return Baseline(
             path, dict(report["settings"]), {(str(d["target"]), str(d["ir"])): _target(d) for d in dicts}
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise SettingsError(f"--byoc-baseline: {path} is damaged: {e!r}; {remedy}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        wrong = "; ".join(problems(report)[:_NAMED]) or "a field is missing or has a value of another type"
+        raise SettingsError(f"--byoc-baseline: {path} is damaged: {wrong}; {remedy}") from None
 
 
 def _target(report: Mapping[str, Any]) -> TargetBaseline:
     cases = {str(k): str(v) for k, v in report["cases"].items()}
     unknown = set(cases.values()) - set(OUTCOMES)
     if unknown:
-        raise ValueError(f"there is no outcome {sorted(unknown)[0]!r}")
+        raise ValueError
     checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
     claimed = (c for c in report["cells"] if is_claimed(c))
     cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in claimed)

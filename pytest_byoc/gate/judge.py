@@ -34,7 +34,7 @@ def judge(
             continue
         if not record.outcomes[PASS]:
             gate.fail(
-                f"{record.target}: no example passed: the session fails, whatever the tests' own outcomes"
+                f"{record.target}: no graph passed: the session fails, whatever the outcomes of its tests"
             )
         if settings.fail_under is not None:
             fail_under(gate, record, settings.fail_under)

@@ -55,10 +55,10 @@ def compare(
         now_set = ours[key]
         then = baseline.settings.get(key, now_set)
         if then != now_set:
-            gate.note(f"{name}: made with {key} {then}, this session has {now_set}")
+            gate.note(f"{name}: the baseline has {key} {then}, this session has {now_set}")
     tvm = before.versions.get("tvm"), record.versions.get("tvm")
     if tvm[0] != tvm[1]:
-        gate.note(f"{name}: made with tvm {tvm[0]}, this session has {tvm[1]}")
+        gate.note(f"{name}: the baseline has tvm {tvm[0]}, this session has {tvm[1]}")
 
 
 def _worse(record: TargetRecord, before: TargetBaseline) -> list[str]:

@@ -51,18 +51,19 @@ def judge(
         if entry.waiver.expired(waivers.today):
             gate.fail(
                 f"{where}: the waiver of {entry.waiver.what} expired after {entry.waiver.expires}: repair "
-                "what it is for, or give it another date"
+                "the failure, or give the waiver another date"
             )
         elif entry.stale and not settings.update_waivers:
             gate.fail(f"{where}: {entry.stale}; remove the entry (--byoc-update-waivers does it)")
         elif entry.passing and not settings.update_waivers:
             cases = [case for _, case in entry.passing]
-            what = "remove the entry" if not entry.failing else "narrow its pattern, the others do fail"
+            narrower = "narrow its pattern, since its other cases fail"
+            what = narrower if entry.failing else "remove the entry"
             text = f"{where}: waived, but passes: {', '.join(shown(cases, 3))}; {what}"
             gate.fail(f"{text} (--byoc-update-waivers does it)")
     for reason in dict.fromkeys(e.unjudged for e in entries if e.unjudged):
         lines = ", ".join(str(e.waiver.line) for e in entries if e.unjudged == reason)
-        gate.note(f"{waivers.path.name}: not judged, since {reason}: the entries in line {lines}")
+        gate.note(f"{waivers.path.name}: the entries in line {lines} were not judged, since {reason}")
     return needed
 
 

@@ -48,7 +48,7 @@ def _resized(graph: Graph, names: Collection[str], size: int) -> Graph:
     for node in graph.nodes:
         results = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
         if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(results) != len(node.outputs):
-            raise TypeRuleError(f"{node.op} does not take {types[node.inputs[0]]}")
+            raise TypeRuleError(f"{node.op} does not accept {types[node.inputs[0]]}")
         types.update(zip(node.outputs, results))
         nodes.append(replace(node, types=results))
     return Graph(inputs, graph.constants, tuple(nodes), graph.outputs)

@@ -90,7 +90,7 @@ def _names(
     """Returns the operators that the IR has, and the preferred ones among them."""
     names = tuple(n for n in operators if ir is None or ir in OPERATORS[n].irs())
     if not names:
-        raise ValueError("no operator to make graphs of")
+        raise ValueError("there is no operator to generate graphs from")
     return names, tuple(n for n in names if n in prefer)
 
 

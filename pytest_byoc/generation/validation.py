@@ -86,7 +86,7 @@ def perhaps(name: str) -> str:
 
 def _validate_source(source: Source) -> None:
     def refuse(why: str) -> GraphError:
-        return GraphError(f"the elements of {source.name} are not a {source.type}: {why}")
+        return GraphError(f"the elements of {source.name} do not fit {source.type}: {why}")
 
     try:
         made = array(source)
@@ -97,7 +97,7 @@ def _validate_source(source: Source) -> None:
     given = np.array(source.data, object).reshape(made.shape)
     wrong = [v for v, m in zip(given.ravel().tolist(), made.ravel().tolist()) if not _is_number(v) or v != m]
     if wrong:
-        raise refuse(f"{wrong[0]!r} is none")
+        raise refuse(f"{wrong[0]!r} is not a value of that dtype")
 
 
 def _is_number(value: Any) -> bool:
@@ -130,7 +130,7 @@ def _infer(op: Operator, attrs: Attrs, types: Sequence[TensorType]) -> tuple[Ten
     try:
         return op.infer(types, attrs)
     except Exception as e:  # a rule may stumble over whatever it does not expect
-        raise GraphError(f"it does not take {given} with {_written(attrs)}: {e}") from None
+        raise GraphError(f"it does not accept {given} with {_written(attrs)}: {e}") from None
 
 
 def _written(attrs: Attrs) -> str:
@@ -141,7 +141,7 @@ def _validate_operands(op: Operator, attrs: Attrs, types: Sequence[TensorType]) 
     if not types:
         raise GraphError("it has no operands")
     if types[0].dtype not in op.dtypes:
-        raise GraphError(f"it does not take {types[0].dtype}; known are {', '.join(op.dtypes)}")
+        raise GraphError(f"it does not accept {types[0].dtype}; known are {', '.join(op.dtypes)}")
     numbers = set(_operand_numbers(op, attrs, types[0]))
     # Operators with any number of operands have cases with a few numbers; their type rules check
     # the rest.
@@ -263,7 +263,7 @@ def _validate_unset(op: Operator, names: Any, attrs: Mapping[str, Any]) -> None:
     optional = {n for lowering in (op.relay, op.relax) if lowering is not None for n in lowering.optional}
     if not isinstance(names, tuple) or not optional.issuperset(names):
         can = ", ".join(sorted(optional)) or "none"
-        raise GraphError(f"{UNSET}: found {names!r}; those that may be left unwritten are: {can}")
+        raise GraphError(f"{UNSET}: found {names!r}; attributes that may be left unwritten: {can}")
 
 
 def _values(op: Operator, name: str, attrs: Attrs, types: Sequence[TensorType]) -> list[Any]:

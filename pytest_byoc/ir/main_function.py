@@ -20,7 +20,7 @@ def main_of(module: Any, kind: Any) -> Any:
     functions = {var.name_hint: function for var, function in module.functions.items()}
     if "main" not in functions:
         raise MainLost(
-            "the partition function returned a module without the function main that it was given; it has %s"
+            "the partition function returned a module without the function main; it has %s"
             % (", ".join(sorted(functions)) or "no function at all")
         )
     if not isinstance(functions["main"], kind):

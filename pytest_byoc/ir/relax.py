@@ -26,7 +26,7 @@ modules: Modules = relax_modules
 #: adds them to the module as an attribute, for TVM's own loader of constants.
 CONSTANTS_KEPT = 1
 REMEDY = (
-    "Relax is served from TVM 0.25 on: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
+    "Relax needs TVM 0.25 or later: install the extra pytest-byoc[relax] (apache-tvm>=0.25), "
     "or point --byoc-python at an interpreter that has such a TVM"
 )
 
@@ -46,7 +46,7 @@ def check_available() -> None:
         from tvm import relax  # noqa: F401
     except Exception as e:
         raise Failure(
-            "TVM %s does not import Relax (%s). %s." % (tvm.__version__, e, REMEDY)
+            "Relax cannot be imported from TVM %s (%s). %s." % (tvm.__version__, e, REMEDY)
         ) from None
 
 

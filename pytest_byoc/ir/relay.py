@@ -28,7 +28,7 @@ modules: Modules = relay_modules
 #: The number of copies of a region's constants that TVM itself puts into the artifact.
 CONSTANTS_KEPT = 0
 REMEDY = (
-    "Relay is in TVM up to 0.19: install the extra pytest-byoc[relay] (CPython 3.10), "
+    "Relay needs TVM 0.19 or earlier: install the extra pytest-byoc[relay] (CPython 3.10), "
     "or point --byoc-python at an interpreter that has such a TVM"
 )
 
@@ -45,7 +45,7 @@ def check_available() -> None:
         from tvm import relay  # noqa: F401
     except Exception as e:
         raise Failure(
-            "TVM %s does not import Relay (%s). %s." % (tvm.__version__, e, REMEDY)
+            "Relay cannot be imported from TVM %s (%s). %s." % (tvm.__version__, e, REMEDY)
         ) from None
 
 

@@ -186,7 +186,7 @@ def check_pass_config(config: Any, target: str) -> None:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 3)
             meant = " (%s?)" % " or ".join(near) if near else "; known are %s" % ", ".join(known)
-            raise Failure(where + "holds %r, which is no option of this TVM%s" % (key, meant))
+            raise Failure(where + "contains %r, which is not an option of this TVM%s" % (key, meant))
     try:
         with configured(config):
             pass

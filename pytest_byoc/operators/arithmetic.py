@@ -1,4 +1,4 @@
-"""Arithmetic beyond the commonest: powers, integer division and remainders, two-argument functions.
+"""Further arithmetic: powers, integer division, remainders, functions of two arguments.
 
 Relax's ewise_fma is left out: Relax 0.27 does not legalize it, so LLVM cannot build it.
 """
@@ -79,8 +79,8 @@ def _division(name: str, accuracy: str, relax: Lowering | None) -> Operator:
     )
 
 
-_QUOTIENT = "exact of integers; of floats where the quotient is known to 3 roundings"
-_REMAINDER = "a - q * b with q exact: IEEE 754, two roundings of the operands, one of the result"
+_QUOTIENT = "integers exact; floats exact unless 3 roundings of the quotient reach an integer"
+_REMAINDER = "a - q * b with q exact, IEEE 754: two roundings of the operands, one of the result"
 
 
 # --- fixed_point_multiply --------------------------------------------------------------------
@@ -97,7 +97,10 @@ def _shift(x: TensorType, chosen: Attrs) -> Classes:
 
 def _fixed_point_infer(types: Any, attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].dtype != "int32" or not -31 <= attrs["shift"] <= 30:
-        raise TypeRuleError("%s shifted by %d" % (types[0], attrs["shift"]))
+        raise TypeRuleError(
+            "%s cannot be shifted by %d: int32 is needed, and a shift from -31 to 30"
+            % (types[0], attrs["shift"])
+        )
     return same_type(types, attrs)
 
 
@@ -107,7 +110,7 @@ OPERATORS: tuple[Operator, ...] = (
         approximated=True,
         infer=binary_infer,
         shapes=SHAPES,
-        accuracy="16 ulp: OpenCL C, relative error as ulps",
+        accuracy="16 ulp: OpenCL C",
         dtypes=FLOATS,
         operands=_power_operands,
         parameters=(
@@ -130,11 +133,11 @@ OPERATORS: tuple[Operator, ...] = (
     _division("floor_mod", _REMAINDER, call("floor_mod")),
     _division("trunc_mod", _REMAINDER, None),
     replace(
-        binary("atan2", "6 ulp: OpenCL C, relative error as ulps", FLOATS, approximated=True), relay=None
+        binary("atan2", "6 ulp: OpenCL C", FLOATS, approximated=True), relay=None
     ),
     replace(
         binary(
-            "log_add_exp", "log(exp(a) + exp(b)) with either to 2 ulp: 4 ulp of 1.0", FLOATS,
+            "log_add_exp", "log(exp(a) + exp(b)) with exp and log to 2 ulp: 4 ulp of 1.0", FLOATS,
             approximated=True,
         ),
         relay=None,
@@ -143,7 +146,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="fixed_point_multiply",
         infer=_fixed_point_infer,
         shapes=SHAPES,
-        accuracy="exact integers, halves upwards: tir.q_multiply_shift",
+        accuracy="exact in integers, halves are rounded up: tir.q_multiply_shift",
         dtypes=("int32",),
         parameters=(
             Parameter(

@@ -1,4 +1,8 @@
-"""Attention: Relax's, of query [batch, queries, heads, dim], key and value [batch, keys, heads, dim]."""
+"""Attention: Relax's nn.attention, with or without a bias.
+
+The query has the shape [batch, queries, heads, dim], key and value have the shape
+[batch, keys, heads, dim].
+"""
 
 from __future__ import annotations
 
@@ -56,14 +60,16 @@ def _bias_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     q, k, v = types[:3]
     if any(t.dtype != q.dtype for t in types) or any(t.rank != 4 for t in types):
-        raise TypeRuleError("attention of %s" % ", ".join(map(str, types)))
+        raise TypeRuleError("the operands %s must have one dtype and four axes" % ", ".join(map(str, types)))
     b, s, n, h = q.shape
     t = k.shape[1]
     if k.shape != (b, t, n, h) or v.shape[:3] != (b, t, n):
-        raise TypeRuleError("attention of query %s, key %s, value %s" % (q, k, v))
+        raise TypeRuleError(
+            "query %s, key %s and value %s have shapes that do not fit each other" % (q, k, v)
+        )
     for bias in types[3:]:
         if bias.shape[3] != t or any(d not in (1, e) for d, e in zip(bias.shape, (b, n, s))):
-            raise TypeRuleError("attention bias %s for scores %s" % (bias, (b, n, s, t)))
+            raise TypeRuleError("the bias %s does not fit scores of the shape %s" % (bias, (b, n, s, t)))
     return (TensorType((b, s, n, v.shape[3]), q.dtype),)
 
 

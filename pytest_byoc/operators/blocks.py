@@ -48,7 +48,7 @@ def takes_blocks(fits: Callable[[TensorType, str, int], bool]) -> Callable[[Tens
 def to_space_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, layout, b = types[0], attrs["layout"], attrs["block_size"]
     if not deep(x, layout, b):
-        raise TypeRuleError("the channels of %s do not make blocks of %d" % (x, b))
+        raise TypeRuleError("the channels of %s cannot be split into blocks of %d" % (x, b))
     shape = list(x.shape)
     shape[_CHANNEL[layout]] //= b * b
     for a in _space(layout):
@@ -59,7 +59,7 @@ def to_space_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 def to_depth_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, layout, b = types[0], attrs["layout"], attrs["block_size"]
     if not spacious(x, layout, b):
-        raise TypeRuleError("%s does not divide into blocks of %d" % (x, b))
+        raise TypeRuleError("%s cannot be split into blocks of %d" % (x, b))
     shape = list(x.shape)
     shape[_CHANNEL[layout]] *= b * b
     for a in _space(layout):
@@ -95,12 +95,14 @@ def paddings(x: TensorType, chosen: Attrs) -> Classes:
 def to_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, blocks = types[0], attrs["block_shape"]
     if x.rank <= len(blocks) or len(attrs["paddings"]) != len(blocks):
-        raise TypeRuleError("blocks of %s in %s" % (blocks, x))
+        raise TypeRuleError("blocks of the shape %s do not fit %s" % (blocks, x))
     shape = list(x.shape)
     for i, (b, (before, after)) in enumerate(zip(blocks, attrs["paddings"]), 1):
         padded = shape[i] + before + after
         if padded % b:
-            raise TypeRuleError("%d elements in blocks of %d" % (padded, b))
+            raise TypeRuleError(
+                "%d elements, with the padding, cannot be split into blocks of %d" % (padded, b)
+            )
         shape[0] *= b
         shape[i] = padded // b
     return (TensorType(tuple(shape), x.dtype),)
@@ -132,7 +134,7 @@ def from_batch_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorT
     x, blocks = types[0], attrs["block_shape"]
     shape = list(x.shape)
     if x.rank <= len(blocks) or shape[0] % TensorType(tuple(blocks), "").size:
-        raise TypeRuleError("blocks of %s in %s" % (blocks, x))
+        raise TypeRuleError("blocks of the shape %s do not fit %s" % (blocks, x))
     for i, (b, (begin, end)) in enumerate(zip(blocks, attrs["crops"]), 1):
         shape[0] //= b
         shape[i] = shape[i] * b - begin - end

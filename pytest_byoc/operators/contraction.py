@@ -1,4 +1,4 @@
-"""Sums of products in general: einsum, Relax's matmul and outer.
+"""General products: einsum, Relax's matmul and outer.
 
 Relax's ewise_fma is left out: TVM has no implementation of its own (nothing legalizes it).
 """
@@ -53,13 +53,13 @@ def _bound(labels: str, shape: tuple[int, ...], sizes: dict[str, tuple[int, ...]
     names = list(labels.replace(_ELLIPSIS, "."))
     free = len(shape) - (len(names) - names.count("."))
     if free < 0 or (free > 0 and "." not in names):
-        raise TypeRuleError("einsum labels %r for shape %s" % (labels, shape))
+        raise TypeRuleError("the labels %r do not fit the shape %s" % (labels, shape))
     at = 0
     for c in names:
         dims = shape[at : at + (free if c == "." else 1)]
         at += len(dims)
         if sizes.setdefault(c, dims) != dims:
-            raise TypeRuleError("einsum label %r is %s and %s" % (c, sizes[c], dims))
+            raise TypeRuleError("the label %r stands for both %s and %s" % (c, sizes[c], dims))
 
 
 def _einsum_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
@@ -78,7 +78,10 @@ def _einsum_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _einsum_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     operands, result = _parsed(attrs["equation"])
     if len(operands) != len(types) or any(t.dtype != types[0].dtype for t in types):
-        raise TypeRuleError("einsum %r of %s" % (attrs["equation"], ", ".join(map(str, types))))
+        raise TypeRuleError(
+            "the equation %r does not fit the operands %s, which must have one dtype"
+            % (attrs["equation"], ", ".join(map(str, types)))
+        )
     sizes: dict[str, tuple[int, ...]] = {}
     for labels, t in zip(operands, types):
         _bound(labels, t.shape, sizes)
@@ -143,7 +146,7 @@ def _matmul_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype or not a.rank or not b.rank or a.shape[-1] != b.shape[-2:][0]:
-        raise TypeRuleError("a matrix product of %s and %s" % (a, b))
+        raise TypeRuleError("%s and %s have no matrix product" % (a, b))
     rows, columns = a.shape[-2:-1], b.shape[-1:] if b.rank > 1 else ()
     return (TensorType(broadcast(a.shape[:-2], b.shape[:-2]) + rows + columns, a.dtype),)
 
@@ -158,7 +161,7 @@ def _outer_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _outer_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype or a.rank != 1 or b.rank != 1:
-        raise TypeRuleError("the outer product of %s and %s" % (a, b))
+        raise TypeRuleError("%s and %s have no outer product: two vectors of one dtype are needed" % (a, b))
     return (TensorType(a.shape + b.shape, a.dtype),)
 
 

@@ -1,4 +1,4 @@
-"""Conversions between dtypes, copies, and tensors made like another."""
+"""Conversions: casts, copies, and tensors of one value with the shape of another tensor."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _full_like_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _full_like_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, fill = types
     if fill != TensorType((), x.dtype):
-        raise TypeRuleError("%s filled with %s" % (x, fill))
+        raise TypeRuleError("%s cannot be filled with %s: a scalar of its dtype is needed" % (x, fill))
     return (x,)
 
 
@@ -127,7 +127,9 @@ def _reinterpret_to(x: TensorType, chosen: Attrs) -> Classes:
 def _reinterpret_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     known = [dtype for dtypes in _SAME_WIDTH.get(types[0].dtype, {}).values() for dtype in dtypes]
     if attrs["dtype"] not in known:
-        raise TypeRuleError("%s as %s: known is %s" % (types[0], attrs["dtype"], ", ".join(known)))
+        raise TypeRuleError(
+            "%s cannot be read as %s; known dtypes are %s" % (types[0], attrs["dtype"], ", ".join(known))
+        )
     return _cast_infer(types, attrs)
 
 
@@ -145,7 +147,7 @@ def _like(
     )
 
 
-_CONVERTED = "correctly rounded; to an integer towards zero; to bool whether it is not zero"
+_CONVERTED = "correctly rounded; integers towards zero; bool is true unless the value is zero"
 
 OPERATORS: tuple[Operator, ...] = (
     _like(

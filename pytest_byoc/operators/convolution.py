@@ -1,4 +1,4 @@
-"""Convolutions: what they share whatever the number of spatial axes, and nn.conv2d."""
+"""Convolutions in two dimensions, and rules for any number of spatial axes."""
 
 from __future__ import annotations
 
@@ -227,7 +227,9 @@ def conv_out(n: int, k: int, stride: int, pad: int, dilation: int) -> int:
     """
     out = (n + pad - dilation * (k - 1) - 1) // stride + 1
     if out < 1:
-        raise TypeRuleError("a window of %d does not fit into %d" % (dilation * (k - 1) + 1, n + pad))
+        raise TypeRuleError(
+            "a window of %d elements does not fit into %d" % (dilation * (k - 1) + 1, n + pad)
+        )
     return out
 
 
@@ -239,11 +241,11 @@ def weight_dims(w: TensorType, x: TensorType, attrs: Attrs) -> tuple[int, int, t
     """
     layout = attrs["kernel_layout"]
     if w.rank != len(layout) or w.dtype != x.dtype:
-        raise TypeRuleError("weight %s does not fit %s" % (w, x))
+        raise TypeRuleError("the weight %s does not fit %s" % (w, x))
     dims = dict(zip(layout, w.shape))
     kernel = tuple(dims[a] for a in SPATIAL[w.rank - 2])
     if kernel != tuple(attrs["kernel_size"]):
-        raise TypeRuleError("weight %s is not a kernel of %s" % (w, attrs["kernel_size"]))
+        raise TypeRuleError("the weight %s does not have the kernel size %s" % (w, attrs["kernel_size"]))
     return dims["O"], dims["I"], kernel
 
 
@@ -262,7 +264,7 @@ def conv_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
     if counts_channels(attrs) and outer == c == attrs["groups"]:
         outer, inner = outer * inner, 1
     if inner * attrs["groups"] != c or outer != attrs["channels"] or outer % attrs["groups"]:
-        raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
+        raise TypeRuleError("the weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
     shape = laid_out(batch, outer, conv_sizes(sizes, kernel, attrs), attrs["data_layout"])
     return (TensorType(shape, attrs.get("out_dtype", x.dtype)),)
 

@@ -61,7 +61,7 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, offset, w = types
     (out,) = conv_infer([x, w], attrs)
     if offset != _offset(x, out, attrs):
-        raise TypeRuleError("offsets %s do not fit %s to %s" % (offset, x, out))
+        raise TypeRuleError("the offsets %s do not fit a convolution of %s to %s" % (offset, x, out))
     return (out,)
 
 
@@ -71,7 +71,7 @@ OPERATORS: tuple[Operator, ...] = (
         infer=_infer,
         shapes=((1, 2, 5, 6), (2, 4, 4, 3), (1, 3, 7, 5), (3, 1, 4, 5), (1, 6, 1, 3)),
         large=(1, 67, 5, 6),
-        accuracy="6 roundings of each bilinear sample, that of its place, and gamma(K) of the dot product",
+        accuracy="6 roundings of each bilinear sample, 1 of its position, gamma(K) of the dot product",
         accepts=is_image(2),
         operands=_operands,
         dtypes=FLOATS,

@@ -1,4 +1,4 @@
-"""Elementwise operators: unary ones, and binary ones with NumPy's broadcasting."""
+"""Elementwise operators: common functions of one tensor, and of two with NumPy's broadcasting."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     """Type rule: both operands have the same dtype, and broadcast to the result."""
     a, b = types
     if a.dtype != b.dtype:
-        raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
+        raise TypeRuleError(
+            "the operands have the dtypes %s and %s, which must be equal" % (a.dtype, b.dtype)
+        )
     return (TensorType(broadcast(a.shape, b.shape), a.dtype),)
 
 
@@ -147,7 +149,7 @@ def _dividend_or_divisor(x: TensorType, chosen: Attrs) -> Classes:
 _DIVIDE = replace(
     binary(
         "divide",
-        "quotient, or product with a rounded reciprocal: 3 roundings, 1 1/2 ulp; of integers exact, towards "
+        "quotient, or product with a rounded reciprocal: 3 roundings, 1 1/2 ulp; integers exact, towards "
         "zero",
     ),
     operands=_divide_operands,
@@ -174,7 +176,7 @@ OPERATORS: tuple[Operator, ...] = (
         epilogue=True,
         infer=same_type,
         shapes=SHAPES,
-        accuracy="exact, bounds rounded to the dtype",
+        accuracy="exact with bounds rounded to the dtype",
         dtypes=NUMBERS,
         parameters=(Parameter("a_min", _clip_low), Parameter("a_max", _clip_high)),
         relay=Lowering("clip", _lower_clip_relay),

@@ -1,4 +1,4 @@
-"""Elementwise functions of one tensor beyond the commonest: trigonometry, roots, activations.
+"""Further elementwise functions of one tensor: trigonometry, roots, activations.
 
 Relay's approximations for FastMath (fast_exp, fast_tanh, fast_erf, nn.fast_softmax) are left out,
 since TVM documents no error bound for them. Relax 0.27 has no log2 and log10.
@@ -27,7 +27,7 @@ from .record import (
 
 
 def _ulp(count: int) -> str:
-    return "%d ulp: OpenCL C, relative error as ulps" % count
+    return "%d ulp: OpenCL C" % count
 
 
 # --- operators that Relay expresses by others ------------------------------------------------
@@ -66,7 +66,7 @@ def _prelu_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     x, alpha = types
     axis = normalize_axis(attrs["axis"], x.rank)
     if alpha != TensorType((x.shape[axis],), x.dtype):
-        raise TypeRuleError("slopes %s for axis %d of %s" % (alpha, axis, x))
+        raise TypeRuleError("the slopes %s do not fit axis %d of %s" % (alpha, axis, x))
     return (x,)
 
 
@@ -74,7 +74,7 @@ OPERATORS: tuple[Operator, ...] = (
     unary("erf", _ulp(16), approximated=True),
     unary("rsqrt", _ulp(2), domain=(0.25, 4.0), approximated=True),
     # Relay rounds a half away from zero, Relax to even.
-    unary("round", "exact; halves either way"),
+    unary("round", "exact; a half may be rounded either way"),
     unary("trunc", "exact"),
     unary("sign", "exact", dtypes=NUMBERS),
     unary("sin", _ulp(4), approximated=True),
@@ -113,7 +113,7 @@ OPERATORS: tuple[Operator, ...] = (
     unary("nn.selu", "exp(x) - 1 with exp to 2 ulp: 4 ulp of 1.0", relay=None, approximated=True),
     unary(
         "nn.softplus",
-        "log(1 + exp) with either to 2 ulp: 3 ulp of 1.0",
+        "log(1 + exp) with exp and log to 2 ulp: 3 ulp of 1.0",
         relay=None,
         parameters=(
             Parameter("beta", {"default": (1.0,), "odd": (0.31234567, 1.7654321)}),

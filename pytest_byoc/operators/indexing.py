@@ -1,4 +1,4 @@
-"""Elements picked by index, and positions made into values."""
+"""Indexing: picking elements by index, and computing values from indices."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def integral(*types: TensorType) -> None:
     """Raises TypeRuleError unless all types are integers."""
     for t in types:
         if t.dtype not in INTEGERS:
-            raise TypeRuleError("indices are %s" % t.dtype)
+            raise TypeRuleError("the indices have the dtype %s, integers are needed" % t.dtype)
 
 
 # --- take ------------------------------------------------------------------------------------
@@ -91,7 +91,9 @@ def _take_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
         return (TensorType(index.shape, x.dtype),)
     axis, b = normalize_axis(attrs["axis"], x.rank), attrs["batch_dims"]
     if b > axis or x.shape[:b] != index.shape[:b]:
-        raise TypeRuleError("%s and %s share no %d dimensions before axis %d" % (x, index, b, axis))
+        raise TypeRuleError(
+            "%s and %s do not agree in %d batch dimensions before axis %d" % (x, index, b, axis)
+        )
     return (TensorType(x.shape[:axis] + index.shape[b:] + x.shape[axis + 1 :], x.dtype),)
 
 
@@ -127,7 +129,7 @@ def _gather_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
     axis = normalize_axis(attrs["axis"], x.rank)
     same = [p == q for i, (p, q) in enumerate(zip(x.shape, index.shape)) if i != axis]
     if index.rank != x.rank or not all(same):
-        raise TypeRuleError("%s has no element for each of %s along axis %d" % (x, index, axis))
+        raise TypeRuleError("%s and the indices %s do not agree in all axes but axis %d" % (x, index, axis))
     return (TensorType(index.shape, x.dtype),)
 
 
@@ -193,7 +195,7 @@ def nd_parts(index: TensorType, last: bool) -> tuple[int, tuple[int, ...]]:
     """
     integral(index)
     if index.rank == 0:
-        raise TypeRuleError("indices of rank 0")
+        raise TypeRuleError("the indices have rank 0, one axis at least is needed")
     return (index.shape[-1], index.shape[:-1]) if last else (index.shape[0], index.shape[1:])
 
 
@@ -201,7 +203,7 @@ def _gather_nd_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorT
     x, b = types[0], attrs["batch_dims"]
     m, shape = nd_parts(types[1], attrs["index_last"])
     if m < 1 or m + b > x.rank or x.shape[:b] != shape[:b]:
-        raise TypeRuleError("%s does not index %s after %d dimensions" % (types[1], x, b))
+        raise TypeRuleError("the indices %s do not fit %s after %d batch dimensions" % (types[1], x, b))
     return (TensorType(shape + x.shape[b + m :], x.dtype),)
 
 
@@ -240,7 +242,7 @@ def _adv_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
     for t in indices:
         shape = broadcast(shape, t.shape)
     if len(indices) > x.rank:
-        raise TypeRuleError("%d indices into %s" % (len(indices), x))
+        raise TypeRuleError("%d indices are too many for %s" % (len(indices), x))
     return (TensorType(shape + x.shape[len(indices) :], x.dtype),)
 
 
@@ -299,7 +301,7 @@ def _unravel_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
     x, dims = types
     integral(x, dims)
     if x.rank != 1 or dims.rank != 1 or dims.size > 7:
-        raise TypeRuleError("%s is no shape" % dims)
+        raise TypeRuleError("%s is not the type of a shape" % dims)
     return (TensorType((dims.size,) + x.shape, x.dtype),)
 
 

@@ -27,11 +27,13 @@ def _lengths(shape: Sequence[int], layout: str) -> dict[str, int]:
     """
     names = parsed(layout)
     if len(names) != len(shape):
-        raise TypeRuleError("%s has not the axes of %s" % (tuple(shape), layout))
+        raise TypeRuleError("the shape %s does not have the axes of the layout %s" % (tuple(shape), layout))
     lengths: dict[str, int] = {}
     for (letter, size), d in zip(names, shape):
         if size not in (0, d):
-            raise TypeRuleError("%s has not the blocks of %s" % (tuple(shape), layout))
+            raise TypeRuleError(
+                "the shape %s does not have the blocks of the layout %s" % (tuple(shape), layout)
+            )
         lengths[letter.upper()] = lengths.get(letter.upper(), 1) * d
     return lengths
 
@@ -43,11 +45,11 @@ def transformed(shape: Sequence[int], src_layout: str, dst_layout: str) -> tuple
     """
     lengths, names = _lengths(shape, src_layout), parsed(dst_layout)
     if {letter.upper() for letter, _ in names} != set(lengths):
-        raise TypeRuleError("%s and %s name other axes" % (src_layout, dst_layout))
+        raise TypeRuleError("the layouts %s and %s name different axes" % (src_layout, dst_layout))
     for letter, size in names:
         if size:
             if lengths[letter.upper()] % size:
-                raise TypeRuleError("axis %s in blocks of %d" % (letter.upper(), size))
+                raise TypeRuleError("axis %s cannot be split into blocks of %d" % (letter.upper(), size))
             lengths[letter.upper()] //= size
     return tuple(size or lengths[letter] for letter, size in names)
 

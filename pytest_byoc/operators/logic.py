@@ -1,4 +1,7 @@
-"""Comparisons, logic, bits, and selection by a condition. Results of comparisons are bool: one byte."""
+"""Logic: comparisons, logical and bitwise operators, selection by a condition.
+
+Comparisons return bool, with one byte for each element.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from .record import (
 
 _BOOLEANS = "exact (booleans)"
 _INTEGERS = "exact (integers)"
-_COMPARISON = "exact; undecided where the operands' bounds overlap"
+_COMPARISON = "exact; not judged where the operands' bounds overlap"
 
 
 def _as_bool(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -35,7 +38,9 @@ def _as_bool(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...
 def _comparison_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types
     if a.dtype != b.dtype:
-        raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
+        raise TypeRuleError(
+            "the operands have the dtypes %s and %s, which must be equal" % (a.dtype, b.dtype)
+        )
     return (TensorType(broadcast(a.shape, b.shape), "bool"),)
 
 
@@ -106,7 +111,9 @@ def _other_value(x: TensorType, chosen: Attrs) -> Classes:
 def _where_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     condition, a, b = types
     if condition.dtype != "bool" or a.dtype != b.dtype:
-        raise TypeRuleError("operands are %s, %s and %s" % (condition, a, b))
+        raise TypeRuleError(
+            "%s, %s and %s are not a condition of bool and two operands of one dtype" % (condition, a, b)
+        )
     return (TensorType(broadcast(condition.shape, broadcast(a.shape, b.shape)), a.dtype),)
 
 

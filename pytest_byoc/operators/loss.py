@@ -38,9 +38,9 @@ def _nll_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
     x, targets, weights = types
     integers = targets.dtype in ("int32", "int64")
     if x.rank < 2 or targets.shape != _nll_shape(x) or not integers:
-        raise TypeRuleError("nn.nll_loss of %s and targets %s" % (x, targets))
+        raise TypeRuleError("the predictions %s do not fit targets %s" % (x, targets))
     if weights != TensorType(x.shape[1:2], x.dtype):
-        raise TypeRuleError("nn.nll_loss of %s and weights %s" % (x, weights))
+        raise TypeRuleError("the predictions %s do not fit weights %s" % (x, weights))
     return (TensorType(targets.shape if attrs["reduction"] == "none" else (), x.dtype),)
 
 
@@ -54,7 +54,7 @@ def _labels(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 def _entropy_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].rank != 2 or types[1] != types[0]:
-        raise TypeRuleError("cross entropy of %s and %s" % (types[0], types[1]))
+        raise TypeRuleError("%s and %s must have one type of rank 2" % (types[0], types[1]))
     return (TensorType((), types[0].dtype),)
 
 
@@ -66,7 +66,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.nll_loss",
         infer=_nll_infer,
         shapes=((3, 5), (4, 2), (2, 6, 7), (2, 3, 4, 5), (1, 4, 1)),
-        accuracy="sums of n: gamma(n + 1), and 3 roundings of the division",
+        accuracy="sums of n: gamma(n + 1), 3 roundings of the division",
         accepts=lambda x: x.rank > 1 and x.shape[1] > 1 and x.size > 0,
         operands=_nll_operands,
         parameters=(
@@ -82,7 +82,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.cross_entropy_with_logits",
         infer=_entropy_infer,
         shapes=_SHAPES,
-        accuracy="sum of n products: gamma(n), and 3 roundings of the division",
+        accuracy="sum of n products: gamma(n), 3 roundings of the division",
         accepts=lambda x: x.rank == 2 and x.size > 0,
         operands=_labels,
         relay=call("nn.cross_entropy_with_logits"),
@@ -93,7 +93,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.cross_entropy",
         infer=_entropy_infer,
         shapes=_SHAPES,
-        accuracy="logarithm 4 ulp; sum of n products: gamma(n), and 3 roundings of the division",
+        accuracy="logarithm 4 ulp; sum of n products: gamma(n), 3 roundings of the division",
         accepts=lambda x: x.rank == 2 and x.size > 0,
         operands=_labels,
         domain=(0.0625, 1.0),

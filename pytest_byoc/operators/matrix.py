@@ -38,7 +38,9 @@ def _swap_relax(ns: Any, x: Any, rank: int, flag: bool) -> Any:
 
 def _same_dtype(types: Sequence[TensorType], op: str) -> None:
     if types[0].dtype != types[1].dtype:
-        raise TypeRuleError("%s of %s and %s" % (op, types[0].dtype, types[1].dtype))
+        raise TypeRuleError(
+            "%s needs operands of one dtype, found %s and %s" % (op, types[0].dtype, types[1].dtype)
+        )
 
 
 # --- nn.dense --------------------------------------------------------------------------------
@@ -53,7 +55,7 @@ def _dense_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     x, w = types
     _same_dtype(types, "nn.dense")
     if x.rank != 2 or w.rank != 2 or x.shape[1] != w.shape[1] or w.shape[0] != attrs["units"]:
-        raise TypeRuleError("nn.dense of %s and %s with %d units" % (x, w, attrs["units"]))
+        raise TypeRuleError("%s and %s have no product with %d units" % (x, w, attrs["units"]))
     return (TensorType((x.shape[0], w.shape[0]), attrs.get("out_dtype", x.dtype)),)
 
 
@@ -92,10 +94,10 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
     a, b = types
     _same_dtype(types, "a matrix product")
     if a.rank < 2 or a.rank != b.rank:
-        raise TypeRuleError("a matrix product of %s and %s" % (a, b))
+        raise TypeRuleError("%s and %s have no matrix product: equal ranks of 2 or more are needed" % (a, b))
     p, q = _swap(a.shape, attrs["transpose_a"]), _swap(b.shape, attrs["transpose_b"])
     if p[-1] != q[-2]:
-        raise TypeRuleError("a matrix product of %s and %s, transposed as asked" % (a, b))
+        raise TypeRuleError("%s and %s, transposed as the attributes say, have no matrix product" % (a, b))
     shape = broadcast(p[:-2], q[:-2]) + (p[-2], q[-1])
     return (TensorType(shape, attrs.get("out_dtype", a.dtype)),)
 

@@ -1,4 +1,4 @@
-"""Bias, softmax, padding, flattening."""
+"""Bias, softmax, padding and flattening."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _bias_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
     x, bias = types
     axis = normalize_axis(attrs["axis"], x.rank)
     if bias.shape != (x.shape[axis],) or bias.dtype != x.dtype:
-        raise TypeRuleError("nn.bias_add of %s and %s along axis %d" % (x, bias, attrs["axis"]))
+        raise TypeRuleError("%s and the bias %s do not fit along axis %d" % (x, bias, attrs["axis"]))
     return (x,)
 
 
@@ -79,7 +79,7 @@ def _softmax_axis(x: TensorType, chosen: Attrs) -> Classes:
 def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank < 1:
-        raise TypeRuleError("nn.batch_flatten of a scalar")
+        raise TypeRuleError("a scalar cannot be flattened")
     return (TensorType((x.shape[0], TensorType(x.shape[1:], x.dtype).size), x.dtype),)
 
 
@@ -121,9 +121,9 @@ def _pad_value(x: TensorType, chosen: Attrs) -> Classes:
 def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if len(attrs["pad_width"]) != x.rank:
-        raise TypeRuleError("pad_width %s for rank %d" % (attrs["pad_width"], x.rank))
+        raise TypeRuleError("pad_width %s does not fit the rank %d" % (attrs["pad_width"], x.rank))
     if attrs["pad_mode"] == "reflect" and any(max(w) >= d for w, d in zip(attrs["pad_width"], x.shape)):
-        raise TypeRuleError("%s reflected by %s" % (x, attrs["pad_width"]))
+        raise TypeRuleError("%s is too small to be reflected by %s" % (x, attrs["pad_width"]))
     shape = tuple(d + a + b for d, (a, b) in zip(x.shape, attrs["pad_width"]))
     return (TensorType(shape, x.dtype),)
 
@@ -157,7 +157,7 @@ OPERATORS: tuple[Operator, ...] = (
         approximated=True,
         infer=same_type_along,
         shapes=SHAPES,
-        accuracy="factors of exp and of the sum: see reference_kernels/nn.py",
+        accuracy="relative errors of exp and of the sum: see reference_kernels/nn.py",
         accepts=some,
         parameters=(Parameter("axis", _softmax_axis),),
         relay=call("nn.softmax"),
@@ -170,7 +170,7 @@ OPERATORS: tuple[Operator, ...] = (
         approximated=True,
         infer=same_type_along,
         shapes=((3, 5),) + SHAPES,
-        accuracy="error of the sum, logarithm 4 ulp: see reference_kernels/nn.py",
+        accuracy="error of the sum, 4 ulp of the logarithm: see reference_kernels/nn.py",
         accepts=some,
         parameters=(Parameter("axis", _softmax_axis),),
         relay=call("nn.log_softmax"),

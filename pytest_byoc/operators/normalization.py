@@ -1,4 +1,4 @@
-"""Normalisations, and dropout as it is at inference."""
+"""Normalisations, and dropout at inference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def _expect(types: Sequence[TensorType], shape: tuple[int, ...], op: str) -> Non
     """Raises TypeRuleError unless all later operands have that shape and the first one's dtype."""
     for t in types[1:]:
         if t != TensorType(shape, types[0].dtype):
-            raise TypeRuleError("%s of %s takes %s there, found %s" % (op, types[0], shape, t))
+            raise TypeRuleError(
+                "%s of %s needs parameters of the shape %s, found %s" % (op, types[0], shape, t)
+            )
 
 
 def _affine(x: TensorType, shape: tuple[int, ...]) -> tuple[Operand, ...]:
@@ -124,7 +126,7 @@ def _axes_shape(x: TensorType, axes: Sequence[int]) -> tuple[int, ...]:
     """
     positions = [normalize_axis(a, x.rank) for a in axes]
     if not positions or sorted(set(positions)) != positions:
-        raise TypeRuleError("axes %s of %s" % (tuple(axes), x))
+        raise TypeRuleError("the axes %s of %s must ascend, and one at least is needed" % (tuple(axes), x))
     return tuple(x.shape[a] for a in positions)
 
 
@@ -214,7 +216,7 @@ def _group_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     x = types[0]
     channels = x.shape[normalize_axis(attrs["axis"], x.rank)]
     if channels % attrs["num_groups"]:
-        raise TypeRuleError("%d channels in %d groups" % (channels, attrs["num_groups"]))
+        raise TypeRuleError("%d channels cannot be split into %d groups" % (channels, attrs["num_groups"]))
     _expect(types, (channels,), "nn.group_norm")
     return (x,)
 
@@ -345,7 +347,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.rms_norm",
         infer=_rms_infer,
         shapes=tuple(s for s in _SHAPES if len(s) > 1),
-        accuracy="sum of n squares: gamma(n + 5), and 6 roundings",
+        accuracy="sum of n squares: gamma(n + 5), 6 roundings",
         accepts=lambda x: x.rank > 1 and x.size > 0,
         operands=_rms_operands,
         parameters=(Parameter("axes", _rms_axes), _EPSILON),
@@ -356,7 +358,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.l2_normalize",
         infer=_l2_infer,
         shapes=_SHAPES,
-        accuracy="sum of n squares: gamma(n + 5), and 6 roundings",
+        accuracy="sum of n squares: gamma(n + 5), 6 roundings",
         accepts=some,
         # The second eps is larger than the sum of squares of a small tensor.
         parameters=(
@@ -370,7 +372,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.lrn",
         infer=same_type_along,
         shapes=((2, 6, 4, 5), (1, 7, 3, 2), (2, 1, 1, 3), (1, 2, 5, 11)),
-        accuracy="sum of squares: gamma(size + 6); power: 4 + 4 |beta log| roundings",
+        accuracy="sum of squares: gamma(size + 6), power: 4 + 4 |beta log| roundings",
         accepts=lambda x: x.rank == 4 and x.size > 0,
         parameters=(
             Parameter("size", {"default": (5,), "small": (3,), "one": (1,), "large": (9,)}),

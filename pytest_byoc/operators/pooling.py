@@ -1,4 +1,4 @@
-"""Pooling: what it shares whatever the number of spatial axes, and that in two dimensions."""
+"""Pooling in two dimensions, and rules for any number of spatial axes."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def _counted(
     """Returns the output length along one axis, and the error message, empty if it is valid."""
     room = n + before + after - dilation * (k - 1) - 1
     if room < 0:
-        return 0, "a window of %d does not fit" % (dilation * (k - 1) + 1)
+        return 0, "a window of %d elements does not fit" % (dilation * (k - 1) + 1)
     out = (room + (stride - 1 if ceil else 0)) // stride + 1
     for i in range(out):
         first = i * stride - before
         if not any(0 <= first + j * dilation < n for j in range(k)):
-            return out, "window %d holds nothing but padding" % i
+            return out, "window %d contains nothing but padding" % i
     return out, ""
 
 
@@ -159,7 +159,7 @@ _STEPS = (
     _domain("dilation", _DILATIONS.__getitem__),
 )
 
-AVERAGE = "sum of n: gamma(n), and 3 roundings of the division"
+AVERAGE = "sum of n: gamma(n), 3 roundings of the division"
 
 
 def max_pool(n: int, shapes: tuple[tuple[int, ...], ...]) -> Operator:

@@ -59,7 +59,7 @@ def _adaptive_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
     batch, channels, sizes = image(x, attrs["layout"])
     wanted = sizes if attrs["output_size"] is None else tuple(attrs["output_size"])
     if len(wanted) != len(sizes) or min(wanted) < 1:
-        raise TypeRuleError("%s cannot be pooled to %s" % (x, wanted))
+        raise TypeRuleError("%s cannot be pooled to the size %s" % (x, wanted))
     return (TensorType(laid_out(batch, channels, wanted, attrs["layout"]), x.dtype),)
 
 

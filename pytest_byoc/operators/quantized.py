@@ -1,4 +1,4 @@
-"""Quantisation: to quantised tensors, from them, between them.
+"""Quantisation: conversions to, from and between quantised tensors.
 
 Scales and zero points are constant operands. Parameters that are no attributes give their values: a
 number for the whole tensor, or a tuple with a number for each channel along `axis`.
@@ -36,7 +36,7 @@ RANGES = {
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
 #: The accuracy of results that are rounded to an integer: near the middle between two integers,
 #: both are right.
-STEP = "exact, +-1 step where float32 and fixed-point arithmetic, or an unnamed rounding, round apart"
+STEP = "exact, +-1 step where float32 and fixed-point arithmetic, or possible roundings, differ"
 
 #: Factors by which the scales of the channels differ; they repeat.
 _CHANNELS = (1.0, 0.5, 1.7, 0.83, 1.21)
@@ -110,11 +110,11 @@ def check_parameter(t: TensorType, dtype: str, x: TensorType, axis: int | None, 
     With `axis` None it must have rank 0. what: the name of the parameter in the message.
     """
     if t.dtype != dtype:
-        raise TypeRuleError("%s is %s" % (what, t.dtype))
+        raise TypeRuleError("%s has the wrong dtype %s" % (what, t.dtype))
     if t.rank == 0:
         return
     if axis is None or t.rank > 1 or not x.rank or t.shape[0] != x.shape[normalize_axis(axis, x.rank)]:
-        raise TypeRuleError("%s of shape %s for %s" % (what, t.shape, x))
+        raise TypeRuleError("%s of the shape %s does not fit %s" % (what, t.shape, x))
 
 
 def check_parameters(types: Sequence[TensorType], x: TensorType, axis: int | None) -> None:
@@ -158,7 +158,7 @@ _QUANTIZE = Operator(
     followed_by=("qnn.conv2d", "qnn.dense", "qnn.conv2d_transpose", "qnn.add"),
     infer=_quantize_infer,
     shapes=elementwise.SHAPES,
-    accuracy="exact, +-1 step where the quotient (3 roundings, as of divide) is in the middle of two",
+    accuracy="exact, +-1 step where the quotient (3 roundings) lies in the middle of two steps",
     operands=_quantize_operands,
     dtypes=("float32", "float16"),
     parameters=(

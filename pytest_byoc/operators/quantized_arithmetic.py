@@ -1,4 +1,4 @@
-"""Arithmetic on quantised tensors, and their matrix products and convolutions."""
+"""Arithmetic, matrix products and convolutions of quantised tensors."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def _binary_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b = types[:2]
     if a.dtype != b.dtype:
-        raise TypeRuleError("operands are %s and %s" % (a.dtype, b.dtype))
+        raise TypeRuleError(
+            "the operands have the dtypes %s and %s, which must be equal" % (a.dtype, b.dtype)
+        )
     check_parameters(types[2:4], a, -1)
     check_parameters(types[4:6], b, None)
     check_parameters(types[6:], a, None)
@@ -181,7 +183,9 @@ def _product_operands(of: Operator) -> Callable[[TensorType, Attrs], tuple[Opera
 
 def _check_product(types: Sequence[TensorType], channels: int) -> None:
     if types[0].dtype not in _BYTES or types[1].dtype not in _BYTES:
-        raise TypeRuleError("a quantised product of %s and %s" % (types[0], types[1]))
+        raise TypeRuleError(
+            "%s and %s have no quantised product: operands of int8 or uint8 are needed" % (types[0], types[1])
+        )
     result = TensorType((channels,), "int32")
     check_parameter(types[2], "int32", result, None, "a zero point")
     check_parameter(types[3], "int32", result, None, "a zero point")

@@ -1,4 +1,4 @@
-"""Elements moved in blocks: tiles, flips, stacks, windows, blocks of space into channels or batches."""
+"""Rearranging: tiles, flips, stacks, windows, and moves of spatial blocks to channels or batches."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _stack_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _stack_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if any(t != x for t in types):
-        raise TypeRuleError("%s are stacked" % (types,))
+        raise TypeRuleError("the operands %s must have one type to be stacked" % (types,))
     axis = normalize_axis(attrs["axis"], x.rank + 1)
     return (TensorType(x.shape[:axis] + (len(types),) + x.shape[axis:], x.dtype),)
 
@@ -124,7 +124,7 @@ def _mirror_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
     x, less = types[0], 1 if attrs["mode"] == "REFLECT" else 0
     width = attrs["pad_width"]
     if len(width) != x.rank or any(max(w) > d - less for w, d in zip(width, x.shape)):
-        raise TypeRuleError("%s cannot be mirrored by %s" % (x, width))
+        raise TypeRuleError("%s is too small to be mirrored by %s, or has another rank" % (x, width))
     return (TensorType(tuple(d + a + b for d, (a, b) in zip(x.shape, width)), x.dtype),)
 
 
@@ -140,7 +140,7 @@ def _diagonals(x: TensorType, chosen: Attrs) -> Classes:
 
 def _triangle_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if types[0].rank < 2:
-        raise TypeRuleError("a triangle of %s" % types[0])
+        raise TypeRuleError("%s has no triangle: rank 2 or more is needed" % types[0])
     return (types[0],)
 
 
@@ -165,7 +165,7 @@ def _mesh_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 def _mesh_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     if any(t.rank != 1 or t.dtype != types[0].dtype for t in types):
-        raise TypeRuleError("a mesh of %s" % (types,))
+        raise TypeRuleError("the operands %s must be vectors of one dtype" % (types,))
     shape = tuple(t.shape[0] for t in types)
     if attrs["indexing"] == "xy" and len(shape) > 1:
         shape = (shape[1], shape[0]) + shape[2:]
@@ -204,7 +204,7 @@ def _window_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType
     axis = normalize_axis(attrs["axis"], x.rank)
     dims = x.shape[axis:]
     if len(dims) != len(window) or any(w > d for w, d in zip(window, dims)):
-        raise TypeRuleError("a window of %s over %s" % (window, x))
+        raise TypeRuleError("a window of the shape %s does not fit %s" % (window, x))
     steps = tuple((d - w) // s + 1 for d, w, s in zip(dims, window, attrs["strides"]))
     return (TensorType(x.shape[:axis] + steps + window, x.dtype),)
 

@@ -63,7 +63,7 @@ class Lowering:
     def __call__(self, ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
         for name in (*self.only, *self.lacks):
             if name in attrs and not self.takes(name, attrs[name], attrs):
-                raise TypeRuleError("%s does not take %s=%r in this IR" % (self.op, name, attrs[name]))
+                raise TypeRuleError("%s does not accept %s=%r in this IR" % (self.op, name, attrs[name]))
         left_out = (UNSET, *attrs.get(UNSET, ()))
         return self.build(ns, args, {k: v for k, v in attrs.items() if k not in left_out}, types)
 
@@ -364,7 +364,9 @@ def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         p = a[-i] if i <= len(a) else 1
         q = b[-i] if i <= len(b) else 1
         if p != q and 1 not in (p, q):
-            raise TypeRuleError("shapes %s and %s do not broadcast" % (tuple(a), tuple(b)))
+            raise TypeRuleError(
+                "the shapes %s and %s cannot be broadcast to one shape" % (tuple(a), tuple(b))
+            )
         out.append(q if p == 1 else p)
     return tuple(reversed(out))
 

@@ -1,4 +1,4 @@
-"""Reductions."""
+"""Reductions along axes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def reduced_axes(rank: int, attrs: Attrs) -> tuple[int, ...]:
         return tuple(range(rank))
     named = [normalize_axis(a, rank) for a in attrs["axis"]]
     if len(set(named)) != len(named):
-        raise TypeRuleError("axis %s names an axis twice" % (attrs["axis"],))
+        raise TypeRuleError("the attribute axis=%s names an axis twice" % (attrs["axis"],))
     axes = tuple(a for a in range(rank) if (a in named) != attrs["exclude"])
     if named and not axes:
-        raise TypeRuleError("axis %s leaves nothing to reduce" % (attrs["axis"],))
+        raise TypeRuleError("the attribute axis=%s leaves no axis to reduce" % (attrs["axis"],))
     return axes
 
 
@@ -130,7 +130,7 @@ OPERATORS: tuple[Operator, ...] = (
     _reduction("sum", "sum of n: gamma(n), Higham, ASNA 2nd ed., section 4.2", NUMBERS),
     _reduction(
         "mean",
-        "gamma(n), and 3 roundings of the division; integers: towards zero",
+        "sum of n: gamma(n), 3 roundings of the division; integers towards zero",
         NUMBERS,
         accepts=_countable,
     ),

@@ -1,4 +1,4 @@
-"""Images resampled."""
+"""Resampling of images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _sizes(x: TensorType, layout: str) -> tuple[int, ...]:
 def _resized(x: TensorType, layout: str, size: Sequence[int]) -> TensorType:
     axes = spatial(x.rank, layout)
     if len(axes) != len(size) or len(layout) != x.rank or min(size) < 1:
-        raise TypeRuleError("%s in layout %s to size %s" % (x, layout, size))
+        raise TypeRuleError("%s in the layout %s cannot be resized to %s" % (x, layout, size))
     shape = list(x.shape)
     for a, n in zip(axes, size):
         shape[a] = n
@@ -146,7 +146,9 @@ def _extrapolation(x: TensorType, chosen: Attrs) -> Classes:
 def _check_method(x: TensorType, attrs: Attrs) -> None:
     # As in _method.
     if x.dtype not in FLOATS and "nearest" not in attrs["method"]:
-        raise TypeRuleError("%s is chosen from, not interpolated: no method %s" % (x, attrs["method"]))
+        raise TypeRuleError(
+            "%s has no floats to interpolate: the method must be nearest, found %s" % (x, attrs["method"])
+        )
 
 
 def _resize_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -221,7 +223,7 @@ def scaled(shape: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
 def _upsampling_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank != len(attrs["layout"]):
-        raise TypeRuleError("%s in layout %s" % (x, attrs["layout"]))
+        raise TypeRuleError("%s does not have the layout %s" % (x, attrs["layout"]))
     _check_method(x, attrs)
     return (_resized(x, attrs["layout"], scaled(x.shape, attrs)),)
 
@@ -256,7 +258,7 @@ def _crop_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
     x, boxes, indices = types
     good = boxes.shape == (indices.shape or (0,))[:1] + (4,) and boxes.dtype == "float32"
     if not good or indices.rank != 1 or indices.dtype != "int32":
-        raise TypeRuleError("boxes %s of images %s" % (boxes, indices))
+        raise TypeRuleError("the boxes %s do not fit the indices of images %s" % (boxes, indices))
     y = _resized(x, attrs["layout"], attrs["crop_size"])
     return (TensorType(boxes.shape[:1] + y.shape[1:], x.dtype),)
 

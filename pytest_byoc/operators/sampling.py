@@ -1,4 +1,4 @@
-"""Images sampled at given places, and grids of such places."""
+"""Sampling of images at given places, and grids of such places."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, grid = types
     good = x.rank == len(attrs["layout"]) and grid.rank == x.rank and grid.dtype == x.dtype
     if not good or grid.shape[:2] != (x.shape[0], x.rank - 2):
-        raise TypeRuleError("%s sampled at %s" % (x, grid))
+        raise TypeRuleError("%s cannot be sampled at %s" % (x, grid))
     return (TensorType(x.shape[:2] + grid.shape[2:], x.dtype),)
 
 
 def _affine_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x = types[0]
     if x.rank != 3 or x.shape[1:] != (2, 3) or min(attrs["target_shape"]) < 2:
-        raise TypeRuleError("a grid of %s by %s" % (attrs["target_shape"], x))
+        raise TypeRuleError("a grid of the shape %s cannot be made from %s" % (attrs["target_shape"], x))
     return (TensorType((x.shape[0], 2) + tuple(attrs["target_shape"]), x.dtype),)
 
 
@@ -66,7 +66,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="image.grid_sample",
         infer=_infer,
         shapes=((2, 3, 5, 4), (1, 1, 3, 7), (1, 4, 2, 3), (2, 2, 3, 4, 5), (1, 3, 4, 2, 3)),
-        accuracy="coordinates 4 roundings, weights 25 u, gamma(taps): see reference_kernels/sampling.py",
+        accuracy="coordinates: 4 roundings, weights: 25 u, gamma(taps): see reference_kernels/sampling.py",
         accepts=lambda x: x.rank in (4, 5) and min(x.shape[2:]) > 1 and x.size <= 500,
         operands=_operands,
         parameters=(
@@ -86,7 +86,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="image.affine_grid",
         infer=_affine_infer,
         shapes=((2, 2, 3), (1, 2, 3), (7, 2, 3)),
-        accuracy="sum of three products: gamma(3), of coordinates 6 roundings and 1e-7 off",
+        accuracy="sum of three products: gamma(3), coordinates: 6 roundings and 1e-7",
         accepts=lambda x: x.rank == 3 and x.shape[1:] == (2, 3) and 0 < x.size <= 60,
         parameters=(
             Parameter("target_shape", {"uneven": ((4, 5), (3, 7)), "even": ((3, 3),), "least": ((2, 2),)}),

@@ -1,4 +1,4 @@
-"""Elements placed by index or slice, masked and reversed along sequences."""
+"""Scattering: placing elements by index or slice, masking and reversing sequences."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from .record import (
 )
 from .shape import slice_begin, slice_end, slice_infer, slice_strides
 
-_REDUCED = "exact, sums and products of n: gamma(n), Higham, ASNA 2nd ed., section 4.2 and lemma 3.1"
+_REDUCED = "exact; sums and products of n: gamma(n), Higham, ASNA 2nd ed., section 4.2 and lemma 3.1"
 
 
 def _fitting(x: TensorType, updates: TensorType, shape: tuple[int, ...]) -> None:
     if updates != TensorType(shape, x.dtype):
-        raise TypeRuleError("updates are %s, not %s" % (updates, TensorType(shape, x.dtype)))
+        raise TypeRuleError("the updates are %s, expected %s" % (updates, TensorType(shape, x.dtype)))
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -97,7 +97,7 @@ def _elements_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
     axis = normalize_axis(attrs["axis"], x.rank)
     shape = x.shape[:axis] + index.shape[axis : axis + 1] + x.shape[axis + 1 :]
     if index.shape != shape:
-        raise TypeRuleError("%s has no element for each of %s along axis %d" % (index, x, axis))
+        raise TypeRuleError("the indices %s and %s do not agree in all axes but axis %d" % (index, x, axis))
     _fitting(x, updates, shape)
     return (x,)
 
@@ -122,7 +122,7 @@ def _nd_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ..
     x, index, updates = types
     m, shape = nd_parts(index, attrs["index_last"])
     if m > x.rank:
-        raise TypeRuleError("%s goes deeper than %s" % (index, x))
+        raise TypeRuleError("the indices %s have more coordinates than %s has axes" % (index, x))
     _fitting(x, updates, shape + x.shape[m:])
     return (x,)
 
@@ -157,7 +157,9 @@ def _put_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
     for t in indices:
         shape = broadcast(shape, t.shape)
     if len(indices) != x.rank or any(t.shape != shape for t in indices):
-        raise TypeRuleError("%d indices for %s" % (len(indices), x))
+        raise TypeRuleError(
+            "%d indices do not fit %s: one for each axis is needed, all of one shape" % (len(indices), x)
+        )
     _fitting(x, values, shape)
     return (x,)
 
@@ -221,7 +223,7 @@ def _diagonal_shape(x: TensorType, k: Any) -> tuple[int, ...]:
     m, n = x.shape[-2:]
     longest = min(m + min(high, 0), n - max(low, 0))
     if not -m < low <= high < n:
-        raise TypeRuleError("%s has no diagonals %s" % (x, k))
+        raise TypeRuleError("%s does not have the diagonals %s" % (x, k))
     return x.shape[:-2] + ((high - low + 1,) if low < high else ()) + (longest,)
 
 
@@ -250,7 +252,7 @@ def _mask_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
     x, lengths = types
     integral(lengths)
     if x.rank < 2 or lengths.shape != (x.shape[1 - attrs["axis"]],):
-        raise TypeRuleError("%s does not hold the lengths of %s" % (lengths, x))
+        raise TypeRuleError("%s is not the type of the lengths of %s" % (lengths, x))
     return (x,)
 
 
@@ -279,9 +281,9 @@ def _reverse_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
     x, lengths = types
     normalize_axis(attrs["seq_axis"], x.rank)
     if lengths.dtype not in ("int32", "int64"):
-        raise TypeRuleError("lengths are %s" % lengths.dtype)
+        raise TypeRuleError("the lengths have the dtype %s, int32 or int64 is needed" % lengths.dtype)
     if lengths.shape != (x.shape[normalize_axis(attrs["batch_axis"], x.rank)],):
-        raise TypeRuleError("%s does not hold the lengths of %s" % (lengths, x))
+        raise TypeRuleError("%s is not the type of the lengths of %s" % (lengths, x))
     return same_type(types, attrs)
 
 
@@ -335,7 +337,7 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("count", _put_count, attribute=False),
         Parameter("accumulate", {"no": (False,), "yes": (True,)}),
         INDEX_DTYPE,
-        accuracy="exact, 1 rounding of a sum",
+        accuracy="exact; 1 rounding of a sum",
         relax=Lowering("index_put", _put_relax),
     ),
     _placing(
@@ -365,7 +367,7 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("mask_value", _mask_value),
         Parameter("axis", {"first": (0,), "second": (1,)}),
         INDEX_DTYPE,
-        accuracy="exact, mask_value rounded once",
+        accuracy="exact with mask_value rounded to the dtype",
         accepts=_matrix,
         shapes=_MATRICES,
         relay=call("sequence_mask"),

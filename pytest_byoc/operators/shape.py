@@ -1,4 +1,4 @@
-"""Operators that move elements."""
+"""Shapes: reshaping, permuting, joining, cutting and broadcasting tensors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorT
         return (TensorType(x.shape[::-1], x.dtype),)
     axes = [normalize_axis(a, x.rank) for a in attrs["axes"]]
     if sorted(axes) != list(range(x.rank)):
-        raise TypeRuleError("axes %s do not permute rank %d" % (attrs["axes"], x.rank))
+        raise TypeRuleError("the axes %s are no permutation of rank %d" % (attrs["axes"], x.rank))
     return (TensorType(tuple(x.shape[a] for a in axes), x.dtype),)
 
 
@@ -148,11 +148,11 @@ def _split_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType,
     n = x.shape[axis]
     if isinstance(where, int):
         if where < 1 or n % where:
-            raise TypeRuleError("%d elements in %d sections" % (n, where))
+            raise TypeRuleError("%d elements cannot be split into %d sections" % (n, where))
         where = tuple(range(n // where, n, n // where))
     edges = (0,) + tuple(where) + (n,)
     if any(a >= b for a, b in zip(edges, edges[1:])):
-        raise TypeRuleError("%d elements split at %s" % (n, where))
+        raise TypeRuleError("%d elements cannot be split at %s" % (n, where))
     return tuple(
         TensorType(x.shape[:axis] + (b - a,) + x.shape[axis + 1 :], x.dtype)
         for a, b in zip(edges, edges[1:])
@@ -280,7 +280,9 @@ def slice_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
     x = types[0]
     axes = range(x.rank) if attrs["axes"] is None else attrs["axes"]
     if not len(axes) == len(attrs["begin"]) == len(attrs["end"]) == len(attrs["strides"]):
-        raise TypeRuleError("a slice of %d axes by %d bounds" % (len(axes), len(attrs["begin"])))
+        raise TypeRuleError(
+            "a slice of %d axes cannot be given by %d bounds" % (len(axes), len(attrs["begin"]))
+        )
     shape = list(x.shape)
     for axis, begin, end, stride in zip(axes, attrs["begin"], attrs["end"], attrs["strides"]):
         axis = normalize_axis(axis, x.rank)
@@ -311,7 +313,7 @@ def _wider(x: TensorType, chosen: Attrs) -> Classes:
 def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     shape = tuple(attrs["shape"])
     if broadcast(types[0].shape, shape) != shape:
-        raise TypeRuleError("%s does not broadcast to %s" % (types[0], shape))
+        raise TypeRuleError("%s cannot be broadcast to %s" % (types[0], shape))
     return (TensorType(shape, types[0].dtype),)
 
 

@@ -1,4 +1,4 @@
-"""Operators that take the result's shape from another tensor, or undo a broadcast to it."""
+"""Shapes like another tensor's, and the inverse of broadcasting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _with_like(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _same_dtype(types: Sequence[TensorType]) -> tuple[TensorType, TensorType]:
     x, like = types
     if x.dtype != like.dtype:
-        raise TypeRuleError("%s like %s" % (x, like))
+        raise TypeRuleError("%s and %s must have one dtype" % (x, like))
     return x, like
 
 
@@ -130,7 +130,7 @@ def _wider(x: TensorType, chosen: Attrs) -> Classes:
 def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, like = _same_dtype(types)
     if broadcast(x.shape, like.shape) != like.shape:
-        raise TypeRuleError("%s does not broadcast to %s" % (x, like))
+        raise TypeRuleError("%s cannot be broadcast to %s" % (x, like))
     return (like,)
 
 
@@ -148,7 +148,7 @@ def _narrower(x: TensorType, chosen: Attrs) -> Classes:
 
 def _collapsed(x: TensorType, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
     if broadcast(x.shape, shape) != x.shape:
-        raise TypeRuleError("%s is no broadcast of %s" % (x, shape))
+        raise TypeRuleError("%s cannot be the result of a broadcast of the shape %s" % (x, shape))
     return (TensorType(shape, x.dtype),)
 
 

@@ -1,4 +1,4 @@
-"""Elements put in order, and searched for in what is in order."""
+"""Sorting, and searching in sorted tensors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _topk_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, 
     (x,) = types
     axis, k = normalize_axis(attrs["axis"], x.rank), attrs["k"]
     if k > x.shape[axis]:
-        raise TypeRuleError("%s has less than %d elements along axis %d" % (x, k, axis))
+        raise TypeRuleError("%s has fewer than %d elements along axis %d" % (x, k, axis))
     shape = x.shape[:axis] + (k if k > 0 else x.shape[axis],) + x.shape[axis + 1 :]
     values, indices = TensorType(shape, x.dtype), TensorType(shape, attrs["dtype"])
     return {"both": (values, indices), "values": (values,), "indices": (indices,)}[attrs["ret_type"]]
@@ -117,9 +117,9 @@ def _search_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _search_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     sequence, x = types
     if sequence.dtype != x.dtype:
-        raise TypeRuleError("%s is searched for %s" % (sequence, x))
+        raise TypeRuleError("%s cannot be searched for %s: one dtype is needed" % (sequence, x))
     if sequence.rank != 1 and sequence.shape[:-1] != x.shape[:-1]:
-        raise TypeRuleError("%s has no row for each of %s" % (sequence, x))
+        raise TypeRuleError("%s does not have a row for each row of %s" % (sequence, x))
     return (TensorType(x.shape, attrs["dtype"]),)
 
 
@@ -131,7 +131,7 @@ def _bucket_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 def _bucket_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     x, boundaries = types
     if boundaries.rank != 1 or boundaries.dtype != x.dtype:
-        raise TypeRuleError("%s are no boundaries for %s" % (boundaries, x))
+        raise TypeRuleError("%s is not the type of the boundaries for %s" % (boundaries, x))
     return (TensorType(x.shape, "int32" if attrs["out_int32"] else "int64"),)
 
 

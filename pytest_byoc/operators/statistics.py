@@ -1,4 +1,4 @@
-"""Reductions to an index, a truth value or a spread, and scans along an axis."""
+"""Statistics: reductions to an index, a truth value or a spread, and scans along an axis."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _scan(name: str, accuracy: str, steep: bool = False) -> Operator:
     )
 
 
-_VARIANCE = "of two passes or one: gamma(n + 5) on the sums of squares, Higham, ASNA 2nd ed., section 1.9"
+_VARIANCE = "sums of squares, in one pass or two: gamma(n + 5), Higham, ASNA 2nd ed., section 1.9"
 
 OPERATORS: tuple[Operator, ...] = (
     _arg("argmax"),
@@ -228,7 +228,7 @@ OPERATORS: tuple[Operator, ...] = (
         approximated=True,
         infer=_logsumexp_infer,
         shapes=SHAPES,
-        accuracy="exp and log 4 roundings each, sum of n: gamma(n), the shift 1 rounding",
+        accuracy="exp and log: 4 roundings each, sum of n: gamma(n), shift: 1 rounding",
         accepts=some,
         parameters=(Parameter("axis", axis_classes), _KEEPDIMS),
         # Neither IR has it; the last call of the expression removes the axes.

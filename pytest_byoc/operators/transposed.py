@@ -1,4 +1,4 @@
-"""Transposed convolutions, gradients of convolutions, and the dilation both are made with."""
+"""Transposed convolutions, gradients of convolutions, and dilation."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     batch, c, sizes = image(x, attrs["data_layout"])
     outer, inner, _ = weight_dims(w, x, attrs)
     if inner != c or c % attrs["groups"] or outer * attrs["groups"] != attrs["channels"]:
-        raise TypeRuleError("weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
+        raise TypeRuleError("the weight %s does not fit %d channels in %d groups" % (w, c, attrs["groups"]))
     n = len(sizes)
     pads = [a + b for a, b in zip(attrs["padding"][:n], attrs["padding"][n:])]
     axes = zip(sizes, attrs["strides"], _reach(attrs), pads, attrs["output_padding"])
     out = [(size - 1) * s + r + 1 - p + e for size, s, r, p, e in axes]
     if min(out) < 1:
-        raise TypeRuleError("padding %s leaves nothing of %s" % (attrs["padding"], x))
+        raise TypeRuleError("the padding %s leaves no element of %s" % (attrs["padding"], x))
     return (TensorType(laid_out(batch, attrs["channels"], out, attrs["data_layout"]), x.dtype),)
 
 
@@ -200,7 +200,9 @@ def _gradient_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTy
     )
     weight = TensorType(shape, x.dtype)
     if (grad,) != conv_infer([x, weight], attrs):
-        raise TypeRuleError("%s is no gradient of %s with a weight %s" % (grad, x, weight))
+        raise TypeRuleError(
+            "%s is not the gradient of a convolution of %s with a weight %s" % (grad, x, weight)
+        )
     return (weight,)
 
 
@@ -260,7 +262,7 @@ OPERATORS: tuple[Operator, ...] = (
         name="nn.dilate",
         infer=_dilate_infer,
         shapes=((2, 3, 5), (7,), (1,), (4, 67), (1, 3, 5, 4), (2, 1, 3, 1, 2)),
-        accuracy="exact, the value between the elements rounded to the dtype",
+        accuracy="exact with the value between the elements rounded to the dtype",
         accepts=some,
         dtypes=NUMBERS,
         parameters=(Parameter("strides", _gaps), Parameter("dilation_value", _gap_value)),

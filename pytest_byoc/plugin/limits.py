@@ -37,8 +37,8 @@ class Limits:
     def why_left_out(self) -> str:
         """Returns the reason why tests did not begin though there was time, with a remedy."""
         number, why = counted(self.left_out.total(), "test"), "; ".join(self.left_out)
-        more = "or look for more with --byoc-max-causes=N"
-        return f"{number} did not begin ({why}); mend some of these, {more}"
+        more = "or raise the limit with --byoc-max-causes=N"
+        return f"{number} did not begin ({why}); repair some of these, {more}"
 
     def stop_out_of_time(self) -> None:
         """Skips the test that is about to begin if the time budget is used up."""

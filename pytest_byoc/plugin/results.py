@@ -80,7 +80,7 @@ class Results:
             self._settings, self._records, self._selections, self._waivers, self._baseline
         )
         if self._limits.left_out:
-            self.gate.fail(f"not all was checked: {self._limits.why_left_out()}")
+            self.gate.fail(f"not everything was checked: {self._limits.why_left_out()}")
         if self._limits.out_of_time and not any(record.graphs for record in self._records):
             self.gate.fail("the time budget was used up before anything was examined")
         if self.gate.problems:
@@ -124,7 +124,7 @@ class Results:
             terminalreporter.write_line("")
             terminalreporter.write_line(
                 f"{counted(deselected, 'test')} deselected: the target offloads nothing of "
-                "what they examine"
+                "their graphs"
             )
         lines = list(terminal.gate(self._records, self.gate, self._waivers))
         if lines:

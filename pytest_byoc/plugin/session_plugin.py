@@ -20,7 +20,7 @@ from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..gate import baseline, waivers
 from ..gate.excuses import Excuses
 from ..record.target_record import Excused, TargetRecord
-from ..report import junit, progress, terminal
+from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
 from ..report.work import Work
@@ -66,7 +66,7 @@ class ActivePlugin:
             for entry in self.corpus if s.replay else ():
                 corpus.read(entry.path)
             self.waivers = waivers.read(s.waivers, s.update_waivers) if s.waivers else None
-            self.baseline = baseline.read(s.baseline) if s.baseline else None
+            self.baseline = baseline.read(s.baseline, schema.problems) if s.baseline else None
         except (SettingsError, GraphFormatError) as e:
             raise pytest.UsageError(str(e)) from None
         self._activity = Activity(lambda: self._progress.tick())
@@ -141,8 +141,8 @@ class ActivePlugin:
         named = os.environ.get("CXX")
         if named and shutil.which(named) is None:
             self._refuse(
-                f"the environment variable CXX names {named!r}, which is no program: TVM's export_library "
-                "takes the name or path of a C++ compiler there, without options."
+                f"the environment variable CXX names {named!r}, which is not a program: set it to the name "
+                "or path of a C++ compiler without options, for TVM's export_library."
             )
             return
         if not native_handler.compiler():
@@ -199,7 +199,7 @@ class ActivePlugin:
         excinfo.traceback = excinfo.traceback.filter(_has_line)
         if isinstance(excinfo.value, SessionEnded):
             for record in self._records():
-                record.not_checked.append(f"all that was left when the session ended: {excinfo.value.msg}")
+                record.not_checked.append(f"everything left when the session ended: {excinfo.value.msg}")
             if hasattr(self._config, "workeroutput"):
                 self._config.workeroutput["byoc_ended"] = excinfo.value.msg
 

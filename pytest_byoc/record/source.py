@@ -48,7 +48,7 @@ class _Value:
         return _Value(lambda: "%s[%d]" % (self._text(), index))
 
     def __iter__(self) -> Iterator[_Value]:
-        raise TypeError("how many results a recorded call has is not known")
+        raise TypeError("the number of results of a recorded call is not known")
 
     def astuple(self) -> _Value:
         return _Value(lambda: self._text() + ".astuple()", self._line)

@@ -97,12 +97,12 @@ def write(
 
     def save_arrays(path: Path) -> None:
         if evidence is None:
-            raise _Missing("nothing was kept of the examination.")
+            raise _Missing("no evidence of the examination was kept.")
         np.savez_compressed(path, **cast(Any, arrays(evidence)))
 
     def save_onnx(path: Path) -> None:
         if evidence is None:
-            raise _Missing("nothing was kept of the examination.")
+            raise _Missing("no evidence of the examination was kept.")
         to_onnx.save(graph, evidence.constants, path)
 
     if description is not None:
@@ -112,7 +112,7 @@ def write(
 
     def save_script(path: Path, tried: str = "") -> None:
         if "data.npz" not in written:
-            raise _Missing("it would need data.npz.")
+            raise _Missing("it reads data.npz, which is missing.")
         assert evidence is not None
         script = reproduce(
             graph, text, declaration, ir, executors, opt_level, timeout, versions,
@@ -234,7 +234,7 @@ def reproduce(
     head = [line for line in text.splitlines() if line.strip()]
     shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in head[:_LINES]]
     if shown != head:
-        shown.append("(All of it is in failure.txt.)")
+        shown.append("(failure.txt has the whole text.)")
     values = {
         "heading": _docstring(
             f"Reproduces a failure of {declaration['name']} ({IR_TITLES[ir]}) without pytest-byoc."
@@ -295,13 +295,13 @@ def _target_source(declaration: Mapping[str, Any], ir: str) -> str:
         where, folder = package_name(file)
         lines.append("sys.path.insert(0, %r)" % folder)
     if where.split(".")[0] == _PACKAGE.name:
-        lines += ["# This target is installed with pytest-byoc; nothing else of it is used."]
+        lines += ["# The target is a part of pytest-byoc; the script imports nothing else of it."]
         lines += ["sys.path.append(%r)" % str(_PACKAGE.parent)]
     else:
         own = _PACKAGE.name
         names = (own, own + ".target", own)
         lines += [
-            "# It may derive from this class, which holds nothing but defaults.",
+            "# The target may derive from pytest_byoc.Target, which contains only defaults.",
             "if importlib.util.find_spec(%r) is None:" % own,
             "    sys.modules[%r] = sys.modules[%r] = stand_in = type(sys)(%r)" % names,
             '    stand_in.Target, stand_in.__path__ = type("Target", (), {}), []',

@@ -7,7 +7,7 @@ from ..config import plan
 from ..config.levels import NUMEROUS, Level
 
 #: The work left out in sessions that build and run artifacts.
-_BUILDS = "executors but one for each graph, LLVM's build of what passes"
+_BUILDS = "all executors but one for each graph, LLVM's build of graphs that pass"
 
 
 def left_to_levels(level: Level, partition_only: bool) -> list[str]:
@@ -16,8 +16,8 @@ def left_to_levels(level: Level, partition_only: bool) -> list[str]:
     notes = []
     if level.one_executor == NUMEROUS and not partition_only:
         notes.append(
-            "of random graphs, and of structures that are judged by their numbers alone, executors but one "
-            "for each, and LLVM's build of what passes: left to level full"
+            "for random graphs and structures of which only the numbers are judged: all executors but one, "
+            "and LLVM's build of graphs that pass: left to level full"
         )
     if not level.onnx:
         builds = "" if partition_only else f", {_BUILDS}"
@@ -28,7 +28,7 @@ def left_to_levels(level: Level, partition_only: bool) -> list[str]:
         notes += [
             "ONNX's node tests, most systematic cases, most near misses of patterns, most random graphs and "
             f"batches{builds}: left to level standard",
-            f"the checks {left}, but for some on a few structures ({', '.join(plan.AT_SMOKE)}): left to "
+            f"the checks {left}, except for some on a few structures ({', '.join(plan.AT_SMOKE)}): left to "
             "level standard",
         ]
     return notes

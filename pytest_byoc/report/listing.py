@@ -46,10 +46,10 @@ _WIDE = 130
 #: Columns that the longest list of dtypes needs.
 _DTYPES = 47
 _NOTE = (
-    "bound: how far an element of the result may be from the exact value, by the rounding of this operator; "
-    "what errors of its operands make of it is added. An ulp is a unit in the last place of the dtype; a "
-    "rounding is half of it, u relative to the result. gamma(n) = n u / (1 - n u), relative to the sum of "
-    "the terms' magnitudes."
+    "bound: the largest distance of a result's element from the exact value that is due to the rounding of "
+    "this operator; the effect of errors in its operands is added. An ulp is a unit in the last place of "
+    "the dtype; a rounding is half of it, u relative to the result. gamma(n) = n u / (1 - n u), relative "
+    "to the sum of the terms' magnitudes."
 )
 
 

@@ -106,7 +106,7 @@ def _problems(archive: zipfile.ZipFile) -> Iterator[str]:
             continue
         left -= size
         if left < 0:
-            yield f"{name}: with it all files have more than {_BYTES >> 20} MiB: the rest was not read"
+            yield f"{name}: the files up to this one have more than {_BYTES >> 20} MiB: the rest was not read"
             return
         if _is_looked_into(name):
             if size > files.LIMIT:

@@ -33,7 +33,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     versions = ", ".join(f"{k} {v}" for k, v in record.versions.items())
     yield f"target {record.target}, {IR_TITLES.get(record.ir, record.ir)} ({versions})", {"bold": True}
     if record.precision:
-        yield f"declared lower precision, which widens the error bounds: it {record.precision}", plain
+        text = "the target declares lower precision, which widens the error bounds: it "
+        yield text + record.precision, plain
     if record.partition_only:
         yield stages.in_words(record.partition_only), {"yellow": True, "bold": True}
     yield "", plain
@@ -51,8 +52,8 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     if record.above_smallest and record.merges:
         w = record.worst_split
         yield (
-            f"cut into more subgraphs than needed: {counted(record.above_smallest, 'graph')}, for one "
-            f"{w['case']} into {w['subgraphs']}, where {w['smallest']} would do",
+            f"cut into more subgraphs than needed: {counted(record.above_smallest, 'graph')}, for "
+            f"example {w['case']} into {w['subgraphs']} instead of {w['smallest']}",
             plain,
         )
     if record.speed:
@@ -93,7 +94,7 @@ def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, cause in enumerate(found[:IN_FULL], 1):
         yield from _cause(number, cause)
     if len(found) > IN_FULL:
-        yield f"{len(found) - IN_FULL} more, in full on the page and in report.json:", {"red": True}
+        yield f"{len(found) - IN_FULL} more, with details on the page and in report.json:", {"red": True}
         yield from _wrapped([f"{cause_title(c)} ({counted(c.tests, 'test')})" for c in found[IN_FULL:]])
 
 
@@ -195,11 +196,11 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
         yield from _wrapped(hardly)
     refused = _refused(record)
     if refused:
-        yield "a tenth of the cases or more not offloaded, so not judged (report.json has their names):", {}
+        yield "at least a tenth of the cases not offloaded, so not judged (report.json names them):", {}
         yield from _wrapped(refused)
     some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
     if some:
-        yield "in these dtypes never offloaded, so not judged:", {}
+        yield "never offloaded in these dtypes, so not judged:", {}
         yield from _wrapped(some)
     others = [op for op in never if op not in taken]
     if others:

@@ -7,7 +7,7 @@ import numpy as np
 #: A float32 operation and its two operands, by a description of the mode that changes its result.
 _PROBES = {
     "results that are subnormal become zero": ("multiply", 2.0**-126, 0.5),
-    "operands that are subnormal are taken for zero": ("multiply", 2.0**-127, 4.0),
+    "operands that are subnormal become zero": ("multiply", 2.0**-127, 4.0),
     "results are no longer rounded to the nearest": ("add", 1.0, 3 * 2.0**-25),
     "results are rounded upwards": ("add", 1.0, 2.0**-25),
     "results are rounded downwards": ("add", -1.0, -(2.0**-25)),

@@ -192,7 +192,7 @@ class TargetRun(Run):
         """
 
         def make() -> Any:
-            module = self._lowered(self.lowered_unbound, "TVM takes these constants as constants only")
+            module = self._lowered(self.lowered_unbound, "TVM accepts these values as constants only")
             return None if module is None else self.partition(module)
 
         return self._once(("unbound",), make)
@@ -215,7 +215,7 @@ class TargetRun(Run):
         self.stage("lower")
         return self._lowered(
             lambda: self.ir.lower(self.graph, self.constants, batched)[0],
-            "TVM has no such graph with its batch left open",
+            "TVM cannot express this graph with a dynamic batch",
         )
 
     def with_non_op_nodes(self) -> Form | None:
@@ -228,7 +228,7 @@ class TargetRun(Run):
 
         return self._lowered(
             lambda: self.ir.modules.with_non_op_nodes(self.lowered_again, facts, self.inputs),
-            "TVM does not lower this graph so",
+            "TVM cannot lower the graph in this form",
         )
 
     def executable(self, executor: str) -> Executable:
@@ -287,12 +287,12 @@ class TargetRun(Run):
         except Exception as e:
             raise NotCheckable("TVM cannot inline the regions (%s)" % type(e).__name__) from e
         if self.ir.partition_facts(plain)["regions"]:
-            raise NotCheckable("regions are left where they are called in another way than from main")
+            raise NotCheckable("regions that are not called from main remain")
         try:
             return self.ir.build(plain, executor, opt_level)
         except Exception as e:
             raise NotCheckable(
-                "TVM's LLVM does not build what the regions hold (%s)" % type(e).__name__
+                "TVM's LLVM cannot build the regions (%s)" % type(e).__name__
             ) from e
 
     def run(self, executor: str, which: int) -> tuple[list[np.ndarray], list[str]]:

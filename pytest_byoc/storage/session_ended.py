@@ -20,11 +20,11 @@ def no_room(lacking: Mapping[str, Any]) -> SessionEnded:
     """Returns the exception for a lack of room for temporary files. lacking: from
     `worker.room.lacking`."""
     used = lacking.get("used", 0)
-    own = f", and this example has used {_mib(used)}" if used else ""
+    own = f", and this graph has used {_mib(used)}" if used else ""
     return SessionEnded(
         f"there is no room for temporary files: {lacking['folder']} cannot hold 4 MiB more "
         f"({lacking['error']}; {_mib(lacking['free'])} are free{own}). What fails for that is not held "
-        "against the target. Make room there, or let TMPDIR name a folder with more of it."
+        "against the target. Free space there, or set TMPDIR to a folder with more."
     )
 
 

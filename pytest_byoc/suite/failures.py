@@ -26,7 +26,7 @@ from .observer import Observer
 from .shrinking import Shrinking
 
 #: The line between the texts of several failures of one graph.
-AND_ANOTHER = "The graph has another failure, of a cause of its own:"
+AND_ANOTHER = "The graph has another failure, with a cause of its own:"
 
 
 class Failures:
@@ -157,7 +157,7 @@ class Failures:
             folder = Path(failure.graph).parent
             text = self._text().again(verdict, where, failure)
         if beside:
-            text += "\nThe graphs of the module that failed each pass by themselves, but not side by side."
+            text += "\nEach graph of the module that failed passes by itself, but not beside the others."
         for path in saved if failure.graph else ():
             if path.parent != folder:
                 corpus.remove(path)
@@ -212,7 +212,7 @@ class Failures:
         listed."""
         failure.graph = failure.bundle = ""
         failure.command = self.command("-k", shlex.quote(failure.case))
-        return f"\nIt could NOT be saved ({error}). To repeat it: {failure.command}"
+        return f"\nThe failure could NOT be saved ({error}). To repeat it: {failure.command}"
 
     def folder(self, name: str) -> Path:
         """Returns the folder for the bundle of a failure with this id."""

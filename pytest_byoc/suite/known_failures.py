@@ -47,7 +47,7 @@ class KnownFailures:
             return f"{counted(self.most, 'cause')} of failures known"
         limit = max(1, IN_A_ROW * self.most // self.examiner.peers.processes)
         if self._in_a_row >= limit:
-            return f"{limit} tests in a row failed by nothing but causes known before"
+            return f"{limit} tests in a row failed only by causes that were known before"
         return ""
 
     def recognise(self, verdict: Verdict) -> Failure | None:

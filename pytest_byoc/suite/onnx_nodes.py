@@ -109,7 +109,7 @@ def survey(workers: Workers, folder: Path, activity: Activity | None = None) -> 
     version, stamp, records = _describe(workers)
     if version is None:
         python = workers.declaration.python
-        reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx"
+        reason = f"ONNX's node tests: the workers' interpreter ({python}) has no package onnx: install it"
         return Survey({}, None, folder, reason)
     known = sorted({operator for operators in records.values() for operator in operators})
     key_parts = [_FORMAT, workers.declaration.python, workers.ir, workers.versions, stamp]
@@ -267,7 +267,7 @@ def excused(verdict: Verdict) -> Verdict:
     kinds = {f.kind for f in verdict.findings}
     if not kinds & NUMBERS or not kinds <= {*NUMBERS, "second-run"}:
         return verdict
-    note = "outside ONNX's tolerance, which knows nothing of the precision the target declares"
+    note = "outside ONNX's tolerance, which does not include the precision that the target declares"
     return replace(verdict, outcome=INCONCLUSIVE, findings=(), notes=(*verdict.notes, note))
 
 
@@ -306,10 +306,12 @@ def judge(evidence: OnnxEvidence) -> Verdict:
     fault = _retyped(evidence)
     verdict = decide(evidence, judging.judge(evidence))
     if fault:
-        verdict = replace(verdict, notes=(*verdict.notes, f"{fault}; the target is held to LLVM's output"))
+        note = f"{fault}; the target is compared with LLVM's output"
+        verdict = replace(verdict, notes=(*verdict.notes, note))
     wrong_only = all(f.outcome == WRONG_RESULT for f in verdict.findings)
     if verdict.failed and wrong_only and _llvm_outside(evidence):
-        notes = (*verdict.notes, "the target's result is another one: " + verdict.findings[0].message)
+        note = f"the target's result is not that of ONNX either: {verdict.findings[0].message}"
+        notes = (*verdict.notes, note)
         return replace(verdict, outcome=REFERENCE_WRONG, findings=(), notes=notes)
     if verdict.outcome == ORACLE_SUSPECT or (fault and not verdict.failed):
         return replace(verdict, outcome=REFERENCE_WRONG)
@@ -338,7 +340,7 @@ def _retyped(evidence: OnnxEvidence) -> str | None:
         graph, nodes=(replace(graph.nodes[0], outputs=names, types=tuple(types)),), outputs=names
     )
     evidence.expected = [[tolerated(array) for array in outputs]] * 2
-    return f"imported by TVM and built by LLVM it gives {_list(types)}, ONNX expects {_list(wanted)}"
+    return f"imported by TVM and built by LLVM, the model gives {_list(types)}, ONNX expects {_list(wanted)}"
 
 
 def _list(types: Sequence[TensorType]) -> str:

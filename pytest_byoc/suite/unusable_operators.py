@@ -21,7 +21,7 @@ def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]
                 cases([name], workers.ir)
                 beyond.cases([name], workers.ir)
             except Exception as e:  # Whatever one record raises, the other operators are tested.
-                found[name] = f"its cases could not be made: {_in_words(e)}"
+                found[name] = f"its cases could not be generated: {_in_words(e)}"
     # The TVM version that the records were measured with has all operators.
     if workers.versions.get("tvm") != measured.table().get(workers.ir, {}).get("tvm"):
         left = [n for n in names if n not in found and workers.ir in OPERATORS[n].irs()]
@@ -39,10 +39,10 @@ def _not_lowered(workers: Workers, names: Iterable[str]) -> dict[str, str]:
         said = [value for _, value in report.facts("types")]
         for name, types in zip(graphs, said):
             if isinstance(types, str):
-                found[name] = f"this TVM does not express it: {types.strip().splitlines()[-1]}"
+                found[name] = f"this TVM cannot express it: {types.strip().splitlines()[-1]}"
         rest = list(graphs)[len(said) :]
         if rest:
-            found[rest[0]] = f"this TVM does not express it: the process {report.ended}"
+            found[rest[0]] = f"this TVM cannot express it: the process {report.ended}"
         graphs = {name: graphs[name] for name in rest[1:]}
     return found
 

@@ -117,7 +117,7 @@ def import_tests(ir: IR, job: Mapping[str, Any], reporter: Reporter) -> None:
             value["operators"] = operators(ir, module)
             value["bound"] = len(inputs) - len(named)
             if not value["operators"]:
-                raise NotImported("no operator is left of it after the import")
+                raise NotImported("the import left no operator")
             if known.issuperset(value["operators"]):
                 _write(os.path.join(job["folder"], name), module, named, outputs, model)
         except Exception as e:

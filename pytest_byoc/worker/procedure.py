@@ -30,7 +30,7 @@ def preparation(given: Any) -> dict[str, Any] | str | None:
         )
         if plain and set(given) <= {"function", "arguments"}:
             return {"function": given["function"], "arguments": list(arguments)}
-    hint = "; a method won't do: the process that loads what was built does not import the target"
+    hint = "; a method cannot be used: the process that loads the artifact does not import the target"
     raise ProcedureError(
         'prepare must be { function = "name", arguments = [numbers and strings] }, a function of the loaded '
         'module, or "module:attribute", a function that is given the executor; found %r%s'
@@ -50,13 +50,13 @@ def reasons(given: Any) -> dict[str, str]:
     for check, reason in (given or {}).items():
         if check in BASIC:
             raise ProcedureError(
-                "without_checks holds %r, on which every verdict rests; what is known to fail can be waived "
+                "without_checks contains %r, on which every verdict rests; waive known failures instead "
                 "(--byoc-waivers)" % check
             )
         if check not in ids:
             near = difflib.get_close_matches(str(check), ids, 3)
             meant = " (%s?)" % " or ".join(near) if near else "; known are %s" % ", ".join(ids)
-            raise ProcedureError("without_checks holds %r, which is no check%s" % (check, meant))
+            raise ProcedureError("without_checks contains %r, which is not a check%s" % (check, meant))
         if not isinstance(reason, str) or not reason.strip():
             raise ProcedureError(
                 "without_checks must give a reason for %r, which reports repeat; found %r" % (check, reason)

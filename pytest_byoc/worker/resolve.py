@@ -64,12 +64,12 @@ class ResolvedTarget:
         odd = [o for o in self.trivial_regions if o not in ODDITIES]
         if odd:
             raise Failure(
-                "target %s: trivial_regions holds %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
+                "target %s: trivial_regions contains %r; known are %s" % (name, odd[0], ", ".join(ODDITIES))
             )
         strange = [e for e in self.executors if e not in EXECUTORS]
         if strange:
             raise Failure(
-                "target %s: executors holds %r; known are %s" % (name, strange[0], ", ".join(EXECUTORS))
+                "target %s: executors contains %r; known are %s" % (name, strange[0], ", ".join(EXECUTORS))
             )
         bad = [ir for ir in self.irs if ir not in IRS]
         if bad:

@@ -154,11 +154,11 @@ class TargetRole(Role):
         load_shared(self.target.libraries, with_tvm=True)
         names, missing = self._ir.executors()
         others = [name for name in names if not self.target.takes_executor(name)]
-        missing = [*missing, *("executor %s: not among the target's" % name for name in others)]
+        missing = [*missing, *("executor %s: the target does not declare it" % name for name in others)]
         names = [name for name in names if name not in others]
         if not names:
             raise Failure(
-                "target %s: executors must hold one of %s, what %s has; found %s"
+                "target %s: executors must name one of %s, which %s has; found %s"
                 % (self.target.name, ", ".join(others), self._ir.NAME, ", ".join(self.target.executors))
             )
         self._ir.import_runtime()
@@ -338,7 +338,7 @@ class LoaderRole(Role):
         except Exception as e:
             raise Failure(
                 "prepare (%s) can't be imported where artifacts are loaded, with TVM's runtime and the "
-                "target's libraries alone (%s: %s): put it into a module that needs nothing else"
+                "target's libraries alone (%s: %s): move it to a module that needs nothing else"
                 % (self._preparation.declared, type(e).__name__, e)
             ) from None
 

@@ -106,10 +106,10 @@ class _Instance:
     def graph(self) -> Graph:
         root, demands = self._reading.resolve(self._pattern.root)
         if self._pattern.nodes[root].kind not in ("call", "item", "tuple"):
-            raise NoInstance("the pattern matches values that no operator makes")
+            raise NoInstance("the pattern matches values that no operator returns")
         outputs = self._visit(root, demands)
         if not self._builder.nodes:
-            raise NoInstance("the pattern holds no operator")
+            raise NoInstance("the pattern contains no operator")
         return self._builder.graph(*outputs)
 
     # --- walking the pattern -----------------------------------------------------------------
@@ -133,13 +133,13 @@ class _Instance:
             assert node.of is not None
             of, inner = self._reading.resolve(node.of[0])
             if self._pattern.nodes[of].kind != "call":
-                raise NoInstance("an item is taken of a tuple that no operator makes")
+                raise NoInstance("the pattern reads an item of a tuple that no operator returns")
             if not any(returns_tuple(op) for op in self._reading.candidates(of)):
                 name = self._reading.name(of)
-                raise NoInstance(f"an item is taken of what {name} returns, which is no tuple")
+                raise NoInstance(f"the pattern reads an item of the result of {name}, which is not a tuple")
             values = self._visit(of, inner)
             if (node.index or 0) >= len(values):
-                raise NoInstance(f"item {node.index} is taken of {len(values)}")
+                raise NoInstance(f"the pattern reads item {node.index} of a tuple of {len(values)}")
             results: tuple[str, ...] = (values[node.index or 0],)
         elif node.kind == "call":
             results = self._call(number, node, demands or {})
@@ -163,10 +163,10 @@ class _Instance:
             if results is not None:
                 return results
         if not more and not node.more and self._wanted.get(name, 0) > len(slots):
-            raise NoInstance(f"{name} takes {self._wanted[name]} operands, the pattern has {len(slots)}")
+            raise NoInstance(f"{name} has {self._wanted[name]} operands, the pattern gives it {len(slots)}")
         if self._missing:
-            raise _NoFit(f"the pattern demands what the record of {name} does not have: {self._missing}")
-        raise _NoFit(f"no parameters of {name} fit the operands the pattern gives it{_one_for_several(node)}")
+            raise _NoFit(f"the record of {name} does not have what the pattern demands: {self._missing}")
+        raise _NoFit(f"no parameters of {name} fit the operands of the pattern{_one_for_several(node)}")
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
         """Returns the arguments of a call, tuples spread out, and whether there may be more than
@@ -194,7 +194,7 @@ class _Instance:
                 several = inner.kind == "call" and all(map(returns_tuple, self._reading.candidates(number)))
                 if several and (len(node.of) > 1 or not takes_tuple(node, self._ir)):
                     raise NoInstance(
-                        f"{self._reading.name(number)} returns a tuple, of which the pattern takes no item"
+                        f"{self._reading.name(number)} returns a tuple, of which the pattern reads no item"
                     )
                 results = self._visit(number, demands)
                 slots += results if several else results[:1]
@@ -418,10 +418,10 @@ def _one_for_several(node: Tree) -> str:
     if not again:
         return ""
     places = ", ".join(map(str, again))
-    return f": operands {places} are one object in the pattern, which matches one value in all of them"
+    return f": operands {places} are the same object in the pattern, so all must be the same value"
 
 
 def _unusable(node: Tree) -> str:
     if node.kind == "other":
-        return f"the pattern holds a {node.text}"
-    return f"the pattern takes a {node.kind} where an operator's result is needed"
+        return f"the pattern contains a {node.text}"
+    return f"the pattern has a {node.kind} where an operator's result is needed"

@@ -153,7 +153,7 @@ class Reading:
         """Returns the name of a call's operator. Raises NoInstance if it calls something else."""
         ops = self.pattern.nodes[number].ops
         if ops is None:
-            raise NoInstance("the pattern calls something that is no operator, a PrimFunc for one")
+            raise NoInstance("the pattern calls something that is not an operator, for example a PrimFunc")
         return ops[self._way.get(number, 0) if len(ops) > 1 else 0]
 
     def candidates(self, number: int) -> list[Operator]:
@@ -161,7 +161,7 @@ class Reading:
         name = self.name(number)
         options = records(self._ir, name)
         if not options and name in _CALLS:
-            raise NoInstance(f"the pattern calls a function by {name}, which no operator is")
+            raise NoInstance(f"the pattern calls a function by {name}, and only operators have records")
         if not options:
             raise NoInstance(f"the operator {name} has no record")
         return options

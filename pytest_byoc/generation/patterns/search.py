@@ -265,7 +265,7 @@ class _Search:
     def _reason(self) -> str:
         if self._found.shadowed:
             takers = ", ".join(sorted(self._takers)) or "nothing"
-            return f"matches alone; in the table {takers} takes its graphs first"
+            return f"it matches alone; in the table {takers} matches its graphs first"
         if not self._tried:
             return "; ".join(self._why[:3])
         if self._structured:
@@ -280,14 +280,14 @@ class _Search:
             return never
         if all(said is None for said in self._said.values()):
             return "; ".join(self._why[:3]) or "partitioning raises"
-        return f"none of the {self._tried} graphs made to have its structure has it for TVM"
+        return f"TVM finds its structure in none of the {self._tried} graphs generated for it"
 
     def _never_structured(self) -> str:
         """Returns why TVM never finds the structure, or "" if that is not known. The pattern's
         calls may have another number of arguments than TVM's, or the pattern may begin where TVM
         does not look."""
         if self._ir == "relax" and self._pattern.nodes[self._pattern.root].kind in ("item", "tuple"):
-            return "its root is no call, and FuseOpsByPattern begins at calls alone"
+            return "its root is not a call, and FuseOpsByPattern begins only at calls"
         for node in self._pattern.nodes:
             if node.kind != "call" or node.of is None or node.more or node.ops is None:
                 continue
@@ -295,7 +295,8 @@ class _Search:
             if seen and len(node.of) not in seen:
                 wanted = " or ".join(map(str, sorted(set(seen))))
                 plural = "s" if wanted != "1" else ""
-                return f"{node.ops[0]} takes {wanted} argument{plural}, the pattern gives it {len(node.of)}"
+                given = len(node.of)
+                return f"{node.ops[0]} has {wanted} argument{plural} in TVM, the pattern gives it {given}"
         return ""
 
 

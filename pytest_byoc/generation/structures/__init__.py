@@ -1,8 +1,8 @@
-"""Small named graphs whose flow of values trips partitioners and codegens.
+"""Structures: small named graphs that partitioners and codegens often get wrong.
 
 Their operators depend on the target: `unary`, `binary` … are operators that it offloads, `host` is
-one that it does not. Each structure is one function; its docstring says what goes wrong with it in
-practice, and gives the number of the class of bugs.
+one that it does not. Each structure is one function; its docstring describes the graph, and gives
+the numbers of the classes of bugs that it is for (docs/explanation/bug-classes.md).
 """
 
 from __future__ import annotations

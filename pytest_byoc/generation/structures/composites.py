@@ -1,5 +1,4 @@
-"""Structures like the patterns of vendors, each part optional, and ones that only look like
-them."""
+"""Structures that match the patterns of vendors, and structures that only look like matches."""
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ def _bias(b: Builder, y: str) -> str:
 
 @structure
 def conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern every target has."""
+    """A convolution, a bias and a relu form the pattern that most targets have."""
     need(v, "nn.conv2d")
     return b.graph(b.simple("nn.relu", _bias(b, _convolution(b, b.input(_IMAGE)))))
 
 
 @structure
 def bias_conv_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with its bias as the first operand of the addition (class 10)."""
+    """The bias of the pattern is the first operand of the addition (class 10)."""
     need(v, "nn.conv2d")
     y = _convolution(b, b.input(_IMAGE))
     bias = b.constant(TensorType((1, b.types[y].shape[1], 1, 1), "float32"))
@@ -41,7 +40,7 @@ def bias_conv_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_add_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The same with nn.bias_add."""
+    """The bias of the pattern is added by nn.bias_add."""
     need(v, "nn.conv2d")
     y = b.simple("nn.bias_add", _convolution(b, b.input(_IMAGE)), axis=1)
     return b.graph(b.simple("nn.relu", y))
@@ -54,7 +53,7 @@ def _convolution_nhwc(b: Builder) -> str:
 
 @structure
 def conv_bias_relu_nhwc(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with its channels last; the bias lies along them (classes 9, 16)."""
+    """The pattern has its channels last, and the bias lies along them (classes 9, 16)."""
     need(v, "nn.conv2d")
     y = _convolution_nhwc(b)
     bias = b.constant(TensorType(b.types[y].shape[-1:], "float32"), -1.0, 2.0)
@@ -63,7 +62,7 @@ def conv_bias_relu_nhwc(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_add_nhwc(b: Builder, v: Vocabulary) -> Graph:
-    """The same with nn.bias_add."""
+    """The pattern has its channels last, and its bias is added by nn.bias_add (classes 9, 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.bias_add", _convolution_nhwc(b), axis=3)
     return b.graph(b.simple("nn.relu", y))
@@ -71,14 +70,14 @@ def conv_bias_add_nhwc(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern without its bias (class 10)."""
+    """The pattern has no bias (class 10)."""
     need(v, "nn.conv2d")
     return b.graph(b.simple("nn.relu", _convolution(b, b.input(_IMAGE))))
 
 
 @structure
 def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate value of the pattern is an output too; fusing the pattern loses it (class
+    """Intermediate values of the pattern are outputs too; fusing the pattern loses them (class
     48)."""
     need(v, "nn.conv2d")
     y = _convolution(b, b.input(_IMAGE))
@@ -88,7 +87,7 @@ def conv_bias_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_to_host(b: Builder, v: Vocabulary) -> Graph:
-    """An intermediate value of the pattern is used by the host (class 48)."""
+    """An operator left to TVM reads an intermediate value of the pattern (class 48)."""
     need(v, "nn.conv2d")
     z = _bias(b, _convolution(b, b.input(_IMAGE)))
     return b.graph(b.simple("nn.relu", z), b.simple(v.host, z))
@@ -96,7 +95,7 @@ def conv_bias_to_host(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_residual(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a tensor where the pattern has its bias (classes 10, 16)."""
+    """The convolution's input is added where the pattern has its bias (classes 10, 16)."""
     need(v, "nn.conv2d")
     x = b.input(_IMAGE)
     y = b.simple("nn.conv2d", x, kernel_size=(1, 1), channels=4)
@@ -105,8 +104,8 @@ def conv_residual(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a row of the image, of as many elements as there are channels, in place of the bias. A
-    check of the number of elements alone takes it for a bias (class 16)."""
+    """A row with as many elements as there are channels is added in place of the bias (class 16). A
+    check of the number of elements alone mistakes it for a bias."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
     # relu would make all negative sums equal.
@@ -116,7 +115,7 @@ def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
-    """nn.bias_add behind a convolution along an axis that is not the channels' (class 16)."""
+    """nn.bias_add behind a convolution adds along the width instead of the channels (class 16)."""
     need(v, "nn.conv2d")
     y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
     # relu would make all results of negative biases equal.
@@ -126,7 +125,8 @@ def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def grouped_conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with convolutions of two groups, and of one for each channel (classes 16, 41)."""
+    """The convolutions of the pattern have two groups, or one group for each channel (classes 16,
+    41)."""
     need(v, "nn.conv2d")
     outputs = []
     for groups in (2, 4):
@@ -139,8 +139,8 @@ def grouped_conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def patch_embedding(b: Builder, v: Vocabulary) -> Graph:
-    """An image cut into pieces, as in vision transformers: the stride is as large as the kernel,
-    which is unusually large (class 1)."""
+    """A convolution cuts an image into pieces, as in vision transformers: its stride is as large as
+    its kernel, which is unusually large (class 1)."""
     need(v, "nn.conv2d")
     image = b.input(TensorType((2, 3, 18, 12), "float32"))
     y = b.simple("nn.conv2d", image, kernel_size=(6, 6), strides=(6, 6), channels=8)
@@ -149,7 +149,7 @@ def patch_embedding(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Two patterns in a row, their weights of one shape (class 26)."""
+    """Two matches of the pattern follow each other, with weights of the same shape (class 26)."""
     need(v, "nn.conv2d")
     y = b.input(_IMAGE)
     for _ in range(2):
@@ -159,7 +159,7 @@ def conv_chain(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with a matrix product."""
+    """A matrix product stands in place of the pattern's convolution."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     y = b.node("add", (y, b.constant(TensorType((5,), "float32"))), {})[0]
@@ -168,7 +168,8 @@ def dense_bias_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def bias_dense_relu(b: Builder, v: Vocabulary) -> Graph:
-    """The pattern with its bias as the first operand of the addition, and an input (classes 5, 10)."""
+    """The bias of the pattern is an input, and the first operand of the addition (classes 5,
+    10)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     return b.graph(b.simple("nn.relu", b.node("add", (b.input(TensorType((5,), "float32")), y), {})[0]))
@@ -176,7 +177,7 @@ def bias_dense_relu(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def large_weight(b: Builder, v: Vocabulary) -> Graph:
-    """A weight of 80 KiB, which makes up most of the artifact (class 50)."""
+    """A weight of 80 KiB makes up most of the artifact (class 50)."""
     if "nn.dense" in v.claimed:
         y = b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160)
         return b.graph(b.simple(v.unary[0], y) if v.claimed.intersection(UNARY) else y)
@@ -187,7 +188,7 @@ def large_weight(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_residual(b: Builder, v: Vocabulary) -> Graph:
-    """Adding the input where the pattern has its bias (classes 10, 16)."""
+    """The product's input is added where the pattern has its bias (classes 10, 16)."""
     need(v, "nn.dense", "add")
     x = b.input(_MATRIX)
     y = b.simple("nn.dense", x, units=8)
@@ -196,7 +197,7 @@ def dense_residual(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a column, as long as a row is, in place of the bias (class 16)."""
+    """A column with as many elements as a row has is added in place of the bias (class 16)."""
     need(v, "nn.dense", "add")
     y = b.simple("nn.dense", b.input(TensorType((5, 8), "float32")), units=5)
     column = b.constant(TensorType((5, 1), "float32"))
@@ -205,7 +206,7 @@ def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def dense_add_scalar(b: Builder, v: Vocabulary) -> Graph:
-    """Adding one number where the pattern has its bias (classes 16, 23)."""
+    """A scalar is added where the pattern has its bias (classes 16, 23)."""
     need(v, "nn.dense", "add")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     number = b.constant(TensorType((), "float32"), 0.5, 2.0)
@@ -214,7 +215,7 @@ def dense_add_scalar(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
-    """Adding one number behind a convolution, in a tensor of the result's rank (classes 16, 23)."""
+    """One number, in a tensor of the result's rank, is added to a convolution (classes 16, 23)."""
     need(v, "nn.conv2d", "add")
     number = b.constant(TensorType((1, 1, 1, 1), "float32"), 0.5, 2.0)
     return b.graph(b.simple("nn.relu", b.node("add", (_convolution(b, b.input(_IMAGE)), number), {})[0]))
@@ -222,14 +223,14 @@ def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def dense_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a constant of several other shapes in place of the bias (class 16)."""
+    """Constants of several other shapes are added in place of the bias (class 16)."""
     need(v, "nn.dense", "add")
     return _adds(b, ((1, 5), (3, 1), (1, 1), (3, 5)), lambda: b.simple("nn.dense", b.input(_MATRIX), units=5))
 
 
 @numeric_structure
 def conv_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding constants behind a convolution: for each image, for each position (class 16)."""
+    """Constants for each image or each position are added to a convolution (class 16)."""
     need(v, "nn.conv2d", "add")
     small, shapes = TensorType((2, 3, 3, 2), "float32"), ((4, 1, 1), (2, 4, 1, 1), (1, 1, 3, 2), (1, 4, 3, 2))
     return _adds(b, shapes, lambda: b.simple("nn.conv2d", b.input(small), kernel_size=(1, 1), channels=4))
@@ -237,7 +238,7 @@ def conv_adds(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding constants behind batched products: for each column, row or product (class 16)."""
+    """Constants for each column, row or product are added to batched products (class 16)."""
     need(v, "nn.batch_matmul", "add")
 
     def product() -> str:
@@ -257,8 +258,8 @@ _SQUARE: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
 
 @numeric_structure
 def square_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Adding a constant along an axis that is not the channels', although both have one length
-    (class 16)."""
+    """A constant is added along another axis than the channels', which has the same length (class
+    16)."""
     need(v, "add")
     names, outputs = v.of([name for name, _, _ in _SQUARE]), []
     for name, form, axes in (square for square in _SQUARE if square[0] in names):
@@ -288,8 +289,8 @@ _SUMMED: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
 
 @numeric_structure
 def products_added(b: Builder, v: Vocabulary) -> Graph:
-    """Two products are added where the pattern has one product and its bias; they have equally many
-    rows, or one of them, on either side, has one row (class 10)."""
+    """Two products are added where the pattern has one product and its bias (class 10). They have
+    equally many rows, or one of them, on either side, has one row."""
     need(v, "add")
     names, outputs = v.of([name for name, _, _ in _SUMMED]), []
     for name, form, shape in (summed for summed in _SUMMED if summed[0] in names):
@@ -301,7 +302,7 @@ def products_added(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_doubled(b: Builder, v: Vocabulary) -> Graph:
-    """Adding the result itself where the pattern has its bias (classes 10, 34)."""
+    """A product is added to itself where the pattern has its bias (classes 10, 34)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     return b.graph(b.simple("nn.relu", b.node("add", (y, y), {})[0]))
@@ -313,8 +314,8 @@ _HEADS = ((1, 0, 3, 2), (1, 0, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1))
 
 @structure
 def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
-    """An operand is permuted in a way that is no transposition of matrices, which its shape does
-    not show (class 10)."""
+    """A permutation of an operand is no transposition of matrices, which its shape does not show
+    (class 10)."""
     product = v.of(("nn.batch_matmul", "matmul"))[0]
     plain = {"transpose_b": False} if product == "nn.batch_matmul" else {}
     outputs = []
@@ -330,8 +331,8 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def square_weight_transposed(b: Builder, v: Vocabulary) -> Graph:
-    """A square weight is transposed, which its shape does not show; a constant and an input (class
-    10)."""
+    """A square weight, once a constant and once an input, is transposed, which its shape does not
+    show (class 10)."""
     need(v, "transpose")
     product = v.of(("matmul", "nn.dense"))[0]
     square = TensorType((4, 4), "float32")
@@ -343,7 +344,7 @@ def square_weight_transposed(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def transposed_with_itself(b: Builder, v: Vocabulary) -> Graph:
-    """Both operands of a product are one transposed matrix, which is square (classes 10, 34)."""
+    """Both operands of a product are the same transposed square matrix (classes 10, 34)."""
     need(v, "nn.batch_matmul", "transpose")
     y = b.simple("transpose", b.input(TensorType((2, 4, 4), "float32")), axes=(0, 2, 1))
     return b.graph(b.simple("nn.relu", b.simple("nn.batch_matmul", y, y, transpose_b=False)))
@@ -351,7 +352,7 @@ def transposed_with_itself(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
-    """The same with nn.bias_add and another activation."""
+    """The pattern has a matrix product, nn.bias_add and another activation."""
     need(v, "nn.dense")
     y = b.simple("nn.bias_add", b.simple("nn.dense", b.input(_MATRIX), units=5), axis=-1)
     return b.graph(b.simple("tanh", y))
@@ -359,7 +360,7 @@ def dense_bias_add_tanh(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_clip(b: Builder, v: Vocabulary) -> Graph:
-    """An activation with odd bounds behind the pattern (class 35)."""
+    """The activation of the pattern is a clip with unusual bounds (class 35)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=5)
     return b.graph(b.simple("clip", y, a_min=-1.3, a_max=1.1))
@@ -367,8 +368,8 @@ def dense_clip(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deep_layers_activated(b: Builder, v: Vocabulary) -> Graph:
-    """Sums of more terms than a tile has, a multiple of its size and not. Fused operators must be
-    applied once, behind the last tile (classes 10, 35)."""
+    """Sums have more terms than a tile, once a multiple of its size and once not (classes 10, 35).
+    Fused operators must be applied once, behind the last tile."""
     layers = v.of(("nn.dense", "nn.conv2d"))
     activation, outputs = v.of(UNARY)[0], []
     for depth in (32, 67):

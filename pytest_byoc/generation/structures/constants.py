@@ -1,4 +1,4 @@
-"""Constants: of one shape, of one value, shared, alone, on either side."""
+"""Structures with constants, for example equal, shared, uniform or first operands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ROW = TensorType((5,), "float32")
 
 @structure
 def constant_first(b: Builder, v: Vocabulary) -> Graph:
-    """An operator that does not commute, with a constant as its first operand (classes 5, 33)."""
+    """The first operand of an operator that does not commute is a constant (classes 5, 33)."""
     x = b.simple(v.unary[0], b.input(_T, 0.5, 2.0))
     return b.graph(b.node(v.binary, (b.constant(_T), x), {})[0])
 
 
 @structure
 def constants_of_one_shape(b: Builder, v: Vocabulary) -> Graph:
-    """Two constants of one shape and different values in one region (class 26)."""
+    """Two constants in one region have the same shape and different values (class 26)."""
     x = b.input(_T)
     y = b.node(v.binary, (x, b.constant(_T, 0.5, 2.0)), {})[0]
     return b.graph(b.node(v.binary, (y, b.constant(_T, 0.5, 2.0)), {})[0])
@@ -31,7 +31,8 @@ def constants_of_one_shape(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that hold one value throughout, which may be kept as one element or not at all (class 26)."""
+    """Each constant holds one value throughout, so that it may be stored as one element or not at
+    all (class 26)."""
     ones, twos = (b.constant(_T, data=[value] * _T.size) for value in (1.0, 2.0))
     y = b.node(v.binary, (b.input(_T), ones), {})[0]
     return b.graph(b.node(v.binary, (y, twos), {})[0])
@@ -39,8 +40,8 @@ def uniform_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
-    """Uniform weights, biases and concatenated constants, whose shape does not repeat (classes 5,
-    26)."""
+    """Weights, biases and concatenated constants, each in a shape of its own, hold one value
+    throughout (classes 5, 26)."""
     v.of(("nn.conv2d", "nn.dense", "nn.bias_add", "concatenate"))
     outputs = []
 
@@ -64,7 +65,8 @@ def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def equal_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants with the same bytes and different shapes, which are not the same (class 26)."""
+    """Two constants have the same bytes and different shapes, so they must be kept apart (class
+    26)."""
     types = [TensorType(shape, "float32") for shape in ((4, 4), (4,), (4, 1))]
     row, column = (b.constant(t, data=[0.5, 1.25, -0.75, 2.0]) for t in types[1:])
     y = b.node(v.binary, (b.input(types[0]), row), {})[0]
@@ -73,7 +75,7 @@ def equal_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants with the same numbers in another order: their sums are equal, they are not (class
+    """Two constants hold the same numbers in another order, so that their sums are equal (class
     26)."""
     data = [0.25 * i - 1.0 if i % 3 else 0.5 for i in range(_T.size)]
     there, back = (b.constant(_T, data=numbers) for numbers in (data, data[::-1]))
@@ -83,8 +85,8 @@ def mirrored_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that differ only in the last, the first or one middle element, and are so large
-    that NumPy prints no more than their corners (class 26)."""
+    """Constants differ only in the last, the first or one middle element, and are so large that
+    NumPy prints no more than their corners (class 26)."""
     type_ = TensorType((31, 41), "float32")
     data = [0.25 * (i % 11) + 0.5 for i in range(type_.size)]
     y = b.input(type_)
@@ -95,8 +97,8 @@ def constants_that_begin_alike(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def nearly_equal_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that a comparison with a tolerance takes for equal: they differ by a few millionths
-    of their values, or by less than 1e-8 (class 26)."""
+    """Constants differ by a few millionths of their values, or by less than 1e-8, so that a
+    comparison with a tolerance mistakes them for equal (class 26)."""
     outputs = []
     for size, step in ((1.0, 2e-6), (0.0, 1e-9)):
         y = b.input(_T, -0.5 * (size or step), 0.5 * (size or step))
@@ -109,15 +111,16 @@ def nearly_equal_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def nearly_uniform_constant(b: Builder, v: Vocabulary) -> Graph:
-    """A constant whose values are so near to each other that a comparison with a tolerance takes them for one
-    (classes 26, 53)."""
+    """The values of a constant are so near to each other that a comparison with a tolerance
+    mistakes them for one value (classes 26, 53)."""
     data = [1.0 + 1e-6 * (i % 8) for i in range(_T.size)]
     return b.graph(b.node(v.binary, (b.input(_T, -0.5, 0.5), b.constant(_T, data=data)), {})[0])
 
 
 @structure
 def special_constant(b: Builder, v: Vocabulary) -> Graph:
-    """A constant with values that a text or a table may be unable to represent (classes 51, 53)."""
+    """A constant holds values that a text or a table may be unable to represent (classes 51,
+    53)."""
     largest, least = 3.4028234663852886e38, 1.401298464324817e-45
     values = ["inf", "-inf", "nan", -0.0, 0.0, largest, -largest, least, -least]
     # These numbers need nine digits.
@@ -133,7 +136,7 @@ def special_constant(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
-    """Rank-0 constants on either side (class 23)."""
+    """A constant of rank 0 is the first or the second operand (class 23)."""
     scalar = TensorType((), "float32")
     y = b.node(v.binary, (b.input(_T), b.constant(scalar, 0.5, 1.5)), {})[0]
     return b.graph(b.node(v.binary, (b.constant(scalar, 1.0, 2.0), y), {})[0])
@@ -141,8 +144,8 @@ def scalar_constant(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
-    """Constants of one element below zero, on either side: a minus sign behind another one is a
-    different operator in C (classes 5, 12)."""
+    """A constant of one element below zero is the first or the second operand (classes 5, 12). Two
+    minus signs in a row are another operator in C."""
     outputs: list[str] = []
     for name in v.of(BINARY):
         x = b.input(_T, *((0.5, 2.0) if name == "divide" else ()))
@@ -154,8 +157,8 @@ def negative_numbers(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def permuted_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Transposed constants, which may be permuted when code is generated. With reversed axes NumPy
-    keeps the data in place and calls them contiguous in the other order (classes 5, 10)."""
+    """Transposes of constants may be computed when code is generated (classes 5, 10). With reversed
+    axes NumPy keeps the data in place and calls them contiguous in the other order."""
     need(v, "transpose")
     outputs: list[str] = []
     for axes in ((0, 2, 1), (1, 2, 0), (2, 1, 0)):
@@ -168,21 +171,21 @@ def permuted_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def constant_only(b: Builder, v: Vocabulary) -> Graph:
-    """A region fed by constants alone, beside one that is not (classes 5, 30)."""
+    """One region reads constants alone, and another one does not (classes 5, 30)."""
     y = b.simple(v.unary[0], b.constant(_T))
     return b.graph(b.node(v.binary, (b.simple(v.unary[1], b.input(_T)), y), {})[0])
 
 
 @structure
 def constant_result(b: Builder, v: Vocabulary) -> Graph:
-    """A region that has no input at all, beside one that has (class 30)."""
+    """One region has no input at all, and another one has inputs (class 30)."""
     constant = b.node(v.binary, (b.constant(_T), b.constant(_T, 0.5, 1.5)), {})[0]
     return b.graph(constant, b.simple(v.unary[0], b.input(_T)))
 
 
 @structure
 def shared_constant(b: Builder, v: Vocabulary) -> Graph:
-    """One constant used by two regions (class 26)."""
+    """Two regions read the same constant (class 26)."""
     c = b.constant(_T, 0.5, 2.0)
     y = b.node(v.binary, (b.input(_T), c), {})[0]
     return b.graph(b.node(v.binary, (b.simple(v.host, y), c), {})[0])
@@ -190,21 +193,21 @@ def shared_constant(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def equal_regions(b: Builder, v: Vocabulary) -> Graph:
-    """Two regions that differ in the values of their constant only (classes 7, 26)."""
+    """Two regions differ in the values of their constant only (classes 7, 26)."""
     y = b.node(v.binary, (b.input(_T), b.constant(_T, 0.5, 2.0)), {})[0]
     return b.graph(b.node(v.binary, (b.simple(v.host, y), b.constant(_T, 0.5, 2.0)), {})[0])
 
 
 @structure
 def identical_regions(b: Builder, v: Vocabulary) -> Graph:
-    """Two regions that are the same to the letter (class 7)."""
+    """Two regions are exactly alike (class 7)."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.simple(v.unary[0], b.simple(v.host, y)))
 
 
 @structure
 def equal_dense(b: Builder, v: Vocabulary) -> Graph:
-    """Two layers of one shape with different weights (class 26)."""
+    """Two layers of the same shape have different weights (class 26)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(_MATRIX), units=8)
     return b.graph(b.simple("nn.dense", b.simple(v.host, y), units=8))
@@ -212,7 +215,7 @@ def equal_dense(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def shared_weight(b: Builder, v: Vocabulary) -> Graph:
-    """One weight used by two layers (class 26)."""
+    """Two layers read the same weight (class 26)."""
     need(v, "nn.dense")
     w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
     y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)
@@ -221,8 +224,9 @@ def shared_weight(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
-    """Weight and bias used by two layers of one region, one of which is multiplied by a constant. A
-    compiler that moves the constant into them changes both layers (class 26)."""
+    """Two layers of one region read the same weight and bias, and the result of one of them is
+    multiplied by a constant (class 26). A compiler that moves the constant into them changes both
+    layers."""
     v.of(("nn.dense", "nn.conv2d"))
     need(v, "multiply")
     outputs: list[str] = []
@@ -248,7 +252,7 @@ def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def shared_weight_inside(b: Builder, v: Vocabulary) -> Graph:
-    """One weight used by two layers of one region (class 26)."""
+    """Two layers of one region read the same weight (class 26)."""
     need(v, "nn.dense")
     w = b.constant(TensorType((8, 8), "float32"), -1.0, 1.0)
     y = b.simple("nn.dense", b.input(_MATRIX), w, units=8)

@@ -1,4 +1,4 @@
-"""Structures with more of a thing than a table, an array, a digit or a stack has room for."""
+"""Structures with more inputs, nodes or constants than a table, a digit or a stack has room for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _ROW = TensorType((5,), "float32")
 
 @structure
 def long_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Many intermediate buffers live one after the other (class 18)."""
+    """Intermediate buffers are live one after the other, in a chain of eight operators (class
+    18)."""
     y = b.input(_T)
     c = b.constant(_T, 0.5, 2.0)
     for i in range(4):
@@ -23,13 +24,14 @@ def long_chain(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def deep_chain(b: Builder, v: Vocabulary) -> Graph:
-    """More operators in one region than a table of a fixed size may have room for (classes 1, 18)."""
+    """One region has more operators than a table of a fixed size may have room for (classes 1,
+    18)."""
     return b.graph(_chain(b, v, 20))
 
 
 @structure
 def many_inputs(b: Builder, v: Vocabulary) -> Graph:
-    """Nine inputs of one region."""
+    """One region has nine inputs."""
     y = b.input(_T)
     for _ in range(8):
         y = b.node(v.binary, (y, b.input(_T, 0.5, 1.5)), {})[0]
@@ -38,7 +40,8 @@ def many_inputs(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
-    """More inputs, or results, of one region than arrays of a fixed size have room for (classes 18, 25)."""
+    """One region has more inputs, or results, than arrays of a fixed size have room for (classes
+    18, 25)."""
     v.of(("concatenate", "split"))
     found = []
     if "concatenate" in v.claimed:
@@ -50,7 +53,8 @@ def dozens_of_tensors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
-    """Sizes that a byte can just count, and one more, in one axis or two (class 18)."""
+    """Numbers of elements along one axis or two are just too large for a byte, signed or unsigned
+    (class 18)."""
     found = []
     for shape in ((128,), (2, 64), (256,), (16, 16), (2, 256)):
         x = b.input(TensorType(shape, "float32"))
@@ -60,7 +64,7 @@ def counted_by_bytes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def many_constants(b: Builder, v: Vocabulary) -> Graph:
-    """More constants in one region than have names of one digit (class 26)."""
+    """One region has more constants than there are names with one digit (class 26)."""
     y = b.input(_ROW)
     for _ in range(12):
         # The additions do not follow each other directly: TVM 0.16 gives up simplifying so many.
@@ -70,7 +74,8 @@ def many_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def many_regions(b: Builder, v: Vocabulary) -> Graph:
-    """More regions than have names of one digit, each with a constant (classes 7, 26)."""
+    """A graph has more regions, each with a constant, than there are names with one digit (classes
+    7, 26)."""
     outputs = []
     for _ in range(12):
         y = b.node(v.binary, (b.input(_ROW), b.constant(_ROW, 0.5, 1.5)), {})[0]
@@ -80,19 +85,19 @@ def many_regions(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def each_once(b: Builder, v: Vocabulary) -> Graph:
-    """Every operator and pattern that the target offloads, each by itself. A few checks of one
-    graph show whether one of them leaves something behind, or reads or writes outside its memory
-    (classes 18, 28)."""
+    """The graph holds every operator and pattern that the target offloads, each by itself (classes
+    18, 28). A few checks of one graph show whether one of them leaves something behind, or reads or
+    writes outside its memory."""
     parts = v.parts()
     if not parts:
-        raise Unavailable("the target takes no operator in its simplest form, nor a pattern")
+        raise Unavailable("the target offloads no operator in its simplest form, and no pattern")
     return b.graph(*(value for part in parts for value in b.splice(part, lambda type_: None)))
 
 
 @numeric_structure
 def hundreds_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """A graph as deep as large models. Visiting it by recursion in Python, with two calls for an
-    operator, exceeds the limit of 1,000 calls (class 4)."""
+    """A graph is as deep as large models (class 4). Visiting it by recursion in Python, with two
+    calls for an operator, exceeds the limit of 1,000 calls."""
     return b.graph(_chain(b, v, 520))
 
 

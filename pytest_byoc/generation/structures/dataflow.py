@@ -1,4 +1,4 @@
-"""Structures about the flow of values: shared, returned, through the host and back."""
+"""Structures in which values are shared, returned, or pass through operators left to TVM."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ _T = TensorType((2, 3, 5), "float32")
 
 @structure
 def same_operand_twice(b: Builder, v: Vocabulary) -> Graph:
-    """Parameters deduplicated on one side only (class 34)."""
+    """An operator reads the same value twice; its parameters may be deduplicated on one side only
+    (class 34)."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node(v.binary if v.binary != "divide" else "add", (y, y), {})[0])
 
 
 @structure
 def diamond(b: Builder, v: Vocabulary) -> Graph:
-    """A value with two consumers that meet again."""
+    """The two readers of a value meet again in one operator."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node(v.binary, (b.simple(v.unary[1], y), y), {})[0])
 
 
 @numeric_structure
 def deeper_second(b: Builder, v: Vocabulary) -> Graph:
-    """The second operand takes more steps than the first, once from separate inputs and once from
-    one. Code that orders steps by their first operand alone runs too early (class 33)."""
+    """The second operand has more steps before it than the first, once from separate inputs and
+    once from one (class 33). Code that orders steps by their first operand alone runs too early."""
     x = b.input(_T)
     y = x
     for op in (v.unary[0], v.unary[1], v.unary[0]):
@@ -40,7 +41,7 @@ def deeper_second(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def read_at_several_ranks(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is broadcast by its second reader and not by its first one (classes 33, 52)."""
+    """A value is broadcast by its second reader and not by its first one (classes 33, 52)."""
     row, rows = (TensorType(shape, "float32") for shape in ((5,), (3, 5)))
     x = b.simple(v.unary[0], b.input(row, 0.5, 2.0))
     first = b.node(v.binary, (x, b.input(row, 0.5, 2.0)), {})[0]
@@ -50,36 +51,36 @@ def read_at_several_ranks(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def returned_and_consumed(b: Builder, v: Vocabulary) -> Graph:
-    """An output that is also used inside the region (classes 25, 48)."""
+    """An output is also read inside its region (classes 25, 48)."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(y, b.simple(v.unary[1], y))
 
 
 @structure
 def inside_of_two_results(b: Builder, v: Vocabulary) -> Graph:
-    """Two results made of one value that is not a result (classes 25, 28)."""
+    """Two results depend on one value that is no result itself (classes 25, 28)."""
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.simple(v.unary[1], y), b.node(v.binary, (y, b.input(_T, 0.5, 2.0)), {})[0])
 
 
 @structure
 def returned_twice(b: Builder, v: Vocabulary) -> Graph:
-    """The same value as two outputs: the second buffer stays unwritten (class 49)."""
+    """The same value is two outputs, and the second buffer may stay unwritten (class 49)."""
     y = b.simple(v.unary[1], b.simple(v.unary[0], b.input(_T)))
     return b.graph(y, y)
 
 
 @structure
 def input_returned(b: Builder, v: Vocabulary) -> Graph:
-    """A graph input among the outputs (class 49)."""
+    """An input of the graph is one of its outputs (class 49)."""
     x = b.input(_T)
     return b.graph(b.simple(v.unary[0], x), x)
 
 
 @structure
 def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Three names as in models, which become equal if special characters become underscores (class
-    7)."""
+    """Three inputs have names as in models, which become equal if special characters become
+    underscores (class 7)."""
     a, c = b.input(_T, name="input.1"), b.input(_T, 0.5, 2.0, name="input:1")
     y = b.node(v.binary, (a, c), {})[0]
     return b.graph(b.node(v.binary, (y, b.input(_T, 0.5, 2.0, name="input_1")), {})[0])
@@ -87,7 +88,7 @@ def inputs_named_alike(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def outputs_reversed(b: Builder, v: Vocabulary) -> Graph:
-    """Outputs of different shapes, the last made first (class 33)."""
+    """Outputs have different shapes, and the value computed last is returned first (class 33)."""
     x, z = b.input(_T), b.input(TensorType((5,), "float32"))
     a = b.simple(v.unary[0], z)
     c = b.simple(v.unary[1], x)
@@ -97,7 +98,7 @@ def outputs_reversed(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def outputs_growing(b: Builder, v: Vocabulary) -> Graph:
-    """Outputs of different shapes, the smallest first: its size is not the size of all (class
+    """Outputs have different shapes, and the size of the first is not large enough for all (class
     25)."""
     a = b.simple(v.unary[0], b.input(TensorType((5,), "float32")))
     c = b.node(v.binary, (b.input(_T), a), {})[0]
@@ -106,20 +107,22 @@ def outputs_growing(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def inputs_reversed(b: Builder, v: Vocabulary) -> Graph:
-    """Three inputs used last to first by an operator that does not commute (class 33)."""
+    """Three inputs are read from the last to the first by an operator that does not commute (class
+    33)."""
     x, y, z = b.input(_T), b.input(_T), b.input(_T, 0.5, 2.0)
     return b.graph(b.node(v.binary, (z, b.node(v.binary, (y, x), {})[0]), {})[0])
 
 
 @structure
 def host_between(b: Builder, v: Vocabulary) -> Graph:
-    """Target, host, target."""
+    """An operator left to TVM stands between two that the target offloads."""
     return b.graph(b.simple(v.unary[1], b.simple(v.host, b.simple(v.unary[0], b.input(_T)))))
 
 
 @numeric_structure
 def regions_of_several_sizes(b: Builder, v: Vocabulary) -> Graph:
-    """Regions of which one needs more room than the others, whichever comes first (classes 7, 18)."""
+    """One of several regions needs more memory than the others, whichever comes first (classes 7,
+    18)."""
     outputs = []
     for shape in ((2, 3), (80, 20, 2, 3), (2, 3)):
         y = b.simple(v.unary[0], b.input(TensorType((2, 3), "float32")))
@@ -130,14 +133,16 @@ def regions_of_several_sizes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def skip_around_host(b: Builder, v: Vocabulary) -> Graph:
-    """A merged region would depend on itself through the host's operator (class 19)."""
+    """A value is read by an operator left to TVM and by the reader of that operator (class 19). A
+    merged region would depend on itself."""
     a = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node(v.binary, (a, b.simple(v.host, a)), {})[0])
 
 
 @structure
 def two_branches_around_host(b: Builder, v: Vocabulary) -> Graph:
-    """The same with operators of the target on both branches (class 19)."""
+    """A value is read by an operator left to TVM and by one that the target offloads, and their
+    branches meet again (class 19)."""
     a = b.simple(v.unary[0], b.input(_T))
     h = b.simple(v.host, a)
     c = b.simple(v.unary[1], a)
@@ -146,7 +151,7 @@ def two_branches_around_host(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def alternating(b: Builder, v: Vocabulary) -> Graph:
-    """Operators of target and host alternate (class 57)."""
+    """Operators that the target offloads alternate with operators left to TVM (class 57)."""
     y = b.input(_T)
     for _ in range(3):
         y = b.simple(v.host, b.simple(v.unary[0], y))
@@ -155,7 +160,7 @@ def alternating(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on one shape, with other attributes (class 44)."""
+    """The same operator occurs twice on the same shape, with other attributes (class 44)."""
     need(v, "transpose")
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
     return b.graph(b.simple("transpose", b.simple(v.unary[0], y), axes=(0, 2, 1)))
@@ -163,8 +168,8 @@ def equal_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def transposes_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Pairs of transposes that do not commute, and pairs of equal ones that do not cancel. They may
-    be merged (class 10), unless another node reads the value between them."""
+    """Pairs of transposes do not commute, and pairs of equal transposes do not cancel (class 10).
+    They may be merged, unless another node reads the value between them."""
     need(v, "transpose")
     axes, outputs = ((1, 2, 0), (0, 2, 1), (1, 0, 2)), list[str]()
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=axes[0])
@@ -177,7 +182,7 @@ def transposes_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def slice_out_of_order(b: Builder, v: Vocabulary) -> Graph:
-    """A slice whose axes are not in order, which its shape does not show (class 43)."""
+    """The axes of a slice are not in order, which its shape does not show (class 43)."""
     need(v, "strided_slice")
     x = b.input(TensorType((3, 3, 3), "float32"))
     return b.graph(
@@ -187,7 +192,8 @@ def slice_out_of_order(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def slice_of_every_second(b: Builder, v: Vocabulary) -> Graph:
-    """A slice up to the last element of an input that nothing follows in memory (class 18)."""
+    """A slice with a step of two ends at the last element of an input, behind which no memory may
+    be read (class 18)."""
     need(v, "strided_slice")
     x = b.input(TensorType((4, 16), "float32"))
     return b.graph(b.simple("strided_slice", x, axes=(1,), strides=(2,), begin=(1,), end=(16,)))
@@ -195,7 +201,7 @@ def slice_of_every_second(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def slices_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """A slice of a slice: the second counts in the steps of the first (classes 10, 43)."""
+    """The indices of a slice count in the steps of the slice before it (classes 10, 43)."""
     need(v, "strided_slice")
     x = b.input(TensorType((2, 11), "float32"))
     y = b.simple("strided_slice", x, axes=(1,), strides=(2,), begin=(1,), end=(11,))
@@ -213,7 +219,7 @@ _TWICE: dict[str, tuple[Attrs, Attrs]] = {
 
 @structure
 def same_operand_other_attributes(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on one tensor, with different attributes (classes 10, 44)."""
+    """The same operator occurs twice on one tensor, with different attributes (classes 10, 44)."""
     name = v.of(_TWICE)[0]
     one, other = _TWICE[name]
     x = b.input(TensorType((3, 3, 3), "float32"))
@@ -222,7 +228,7 @@ def same_operand_other_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def float64_chain(b: Builder, v: Vocabulary) -> Graph:
-    """Intermediate values with eight bytes in an element (class 18)."""
+    """Each element of the intermediate values has eight bytes (class 18)."""
     type_ = TensorType((2, 3, 5), "float64")
     y = b.simple(v.unary[0], b.input(type_))
     z = b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0]
@@ -231,7 +237,7 @@ def float64_chain(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dead_code(b: Builder, v: Vocabulary) -> Graph:
-    """Values nobody uses (class 55)."""
+    """The results of some operators are never read (class 55)."""
     x = b.input(_T)
     y = b.simple(v.unary[0], x)
     b.simple(v.unary[1], y)
@@ -241,7 +247,8 @@ def dead_code(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dead_code_at_host(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is read only by an operator left to TVM, whose result nobody uses (class 55)."""
+    """The only reader of a value is an operator left to TVM, whose result is never read (class
+    55)."""
     x = b.input(_T)
     b.simple(v.host, b.simple(v.unary[1], x))
     return b.graph(b.simple(v.unary[0], x))
@@ -249,14 +256,14 @@ def dead_code_at_host(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def unused_input(b: Builder, v: Vocabulary) -> Graph:
-    """A parameter nobody uses, before one that is (class 55)."""
+    """An input that is never read comes before one that is (class 55)."""
     b.input(TensorType((7,), "float32"))
     return b.graph(b.simple(v.unary[0], b.input(_T)))
 
 
 @structure
 def broadcast_both(b: Builder, v: Vocabulary) -> Graph:
-    """Both operands are broadcast, and the result is used with a third shape (classes 16, 23)."""
+    """Both operands are broadcast, and the result is read with a third shape (classes 16, 23)."""
     a = b.input(TensorType((3, 1), "float32"))
     c = b.input(TensorType((1, 4), "float32"), 0.5, 2.0)
     y = b.node(v.binary, (a, c), {})[0]
@@ -274,7 +281,8 @@ _ALONG: dict[str, Attrs] = {
 
 @numeric_structure
 def along_an_axis_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is first repeated along an axis of one element, then read along it (classes 23, 44)."""
+    """A value is first broadcast along an axis of one element, then read along it (classes 23,
+    44)."""
     outputs: list[str] = []
     for name in v.of(_ALONG):
         x = b.input(TensorType((2, 1, 5), "float32"), 0.5, 2.0)
@@ -285,7 +293,7 @@ def along_an_axis_of_one(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def large(b: Builder, v: Vocabulary) -> Graph:
-    """Some 70,000 elements: buffers that don't fit where small ones do (class 18)."""
+    """Some 70,000 elements need buffers that do not fit where small ones do (class 18)."""
     type_ = TensorType((3, 157, 149), "float32")
     y = b.simple(v.unary[0], b.input(type_))
     if not v.claimed.intersection(BINARY):
@@ -315,9 +323,9 @@ _FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
 
 @structure
 def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
-    """Operators that take so long that the threads which run them overlap. Data gathered for a
+    """Operators run so long that the threads which run them overlap (class 45). Data gathered for a
     group, window, row or axis, or packed from a second operand that is not a constant, may be where
-    another thread puts its own (class 45)."""
+    another thread puts its own."""
     names, outputs = v.of(list(dict.fromkeys(name for name, *_ in _FORMS))), list[str]()
     for name, form, shapes in _FORMS:
         if name in names:
@@ -327,7 +335,7 @@ def forms_that_take_a_while(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_and_join(b: Builder, v: Vocabulary) -> Graph:
-    """Results of a split that are used out of order and joined (class 2)."""
+    """Results of a split are read out of order and joined (class 2)."""
     need(v, "split", "concatenate")
     parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(b.node("concatenate", (b.simple(v.unary[0], parts[2]), parts[0]), {"axis": 1})[0])
@@ -335,7 +343,7 @@ def split_and_join(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
-    """A concatenation of inputs, and one of all results of a split, each in order (class 2)."""
+    """Inputs are concatenated in order, and so are all results of a split (class 2)."""
     need(v, "concatenate")
     x, y = b.input(TensorType((2, 4, 5), "float32")), b.input(TensorType((2, 2, 5), "float32"), 0.5, 2.0)
     (joined,) = b.node("concatenate", (x, y), {"axis": 1})
@@ -345,8 +353,8 @@ def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def pieces_of_two(b: Builder, v: Vocabulary) -> Graph:
-    """Two computed values of one size, of each of which only the pieces are read: those of the
-    first while the second is computed (class 18)."""
+    """Only the pieces of two computed values of the same size are read, those of the first while
+    the second is computed (class 18)."""
     need(v, "split")
     first, second = (
         fields(b, b.simple(op, b.input(TensorType((4, 5), "float32"), 0.5, 2.0)), 2, 0) for op in v.unary
@@ -356,7 +364,7 @@ def pieces_of_two(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_returned(b: Builder, v: Vocabulary) -> Graph:
-    """All fields of a tuple returned, last first (classes 2, 33)."""
+    """All fields of a tuple are returned, the last one first (classes 2, 33)."""
     need(v, "split")
     parts = fields(b, b.input(TensorType((2, 6, 5), "float32")), 3, 1)
     return b.graph(*reversed(parts))
@@ -364,7 +372,7 @@ def split_returned(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def split_unevenly(b: Builder, v: Vocabulary) -> Graph:
-    """Pieces of different sizes, the first the shortest, each read by the target (class 18)."""
+    """The target reads pieces of different sizes, of which the first is the shortest (class 18)."""
     need(v, "split")
     outputs: list[str] = []
     for axis, at in ((0, (2, 9)), (1, (3,))):
@@ -376,7 +384,7 @@ def split_unevenly(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def concatenate_itself(b: Builder, v: Vocabulary) -> Graph:
-    """One value three times in a tuple (class 34)."""
+    """A tuple holds one value three times (class 34)."""
     need(v, "concatenate")
     y = b.simple(v.unary[0], b.input(_T))
     return b.graph(b.node("concatenate", (y, y, y), {"axis": 1})[0])

@@ -1,5 +1,4 @@
-"""Structures of a product or a pooling followed by any two operators that a target may fuse with
-it.
+"""Structures of a product or a pooling, followed by one or two operators that a target may fuse.
 
 A target may fuse what it likes, not only patterns that TVM knows. Each structure holds one chain
 for each last operator; each chain has its own anchor, so that none reads the value of another.
@@ -114,7 +113,8 @@ def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]
 
 
 def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor, the step with that name, and each of the other steps (classes 10, 35)."""
+    """The chain has the anchor, the step with that name, and each of the other steps (classes 10,
+    35)."""
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis, behind = anchor.channels, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED
@@ -122,7 +122,8 @@ def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
 
 
 def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor, a bias, the activation with that name, and each of the activations (class 10)."""
+    """The chain has the anchor, a bias, the activation with that name, and each activation (class
+    10)."""
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis = anchor.channels
@@ -132,8 +133,8 @@ def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
 
 
 def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
-    """The anchor and each of the steps. returned: the anchor's value is an output too (class
-    48)."""
+    """The chain has the anchor and each of the steps. returned: the anchor's value is an output too
+    (class 48)."""
     need(v, anchor.operator)
     outputs = []
     for last in _taken(v):

@@ -1,6 +1,8 @@
-"""Structures of layers as models have them: a batch of one, the usual layouts, and one parameter at
-a time off its default, so that they show the faults of a target that refuses most other graphs.
-Also two layers in a row, whose weights may be exchanged."""
+"""Structures of layers as models have them.
+
+They have a batch of one, the usual layouts, and one parameter at a time that differs from its
+default, so that they show the faults of a target that refuses most other graphs. Some have two
+layers in a row, whose weights may be exchanged."""
 
 from __future__ import annotations
 
@@ -36,15 +38,16 @@ _POOLINGS: tuple[Attrs, ...] = (
 
 @structure
 def plain_convolutions(b: Builder, v: Vocabulary) -> Graph:
-    """Strides, paddings, dilation and groups, each by itself (classes 14, 40, 41)."""
+    """Strides, paddings, dilation and groups differ from their defaults, one at a time (classes 14,
+    40, 41)."""
     need(v, "nn.conv2d")
     return b.graph(*(b.simple("nn.conv2d", b.input(_IMAGE), **{"channels": 4, **c}) for c in _CONVOLUTIONS))
 
 
 @structure
 def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
-    """Strides, paddings and ceil_mode, each by itself; padding is counted in the mean and not
-    (classes 14, 36, 40)."""
+    """Strides, paddings and ceil_mode differ from their defaults, one at a time, and padding counts
+    in the mean or not (classes 14, 36, 40)."""
     names, outputs = v.of(("nn.max_pool2d", "nn.avg_pool2d")), list[str]()
     for name in names:
         for chosen in _POOLINGS:
@@ -58,7 +61,7 @@ def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def plain_products(b: Builder, v: Vocabulary) -> Graph:
-    """Products with one row, one column or several of both, transposed or not (classes 14, 23)."""
+    """Products have one row, one column or several of both, transposed or not (classes 14, 23)."""
     v.of(("nn.batch_matmul", "matmul"))
     outputs = list[str]()
     attrs = {"transpose_a": False, "out_dtype": "float32"}
@@ -76,7 +79,7 @@ def plain_products(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
-    """A bias for the rows of a square result and one for its columns, which only the axis
+    """A square result has a bias for its rows and one for its columns, which only the axis
     distinguishes (classes 16, 42)."""
     need(v, "nn.dense", "nn.bias_add")
     outputs = []
@@ -88,8 +91,8 @@ def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
-    """A computed bias that is read before its layer too, so its memory may not be reused before it
-    is added (classes 18, 38)."""
+    """A computed bias is read before its layer too, so its memory may not be reused before it is
+    added (classes 18, 38)."""
     v.of(("nn.dense", "nn.conv2d"))
     need(v, "add")
     outputs: list[str] = []
@@ -107,8 +110,8 @@ def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def dense_layers(b: Builder, v: Vocabulary) -> Graph:
-    """Two dense layers in a row, with biases: constants of four shapes, and once more of equal
-    extents (class 26)."""
+    """Two dense layers with biases follow each other, with constants of four shapes, and once more
+    with equal extents (class 26)."""
     need(v, "nn.dense")
     x = TensorType((3, 4), "float32")
     outputs = [_in_a_row(b, v, "nn.dense", x, *({"units": n} for n in units)) for units in ((5, 6), (4, 4))]
@@ -118,8 +121,8 @@ def dense_layers(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def conv_layers(b: Builder, v: Vocabulary) -> Graph:
-    """Two convolutions in a row, with different numbers of channels and with equal ones (class
-    26)."""
+    """Two convolutions follow each other, with different numbers of channels and with equal ones
+    (class 26)."""
     need(v, "nn.conv2d")
     layers = [[{"kernel_size": (1, 1), "channels": n} for n in channels] for channels in ((5, 3), (4, 4))]
     return b.graph(*(_in_a_row(b, v, "nn.conv2d", _IMAGE, *row) for row in layers))

@@ -13,8 +13,8 @@ _IN_PLACE = (*UNARY, "nn.softmax")
 
 @numeric_structure
 def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
-    """A value inside of a region that is read once more behind each operator that could compute in its place
-    (class 38)."""
+    """A value inside a region is read once more behind each operator that could compute in its
+    place (class 38)."""
     outputs = list[str]()
     binary = v.of(BINARY)
     for op in (o for o in _IN_PLACE if o in v.claimed):
@@ -32,8 +32,8 @@ def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def returned_and_read_by_each(b: Builder, v: Vocabulary) -> Graph:
-    """A result of a region that is read inside too, by each operator that could compute in its place (classes
-    25, 38)."""
+    """A result of a region is read inside it by each operator that could compute in its place
+    (classes 25, 38)."""
     outputs = list[str]()
     for op in v.of(_IN_PLACE):
         y = b.node(v.binary, (b.input(_T), b.input(_T, 0.5, 2.0)), {})[0]
@@ -43,8 +43,8 @@ def returned_and_read_by_each(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
-    """A reshaped value is used when the value itself no longer is, and others of its size have been made
-    (classes 18, 38)."""
+    """A reshaped value is read after the last reader of the value itself, and after other values of
+    its size (classes 18, 38)."""
     need(v, "reshape")
     y = b.simple("reshape", b.simple(v.unary[0], b.input(_CUBE)), newshape=(6, 4))
     other = b.simple(v.unary[1], b.input(TensorType((6, 4), "float32")))
@@ -54,8 +54,7 @@ def view_needed_late(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is read after a view of it was read by an operator that may work in place (class
-    38)."""
+    """A value is read after an operator that may work in place has read a view of it (class 38)."""
     need(v, "reshape")
     y = b.simple(v.unary[0], b.input(_CUBE, 0.5, 2.0))
     z = b.simple(v.unary[1], b.simple("reshape", y, newshape=(6, 4)))
@@ -64,7 +63,8 @@ def viewed_and_read(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
-    """Four values, all computed before the first is read, and read in another order (classes 18, 38)."""
+    """Four values are all computed before the first is read, and they are read in another order
+    (classes 18, 38)."""
     need(v, "concatenate")
     unary = [o for o in UNARY if o in v.claimed]
 
@@ -80,7 +80,7 @@ def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def several_alive(b: Builder, v: Vocabulary) -> Graph:
-    """Intermediate values that are read again late; their buffers may be reused too early (class
+    """Intermediate values are read again late, and their buffers may be reused too early (class
     18)."""
     x = b.input(_T)
     first = b.simple(v.unary[0], x)
@@ -93,8 +93,9 @@ def several_alive(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def large_between(b: Builder, v: Vocabulary) -> Graph:
-    """Small operands, and intermediate values of 9 MB, which is more than a stack holds (class 18).
-    It has no further checks because hundreds of runs of it would take too long."""
+    """Operands are small, and intermediate values have 9 MB, which is more than a stack holds
+    (class 18). The structure has no further checks because hundreds of runs of it would take too
+    long."""
     column = b.input(TensorType((1531, 1), "float32"))
     row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
     y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
@@ -104,7 +105,7 @@ def large_between(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def joined_twice(b: Builder, v: Vocabulary) -> Graph:
-    """One value in two tuples; it can lie in the result of only one of them (class 38)."""
+    """Two tuples hold one value, which can lie in the result of only one of them (class 38)."""
     need(v, "concatenate")
     y, x = b.simple(v.unary[0], b.input(_T)), b.input(_T)
     pairs = ((y, x), (b.simple(v.unary[1], x), y))

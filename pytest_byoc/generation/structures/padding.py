@@ -1,6 +1,7 @@
-"""Structures of a padding followed by a window. A compiler that merges the two has to check the
-padding's value and axes, the window's own padding, and whether another node reads the padded
-tensor."""
+"""Structures of a padding followed by a window.
+
+A compiler that merges the two has to check the padding's value and axes, the window's own padding,
+and whether another node reads the padded tensor."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
-    """A padding and the window behind it, for each of _CHAINS (classes 36, 40)."""
+    """A window follows a padding, for each of _CHAINS (classes 36, 40)."""
     need(v, "nn.pad", operator)
     layout = "data_layout" if operator == "nn.conv2d" else "layout"
     outputs = []

@@ -1,6 +1,7 @@
-"""Structures of operators in a row that codegens fuse, merge or reorder: one operator decides what
-the attributes of the next one mean. Only their numbers matter: they get the checks that every graph
-gets."""
+"""Structures of operators in a row that codegens fuse, merge or reorder.
+
+One operator decides what the attributes of the next one mean. Only the numbers matter, so these
+structures get the checks that every graph gets."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _CUBE = TensorType((2, 3, 4), "float32")
 
 @numeric_structure
 def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """The axes left by a reduction are in another order than the original ones (classes 10, 43)."""
+    """A reduction leaves axes in another order than before the transpose (classes 10, 43)."""
     need(v, "transpose")
     reductions = v.of(REDUCTIONS)
     y = b.simple("transpose", b.input(_CUBE), axes=(2, 0, 1))
@@ -26,7 +27,7 @@ def reduced_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
-    """The permuted axes are those that a reduction leaves (classes 10, 43)."""
+    """A transpose permutes the axes that a reduction leaves (classes 10, 43)."""
     need(v, "transpose")
     reductions = v.of(REDUCTIONS)
     x = b.input(TensorType((2, 3, 4, 5), "float32"))
@@ -38,7 +39,8 @@ def transposed_after_reduction(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """A softmax along an axis that was another one before, of the same length (classes 10, 43)."""
+    """A softmax runs along an axis that was another one, of the same length, before the transpose
+    (classes 10, 43)."""
     need(v, "transpose")
     softmax = v.of(("nn.softmax", "nn.log_softmax"))[0]
     y = b.simple("transpose", b.input(TensorType((3, 3, 3), "float32")), axes=(1, 2, 0))
@@ -47,8 +49,8 @@ def softmax_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
-    """A slice, split or concatenation along an axis that was another one before (classes 10,
-    43)."""
+    """A slice, split or concatenation runs along an axis that was another one before the transpose
+    (classes 10, 43)."""
     need(v, "transpose")
     v.of(("strided_slice", "split", "concatenate"))
     y = b.simple("transpose", b.input(TensorType((4, 4, 4), "float32")), axes=(2, 0, 1))
@@ -65,7 +67,7 @@ def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def channels_shuffled(b: Builder, v: Vocabulary) -> Graph:
-    """Reshape, transpose, reshape: together no reshape (class 10)."""
+    """A reshape, a transpose and a reshape together are no reshape (class 10)."""
     need(v, "reshape", "transpose")
     y = b.simple("reshape", b.input(TensorType((2, 6, 3), "float32")), newshape=(2, 2, 3, 3))
     y = b.simple("transpose", y, axes=(0, 2, 1, 3))
@@ -74,7 +76,8 @@ def channels_shuffled(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
-    """A reduction along axes that the tensor before the reshape does not have (classes 10, 43)."""
+    """A reduction runs along axes that the tensor does not have before the reshape (classes 10,
+    43)."""
     need(v, "reshape")
     reductions = v.of(REDUCTIONS)
     y = b.simple("reshape", b.input(TensorType((4, 6), "float32")), newshape=(2, 2, 6))
@@ -86,7 +89,8 @@ def reduced_after_reshape(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_by_hand(b: Builder, v: Vocabulary) -> Graph:
-    """Reductions are broadcast against their operands (classes 10, 16)."""
+    """A softmax is written out: its reductions are broadcast against their operands (classes 10,
+    16)."""
     need(v, "exp", "divide", "sum")
     x = b.input(TensorType((3, 5), "float32"))
     if {"max", "subtract"} <= v.claimed:
@@ -111,7 +115,8 @@ def normalized_by_hand(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def attention(b: Builder, v: Vocabulary) -> Graph:
-    """Two products with a softmax between, all three lengths the same (classes 10, 34)."""
+    """A softmax stands between two products, and all three lengths are the same (classes 10,
+    34)."""
     need(v, "nn.batch_matmul", "nn.softmax")
     query, key, value = (b.input(TensorType((2, 4, 4), "float32")) for _ in range(3))
     y = b.simple("nn.batch_matmul", query, key, transpose_b=True)
@@ -123,7 +128,7 @@ def attention(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def gated(b: Builder, v: Vocabulary) -> Graph:
-    """A gate multiplied with its own operand, and with another value (class 10)."""
+    """A gate is multiplied by its own operand, and by another value (class 10)."""
     need(v, "multiply")
     gate = v.of(("sigmoid", "tanh", "clip", "nn.relu"))[0]
     x, other = b.input(_CUBE), b.input(_CUBE)
@@ -133,8 +138,8 @@ def gated(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def residual_block(b: Builder, v: Vocabulary) -> Graph:
-    """Two convolutions to which their input is added, with an activation behind (classes 10,
-    18)."""
+    """The input of two convolutions is added to their result, with an activation behind (classes
+    10, 18)."""
     need(v, "nn.conv2d", "add")
     x = b.input(TensorType((1, 4, 5, 5), "float32"))
     y = b.simple("nn.relu", b.simple("nn.conv2d", x, channels=4, padding=(1, 1, 1, 1)))
@@ -144,8 +149,7 @@ def residual_block(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deep_dense_bias(b: Builder, v: Vocabulary) -> Graph:
-    """A sum that is computed in parts; fused operators must be applied to it once (classes 16,
-    52)."""
+    """A product is summed in parts; fused operators must be applied to it once (classes 16, 52)."""
     need(v, "nn.dense")
     y = b.simple("nn.dense", b.input(TensorType((3, 150), "float32")), units=35)
     return b.graph(b.simple("nn.relu", b.simple("nn.bias_add", y, axis=-1)))
@@ -153,7 +157,8 @@ def deep_dense_bias(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def deep_convolution_bias(b: Builder, v: Vocabulary) -> Graph:
-    """The same with more channels, in and out, than one block has (classes 16, 52)."""
+    """A convolution has more channels, in and out, than one block; fused operators must be applied
+    to its sums once (classes 16, 52)."""
     need(v, "nn.conv2d")
     x = b.input(TensorType((1, 70, 3, 3), "float32"))
     y = b.simple("nn.conv2d", x, channels=35, padding=(1, 1, 1, 1))
@@ -172,7 +177,8 @@ def split_and_rejoined(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def joined_with_itself(b: Builder, v: Vocabulary) -> Graph:
-    """A value joined with itself and with another one, in each place (classes 2, 34)."""
+    """A value is joined with itself and with another one, which has each place in turn (classes 2,
+    34)."""
     need(v, "concatenate")
     x, y = b.input(TensorType((2, 3), "float32")), b.input(TensorType((2, 3), "float32"), 0.5, 2.0)
     return b.graph(*(b.node("concatenate", p, {"axis": 1})[0] for p in ((x, x, y), (x, y, x), (y, x, x))))
@@ -180,7 +186,7 @@ def joined_with_itself(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
-    """Slices that go backwards from behind the last element, as exporters write them (class 43)."""
+    """Slices go backwards from behind the last element, as exporters write them (class 43)."""
     need(v, "strided_slice")
     x = b.input(TensorType((5, 6), "float32"))
     ways = (((7, 9), (-8, -9), (-1, -2)), ((5, 2**31 - 1), (1, 2), (-2, -1)))
@@ -193,7 +199,7 @@ def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
-    """Some results of a split are never used (classes 2, 55)."""
+    """Some results of a split are never read (classes 2, 55)."""
     need(v, "split")
     thirds = fields(b, b.simple(v.unary[0], b.input(TensorType((2, 9), "float32"))), 3, 1)
     return b.graph(b.simple(v.unary[1], thirds[1]))
@@ -201,7 +207,8 @@ def split_partly_read(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
-    """Tensors of more elements than sixteen bits count, joined, split, cut and permuted (class 18)."""
+    """Tensors with more elements than sixteen bits count are joined, split, cut and permuted (class
+    18)."""
     x, found = b.input(TensorType((306, 227), "float32")), []
     v.of(("concatenate", "split", "strided_slice", "transpose"))
     if "concatenate" in v.claimed:
@@ -217,8 +224,8 @@ def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on the same two values, in both orders: the results differ (classes 33,
-    34)."""
+    """The same operator reads the same two values in both orders, and the results differ (classes
+    33, 34)."""
     x, y = b.input(_CUBE, 0.5, 2.0), b.input(_CUBE, 0.5, 2.0)
     one, other = b.node(v.binary, (x, y), {})[0], b.node(v.binary, (y, x), {})[0]
     return b.graph(b.node(v.binary, (one, b.simple(v.unary[0], other)), {})[0])
@@ -226,8 +233,8 @@ def operands_exchanged(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
-    """Vectors and matrices along each axis of a tensor with equal extents: no shape shows which
-    axis is meant (class 16)."""
+    """Vectors and matrices lie along each axis of a tensor with equal extents, and no shape shows
+    which axis is meant (class 16)."""
     cube, outputs = TensorType((4, 4, 4), "float32"), list[str]()
     for name in v.of(BINARY):
         x = b.input(cube, 0.5, 2.0)
@@ -269,8 +276,8 @@ def gathered_between(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def inputs_of_many_kinds(b: Builder, v: Vocabulary) -> Graph:
-    """A dozen inputs of one region, read by operators of several kinds. Their names in the code may
-    clash with names that the code of an operator uses itself (class 7)."""
+    """Operators of several kinds read a dozen inputs of one region (class 7). The inputs' names in
+    the code may clash with names that the code of an operator uses itself."""
     kinds = [(name, attrs) for name, shape, attrs in _GATHERING if shape == _IMAGE and name in v.claimed]
     kinds += [(name, {}) for name in sorted(set(v.unary))]
     found = []
@@ -294,7 +301,7 @@ _READERS: dict[str, Attrs] = {
 
 @numeric_structure
 def behind_channels_last(b: Builder, v: Vocabulary) -> Graph:
-    """Operators that read a convolution or a pooling with channels last (class 9)."""
+    """Several operators read a convolution or a pooling with channels last (class 9)."""
     image, outputs = TensorType((2, 3, 4, 2), "float32"), list[str]()
     for name in v.of(("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")):
         for reader in v.of(_READERS):
@@ -306,8 +313,8 @@ def behind_channels_last(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def behind_a_number(b: Builder, v: Vocabulary) -> Graph:
-    """Operators that read a result whose first operand is a scalar: its shape is the second's
-    (class 23)."""
+    """Several operators read a result whose first operand is a scalar, so that its shape is the
+    second operand's (class 23)."""
     outputs = []
     for reader in v.of(_READERS):
         number, x = b.input(TensorType((), "float32")), b.input(TensorType((2, 3, 4, 2), "float32"), 0.5, 2.0)
@@ -328,7 +335,7 @@ _APART: dict[str, tuple[Attrs, Attrs]] = {
 
 @numeric_structure
 def told_apart_by_attributes(b: Builder, v: Vocabulary) -> Graph:
-    """Several operators, each twice on one tensor with other attributes (classes 10, 44)."""
+    """Several operators occur twice each on one tensor, with other attributes (classes 10, 44)."""
     x = b.input(TensorType((4, 4, 4), "float32"))
     found = [
         b.node(v.binary, (b.simple(name, x, **one), b.simple(name, x, **other)), {})[0]
@@ -340,15 +347,15 @@ def told_apart_by_attributes(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def returned_and_needed_twice(b: Builder, v: Vocabulary) -> Graph:
-    """A value that is a result too, two operators before the other result (classes 18, 25)."""
+    """A value is a result, and two operators lead from it to the other result (classes 18, 25)."""
     y = b.simple(v.unary[0], b.input(_CUBE))
     return b.graph(b.simple(v.unary[0], b.simple(v.unary[1], y)), y)
 
 
 @numeric_structure
 def computed_twice(b: Builder, v: Vocabulary) -> Graph:
-    """One operator twice on one value: computed once, the result has two destinations (classes 33,
-    49)."""
+    """The same operator occurs twice on the same value; computed once, the result has two
+    destinations (classes 33, 49)."""
     y = b.simple(v.unary[0], b.input(_CUBE))
     one, other = b.simple(v.unary[1], y), b.simple(v.unary[1], y)
     return b.graph(b.simple(v.unary[0], one), other)
@@ -356,7 +363,8 @@ def computed_twice(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """Rows of one image joined and split: not only the batch is before their axis (class 43)."""
+    """Rows of one image are joined and split, and the batch is not the only axis before theirs
+    (class 43)."""
     v.of(("concatenate", "split"))
     image, outputs = TensorType((1, 3, 4), "float32"), list[str]()
     if "concatenate" in v.claimed:
@@ -368,8 +376,8 @@ def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def fewer_batches_on_the_right(b: Builder, v: Vocabulary) -> Graph:
-    """Products with two batch dimensions by matrices that have only the inner one (classes 14,
-    16)."""
+    """Matrices with two batch dimensions are multiplied by matrices that have only the inner one
+    (classes 14, 16)."""
     need(v, "matmul")
     x, y = (b.input(TensorType(shape, "float32")) for shape in ((2, 3, 4, 5), (3, 5, 6)))
     return b.graph(b.node("matmul", (x, y), {})[0])
@@ -377,7 +385,8 @@ def fewer_batches_on_the_right(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def kept_from_zero(b: Builder, v: Vocabulary) -> Graph:
-    """A constant that is nearly zero and is not, as before a logarithm or a division (class 53)."""
+    """A constant is nearly zero and must not become zero, as before a logarithm or a division
+    (class 53)."""
     need(v, "maximum")
     x, least = b.input(_CUBE), b.constant(TensorType((), "float32"), 1e-12, 1e-12)
     return b.graph(b.node("maximum", (x, least), {})[0])

@@ -1,6 +1,7 @@
-"""Structures close to ones that compilers simplify: constants that change nothing but the shape,
-bounds that exclude each other, weights of zeros, axes as long as others, operators that seem to
-undo the one before."""
+"""Structures that are close to structures which compilers simplify.
+
+They have constants that change nothing but the shape, bounds that exclude each other, weights of
+zeros, axes of equal length, or operators that seem to undo the one before."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _UNDONE = (
 
 @numeric_structure
 def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Sums with zeros, products with ones and the like: only the shape changes (classes 16, 23)."""
+    """Sums with zeros, products with ones and the like change nothing but the shape (classes 16,
+    23)."""
     outputs: list[str] = []
     for name in v.of(_NEUTRAL):
         value = _NEUTRAL[name]
@@ -40,9 +42,9 @@ def neutral_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
-    """Constants that a comparison with a tolerance takes for neutral: 1 plus a little, which
-    changes the last digits, and a tiny number, which is added to other tiny numbers (classes 5,
-    53)."""
+    """A comparison with a tolerance mistakes constants for neutral (classes 5, 53). They are 1 plus
+    a little, which changes the last digits, and a tiny number, which is added to other tiny
+    numbers."""
     outputs: list[str] = []
     for name, shape in product(v.of(_NEUTRAL), (_ROWS.shape, ())):
         number, low, high = (1.0 + 4e-6, 0.5, 2.0) if _NEUTRAL[name] else (5e-9, -1e-7, 1e-7)
@@ -53,8 +55,8 @@ def nearly_neutral_constants(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
-    """Products with zero and quotients of zero: they are zero only if the other operand is a finite
-    number, and for quotients not zero (classes 10, 53)."""
+    """Products with zero and quotients of zero are zero only if the other operand is finite, and in
+    quotients not zero (classes 10, 53)."""
     outputs: list[str] = []
     row = TensorType((7,), "float32")
     for name, shape in product(v.of(("multiply", "divide")), ((7,), ())):
@@ -68,7 +70,7 @@ def zeros_that_decide(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def integer_factors(b: Builder, v: Vocabulary) -> Graph:
-    """Products with integers that could become shifts or negations, and divisions of negative
+    """Products with integers could become shifts or negations, and so could divisions of negative
     numbers by such integers (classes 10, 31)."""
     outputs: list[str] = []
     one = TensorType((), "int32")
@@ -81,14 +83,15 @@ def integer_factors(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def softmax_of_one(b: Builder, v: Vocabulary) -> Graph:
-    """A softmax along an axis of one element is 1, its logarithm 0, or NaN (classes 42, 51)."""
+    """A softmax along an axis of one element is 1 and its logarithm 0, or both are NaN (classes 42,
+    51)."""
     x = b.input(TensorType((5, 1), "float32"), data=[0.0, 2.5, "nan", "inf", "-inf"])
     return b.graph(*(b.simple(name, x, axis=-1) for name in v.of(("nn.softmax", "nn.log_softmax"))))
 
 
 @numeric_structure
 def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Bounds that overlap, and bounds that exclude each other, where the last ones hold (class
+    """The bounds of two clips overlap, or exclude each other, where the last ones hold (class
     10)."""
     need(v, "clip")
     outputs = []
@@ -100,8 +103,8 @@ def clips_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
-    """Weights that are zero as a whole, in some rows, or in some columns; the bias must be added
-    all the same (classes 10, 25)."""
+    """Weights are zero as a whole, in some rows, or in some columns, and the bias must be added all
+    the same (classes 10, 25)."""
     layers: dict[str, tuple[tuple[int, ...], tuple[int, ...], Attrs]] = {
         "nn.dense": ((3, 4), (5, 4), {"units": 5}),
         "nn.conv2d": ((1, 4, 5, 5), (5, 4, 1, 1), {"channels": 5, "kernel_size": (1, 1)}),
@@ -121,8 +124,8 @@ def pruned_weights(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
-    """A reduction of a tensor with equal extents, permuted by a permutation that is not its own
-    inverse: no shape shows which axes are meant (classes 10, 43)."""
+    """A tensor with equal extents is reduced behind a permutation that is not its own inverse, and
+    no shape shows which axes are meant (classes 10, 43)."""
     need(v, "transpose")
     outputs: list[str] = []
     for name in v.of(REDUCTIONS):
@@ -134,8 +137,8 @@ def reduced_along_permuted(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """After the first reduction an axis has another number, or only another length. A compiler that
-    merges the two has to find the axis again (classes 10, 52)."""
+    """After the first of two reductions an axis has another number, or only another length (classes
+    10, 52). A compiler that merges the two has to find the axis again."""
     outputs: list[str] = []
     for name in v.of(REDUCTIONS)[:3]:
         x = b.input(TensorType((2, 3, 4), "float32"), 0.5, 2.0)
@@ -147,7 +150,8 @@ def reductions_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def weights_read_both_ways(b: Builder, v: Vocabulary) -> Graph:
-    """One square weight of two products, transposed in one of them (classes 10, 26)."""
+    """Two products read the same square weight, which is transposed in one of them (classes 10,
+    26)."""
     need(v, "nn.batch_matmul")
     type_, outputs = TensorType((2, 4, 4), "float32"), []
     for w in (b.input(type_), b.constant(type_)):
@@ -160,8 +164,8 @@ def weights_read_both_ways(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def summed_products(b: Builder, v: Vocabulary) -> Graph:
-    """Sums of products: dot products, in all or along an axis, and products of a column and a row,
-    which are broadcast and have equally many elements (classes 10, 16)."""
+    """Elementwise products are summed: dot products, as a whole or along an axis, and products of a
+    column and a row, which are broadcast and have equally many elements (classes 10, 16)."""
     need(v, "multiply", "sum")
     outputs = []
     square, column = ((4, 4), (4, 4)), ((3, 1), (1, 3))
@@ -186,8 +190,8 @@ def permuted_and_repeated(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def reduced_against_itself(b: Builder, v: Vocabulary) -> Graph:
-    """Operations that look like a normalization along an axis, beside true ones: without keepdims,
-    rows are combined with the values of columns, which a square does not show (classes 10, 16)."""
+    """Operations look like a normalisation along an axis, beside true ones (classes 10, 16).
+    Without keepdims, rows are combined with the values of columns, which a square does not show."""
     outputs: list[str] = []
     for reduction, operator in product(v.of(REDUCTIONS)[:3], v.of(("divide", "subtract", "multiply"))[:2]):
         x = b.input(TensorType((4, 4), "float32"), 0.5, 2.0)
@@ -199,8 +203,8 @@ def reduced_against_itself(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def undone(b: Builder, v: Vocabulary) -> Graph:
-    """Operators that seem to undo the one before or to have no effect, but only do so for some
-    numbers, as the root of a square (class 10)."""
+    """An operator seems to undo the one before or to have no effect, but does so for some numbers
+    only, as the root of a square (class 10)."""
     x, outputs = b.input(TensorType((3, 5), "float32")), list[str]()
     if "sqrt" in v.claimed and "multiply" in v.claimed:
         outputs.append(b.simple("sqrt", *b.node("multiply", (x, x), {})))
@@ -208,13 +212,13 @@ def undone(b: Builder, v: Vocabulary) -> Graph:
         if first in v.claimed and second in v.claimed:
             outputs.append(b.simple(second, b.simple(first, x)))
     if not outputs:
-        raise Unavailable("the target takes none of two that seem to undo each other")
+        raise Unavailable("the target offloads no two operators that seem to undo each other")
     return b.graph(*outputs)
 
 
 @numeric_structure
 def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
-    """Slices of a concatenation, within one of its parts, which differ in length, or across two
+    """Slices of a concatenation lie within one of its parts, which differ in length, or across two
     (classes 10, 43)."""
     need(v, "concatenate")
     v.of(("strided_slice", "split"))
@@ -236,8 +240,8 @@ def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def shifted_before(b: Builder, v: Vocabulary) -> Graph:
-    """A softmax does not change if a value is added along its axis, but does along another one
-    (class 10)."""
+    """Adding a value along a softmax's own axis does not change it, but adding one along another
+    axis does (class 10)."""
     outputs: list[str] = []
     for name, axis in product(v.of(("nn.softmax", "nn.log_softmax")), (0, 1)):
         need(v, "add")
@@ -250,7 +254,7 @@ def shifted_before(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def pads_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Two paddings are one only if their values agree (class 10)."""
+    """Two paddings may be merged only if their values agree (class 10)."""
     need(v, "nn.pad")
     outputs = []
     for first, second in ((0.0, 0.0), (0.0, 1.5), (1.5, 0.0), (-1.0, 2.0)):
@@ -263,8 +267,8 @@ def pads_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def casts_in_a_row(b: Builder, v: Vocabulary) -> Graph:
-    """Casts to a dtype and back; numbers that do not fit the dtype must be lost (classes 10,
-    51)."""
+    """Values are cast to a dtype and back, and numbers that do not fit the dtype must be lost
+    (classes 10, 51)."""
     need(v, "cast")
     outputs: list[str] = []
     for there in ("int32", "int8", "bool", "float16", "float64"):
@@ -275,8 +279,8 @@ def casts_in_a_row(b: Builder, v: Vocabulary) -> Graph:
 
 @numeric_structure
 def begun_alike(b: Builder, v: Vocabulary) -> Graph:
-    """Parts of one tensor that begin at one element and end at different ones, and its elements in
-    other shapes: they agree in some properties only (classes 33, 44)."""
+    """Parts of one tensor begin at the same element and end at different ones, and others hold its
+    elements in other shapes: they agree in some properties only (classes 33, 44)."""
     v.of(("strided_slice", "split", "reshape"))
     x, outputs = b.simple(v.unary[0], b.input(TensorType((4, 6), "float32"))), list[str]()
     if "strided_slice" in v.claimed:

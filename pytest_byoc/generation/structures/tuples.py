@@ -1,5 +1,4 @@
-"""Structures about tuples: fields that are read more than once, and a concatenation with its own
-part."""
+"""Structures with tuples whose fields are read more than once."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from .vocabulary import Vocabulary, fields, need, structure
 
 @structure
 def field_returned_twice(b: Builder, v: Vocabulary) -> Graph:
-    """A field of a split is returned twice, read from the tuple each time (class 49)."""
+    """A field of a split is returned twice, and read from the tuple each time (class 49)."""
     need(v, "split")
     first, second, _ = fields(b, b.simple(v.unary[0], b.input(TensorType((2, 3), "float32"))), 3, 1)
     return b.graph(first, second, first)
@@ -18,8 +17,8 @@ def field_returned_twice(b: Builder, v: Vocabulary) -> Graph:
 
 @structure
 def joined_with_its_concatenation(b: Builder, v: Vocabulary) -> Graph:
-    """A concatenation and its own part are operands of one operator. If tuples do not belong to
-    regions, a path leads out of the region and back into it (classes 2, 4)."""
+    """A concatenation and its own part are operands of one operator (classes 2, 4). If tuples do
+    not belong to regions, a path leads out of the region and back into it."""
     need(v, "concatenate")
     a = b.simple(v.unary[0], b.input(TensorType((1, 3), "float32"), 0.5, 2.0))
     (joined,) = b.node("concatenate", (a, a), {"axis": 0})

@@ -40,7 +40,7 @@ class Vocabulary:
         """A unary operator that is left to TVM."""
         found = [o for o in HOST if o not in self.claimed]
         if not found:
-            raise Unavailable("the target takes all of " + ", ".join(HOST))
+            raise Unavailable("the target offloads all of " + ", ".join(HOST))
         return found[0]
 
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
@@ -55,8 +55,8 @@ class Vocabulary:
         """Returns a message about operators that the target is not known to offload."""
         names = [o for o in dict.fromkeys(operators) if o in self.asked]
         if not names:
-            return "not among the operators asked for: " + ", ".join(dict.fromkeys(operators))
-        return f"the target {'takes none of' if names[1:] else 'does not take'} {', '.join(names)}"
+            return "not among the tested operators: " + ", ".join(dict.fromkeys(operators))
+        return f"the target {'offloads none of' if names[1:] else 'does not offload'} {', '.join(names)}"
 
 
 class Unavailable(Exception):
