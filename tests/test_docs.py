@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pkgutil
 import re
@@ -16,6 +17,7 @@ import pytest
 
 from pytest_byoc.checks import CHECKS, memory, size
 from pytest_byoc.config.declarations import read_tables
+from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.settings import MAX_CAUSES
 from pytest_byoc.evidence.comparison import NEAR
 from pytest_byoc.evidence.difference import SIDE
@@ -146,6 +148,10 @@ NUMBERS = (
     ("how-to/ci.md", "then every {:g} seconds on a terminal", progress.INTERVAL),
     ("how-to/ci.md", "every {:g} seconds in a pipe", progress.ELSEWHERE),
     ("how-to/lower-precision.md", "off by more than {:g} times its bound", NEAR),
+    *(
+        ("reference/options.md", f"{{}} at {level.name}", level.max_examples)
+        for level in LEVELS.values()
+    ),
     ("how-to/whose-fault.md", "all elements within {:g} times the bound", NEAR),
     ("reference/report-json.md", "off by more than {:g} times its bound", NEAR),
     ("reference/report-json.md", "the place of the first {} errors", schema._LISTED),
@@ -197,6 +203,19 @@ def test_paths_and_names_in_pages_exist(page: Path) -> None:
     others = {"report.json", "report.html", "report.schema", "pytest_byoc.targets"}
     missing = [text for text in named(page) if text not in others and not resolves(text)]
     assert not missing, f"{name(page)}: {missing}"
+
+
+def test_fields_of_the_report_are_on_its_page() -> None:
+    text = (DOCS / "reference" / "report-json.md").read_text()
+    described = json.loads(schema.PATH.read_text())
+    definitions = described["$defs"]
+    fields = set(described["properties"])
+    fields |= {name for kind in ("target", "details") for name in definitions[kind]["properties"]}
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.M)
+    assert not fields - {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    for field, kind in (("failures", "failure"), ("excused", "excused")):
+        (row,) = re.findall(rf"^\| `{field}` \|[^{{]*`{{([\w, ]+)}}`", text, re.M)
+        assert set(definitions[kind]["properties"]) - {"target"} == set(row.split(", "))
 
 
 def test_every_check_is_in_the_table() -> None:
