@@ -85,6 +85,18 @@ _MORE = {
 }
 
 
+#: The environment variables that pytest-byoc reads.
+_VARIABLES = {
+    "CXX": "The C++ compiler, as a name or a path without options. Without it g++, clang++ or c++ is used, "
+    "whichever is found first.",
+    "TMPDIR": "The folder for artifacts and other temporary files. Each worker has a folder of its own in it.",
+    "XDG_CACHE_HOME": "The folder of the cache (default: `~/.cache`). Its folder `pytest-byoc` keeps ONNX's "
+    "node tests as each TVM imports them, and the compiled handler that prints native stacks.",
+    "SOURCE_DATE_EPOCH": "The time with which expiry dates of waivers are compared, in seconds since 1970.",
+    "GITHUB_STEP_SUMMARY": "If `--byoc-summary` names this file, the summary is appended to it.",
+}
+
+
 def options() -> str:
     unknown = _MORE.keys() - {option.name for option in OPTIONS}
     assert not unknown, f"no such option: {unknown}"
@@ -104,6 +116,10 @@ def options() -> str:
         table(("option", "meaning", "ini", ""), rows),
         "The installed suite runs when the command line names a target and no path. A target in the ini\n"
         "file (`byoc_target`) is there for tests of your own.",
+        "## Environment variables",
+        table(("variable", "effect"), ((f"`{name}`", text) for name, text in _VARIABLES.items())),
+        "Workers get `TVM_NUM_THREADS=1` and `OMP_NUM_THREADS=1`, since a process with threads can't be\n"
+        "forked safely. The target worker gets `PYTHONHASHSEED=0` too, for the same verdict every time.",
     )
 
 
