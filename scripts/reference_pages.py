@@ -89,7 +89,8 @@ _MORE = {
 _VARIABLES = {
     "CXX": "The C++ compiler, as a name or a path without options. Without it g++, clang++ or c++ is used, "
     "whichever is found first.",
-    "TMPDIR": "The folder for artifacts and other temporary files. Each worker has a folder of its own in it.",
+    "TMPDIR": "The folder for artifacts and other temporary files. Each worker has a folder of its own "
+    "in it.",
     "XDG_CACHE_HOME": "The folder of the cache (default: `~/.cache`). Its folder `pytest-byoc` keeps ONNX's "
     "node tests as each TVM imports them, and the compiled handler that prints native stacks.",
     "SOURCE_DATE_EPOCH": "The time with which expiry dates of waivers are compared, in seconds since 1970.",
