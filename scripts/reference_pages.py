@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import pytest_byoc
-from pytest_byoc.checks import CHECKS
+from pytest_byoc.checks import CHECKS, inline_back
 from pytest_byoc.checks.base import EVERY
 from pytest_byoc.config import plan
 from pytest_byoc.config.declarations import _KEYS
@@ -25,6 +25,7 @@ from pytest_byoc.core.target import EXECUTORS, ODDITIES
 from pytest_byoc.examination.outcome import FAILURES, OUTCOMES, Verdict
 from pytest_byoc.examination.stages import EXIT_PARTITION_ONLY
 from pytest_byoc.plugin import entry, hookspecs
+from pytest_byoc.report.bundle import REPRODUCED
 from pytest_byoc.report.check_table import MEANINGS
 
 NOTE = "*Generated from the code by `python scripts/write_docs.py`: do not edit.*"
@@ -84,6 +85,19 @@ _MORE = {
 }
 
 
+#: The environment variables that pytest-byoc reads.
+_VARIABLES = {
+    "CXX": "The C++ compiler, as a name or a path without options. Without it g++, clang++ or c++ is used, "
+    "whichever is found first.",
+    "TMPDIR": "The folder for artifacts and other temporary files. Each worker has a folder of its own "
+    "in it.",
+    "XDG_CACHE_HOME": "The folder of the cache (default: `~/.cache`). Its folder `pytest-byoc` keeps ONNX's "
+    "node tests as each TVM imports them, and the compiled handler that prints native stacks.",
+    "SOURCE_DATE_EPOCH": "The time with which expiry dates of waivers are compared, in seconds since 1970.",
+    "GITHUB_STEP_SUMMARY": "If `--byoc-summary` names this file, the summary is appended to it.",
+}
+
+
 def options() -> str:
     unknown = _MORE.keys() - {option.name for option in OPTIONS}
     assert not unknown, f"no such option: {unknown}"
@@ -103,6 +117,10 @@ def options() -> str:
         table(("option", "meaning", "ini", ""), rows),
         "The installed suite runs when the command line names a target and no path. A target in the ini\n"
         "file (`byoc_target`) is there for tests of your own.",
+        "## Environment variables",
+        table(("variable", "effect"), ((f"`{name}`", text) for name, text in _VARIABLES.items())),
+        "Workers get `TVM_NUM_THREADS=1` and `OMP_NUM_THREADS=1`, since a process with threads can't be\n"
+        "forked safely. The target worker gets `PYTHONHASHSEED=0` too, for the same verdict every time.",
     )
 
 
@@ -138,9 +156,15 @@ def attributes_of_target() -> dict[str, tuple[str, str]]:
             while lines[first - 1].strip().startswith("#:"):
                 first -= 1
             comments = (line.strip().removeprefix("#:").strip() for line in lines[first : node.lineno - 1])
-            comment = re.sub(r"docs/(\S+\.md)", r"[\1](../\1)", " ".join(comments))
+            comment = re.sub(r"docs/(\S+\.md)", _titled, " ".join(comments))
             found[node.target.id] = (comment, ast.unparse(node.value) if node.value else "")
     return found
+
+
+def _titled(path: re.Match[str]) -> str:
+    """Returns a link to a page of docs/, with the page's title."""
+    text = (Path(__file__).parents[1] / "docs" / path[1]).read_text(encoding="utf-8")
+    return f"[{text.partition(chr(10))[0].removeprefix('# ')}](../{path[1]})"
 
 
 def target_keys() -> str:
@@ -270,7 +294,7 @@ def levels() -> str:
         f"`--byoc-level` decides how much is examined. The default is `{STANDARD}`. Failures are\n"
         "judged alike at every level.",
         table(("", *(f"`{name}`" for name in LEVELS)), rows),
-        "At `smoke` the checks that cost more are made on these structures alone:",
+        "At `smoke` the checks that cost more are made on saved graphs, and on these structures:",
         table(("structure", "checks beside those of every graph"), at_smoke),
         "At `full` the speed of graphs with all checks is measured beside LLVM's.",
     )
@@ -305,6 +329,13 @@ def checks() -> str:
         "structures, the first match of each pattern, and saved graphs. **A few graphs** are the\n"
         "representative graphs of several operators, and saved graphs. [Levels](levels.md) says which\n"
         "checks are made where.",
+        "**Where only partitioning can be run**, the graph is judged by these checks alone: "
+        + _listed(("process", *(c.id for c in CHECKS if c.partition_stage)))
+        + ". [Targets of which only partitioning can be run](../how-to/partition-only.md) says how.",
+        "**`reproduce.py`** of a failure makes these checks: "
+        + _listed(c for c in REPRODUCED if c != inline_back.CHECK.id)
+        + ". It makes `inline-back` where that check failed, and where only partitioning can be run. After "
+        "any other check it prints the pytest command that repeats the failure.",
     )
 
 

@@ -55,6 +55,10 @@ def _overview() -> str:
         "",
         reference_pages.NOTE,
         "",
+        "The page of a family has for each operator: its names in the IRs, its dtypes, its error bound, the",
+        "values of its parameters by class, and its simplest case. [Options](../options.md) says how to list",
+        "them on a terminal (`--byoc-list-operators`).",
+        "",
         "TVM's own LLVM build does not run the dtypes in parentheses. That was measured with",
         " and ".join(f"{IR_TITLES[ir]} of TVM {part['tvm']}" for ir, part in sorted(measured.table().items()))
         + ".",

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pytest_byoc.checks import CHECKS, memory
+from pytest_byoc.checks import CHECKS, memory, size
 from pytest_byoc.config.declarations import read_tables
+from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.settings import MAX_CAUSES
 from pytest_byoc.evidence.comparison import NEAR
 from pytest_byoc.evidence.difference import SIDE
+from pytest_byoc.examination import description
+from pytest_byoc.ir import dlpack
+from pytest_byoc.record import findings
 from pytest_byoc.record.failure import MOST_NODES
-from pytest_byoc.report import progress
+from pytest_byoc.record.target_record import CASES
+from pytest_byoc.report import progress, schema
 from pytest_byoc.suite.known_failures import IN_A_ROW
+from pytest_byoc.worker import describing, roles
 
 from .conftest import PYTHON
 from .test_layout import LAYERS
@@ -33,7 +42,8 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-ALL = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
+BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
+ALL = [*PAGES, *(ROOT / page for page in BESIDE)]
 #: The pages whose blocks are run: the tutorial in its order, in one folder, and each how-to page.
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first-target", "first-failure", "first-gate")]
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
@@ -138,10 +148,29 @@ NUMBERS = (
     ("how-to/ci.md", "then every {:g} seconds on a terminal", progress.INTERVAL),
     ("how-to/ci.md", "every {:g} seconds in a pipe", progress.ELSEWHERE),
     ("how-to/lower-precision.md", "off by more than {:g} times its bound", NEAR),
+    *(
+        ("reference/options.md", f"{{}} at {level.name}", level.max_examples)
+        for level in LEVELS.values()
+    ),
+    ("how-to/whose-fault.md", "all elements within {:g} times the bound", NEAR),
     ("reference/report-json.md", "off by more than {:g} times its bound", NEAR),
+    ("reference/report-json.md", "the place of the first {} errors", schema._LISTED),
+    ("reference/report-json.md", "`cases` the first {} that did", CASES),
+    ("reference/report-json.md", "the median of {} measurements", roles._REPEATS),
+    ("reference/report-json.md", "messages of up to {} further findings", findings.MOST),
+    ("reference/report-json.md", "The first {} texts are there", description.MOST),
+    ("reference/report-json.md", "longer than {:,} characters", description.SHOWN),
+    ("reference/report-json.md", "at most {} sources", describing.MOST),
+    ("reference/report-json.md", "whole up to {:,} characters", describing.LONGEST),
     ("reference/report-json.md", "Graphs of more than {} operators are not drawn", MOST_NODES),
     ("reference/report-json.md", "at most {0} by {0}", SIDE),
     ("explanation/checks.md", "With no time for {} rounds", memory.LEAST),
+    ("explanation/checks.md", "memory, for each round | {} bytes", memory.NOISE),
+    ("explanation/checks.md", "memory, for each thread | {} bytes", memory.NOISE_OF_THREADS),
+    ("explanation/checks.md", "address space, for each round | {} bytes", memory.MAPPED),
+    ("explanation/checks.md", "open files, for each round | {}", memory.FILES),
+    ("explanation/checks.md", "TVM aligns tensors to {} bytes", dlpack.ALIGNED),
+    ("explanation/checks.md", "{} KiB are the pages", size.PAGES >> 10),
 )
 
 
@@ -149,6 +178,44 @@ NUMBERS = (
 def test_numbers_in_pages_are_those_of_the_code(page: str, sentence: str, number: float) -> None:
     text = " ".join((DOCS / page).read_text().split())
     assert sentence.format(number) in text
+
+
+def named(page: Path) -> Iterator[str]:
+    """Yields the paths and dotted names of the project that a page has in backticks."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    folders = "|".join((*LAYERS, "pytest_byoc", "tests", "benchmarks", "fixtures", "scripts"))
+    yield from re.findall(rf"`((?:{folders})(?:/[\w.]+)+/?|(?:{folders})(?:\.\w+)+)`", text)
+
+
+def resolves(text: str) -> bool:
+    """Returns whether a path exists in the checkout or the package, or a dotted name in the package."""
+    if "/" in text:
+        return any((folder / text).exists() for folder in (ROOT, ROOT / "pytest_byoc"))
+    with suppress(ImportError, AttributeError):
+        pkgutil.resolve_name(text if text.startswith("pytest_byoc") else f"pytest_byoc.{text}")
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", [page for page in ALL if "operators" not in page.parts], ids=name)
+def test_paths_and_names_in_pages_exist(page: Path) -> None:
+    #: A file that a session writes, and the group of entry points.
+    others = {"report.json", "report.html", "report.schema", "pytest_byoc.targets"}
+    missing = [text for text in named(page) if text not in others and not resolves(text)]
+    assert not missing, f"{name(page)}: {missing}"
+
+
+def test_fields_of_the_report_are_on_its_page() -> None:
+    text = (DOCS / "reference" / "report-json.md").read_text()
+    described = json.loads(schema.PATH.read_text())
+    definitions = described["$defs"]
+    fields = set(described["properties"])
+    fields |= {name for kind in ("target", "details") for name in definitions[kind]["properties"]}
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.M)
+    assert not fields - {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    for field, kind in (("failures", "failure"), ("excused", "excused")):
+        (row,) = re.findall(rf"^\| `{field}` \|[^{{]*`{{([\w, ]+)}}`", text, re.M)
+        assert set(definitions[kind]["properties"]) - {"target"} == set(row.split(", "))
 
 
 def test_every_check_is_in_the_table() -> None:

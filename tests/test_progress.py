@@ -102,7 +102,8 @@ def test_the_header_does_not_name_testpaths(
     pytester.makeini("[pytest]\ntestpaths = tests\n")
     pytester.mkpydir("tests").joinpath("test_own.py").write_text("def test_own(): pass\n")
     common = (
-        "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "--byoc-level=smoke", *workers
+        "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "--byoc-level=smoke",
+        *workers,
     )
     result = run(pytester, *common, "-k", "test_operator and shape_1]")
     result.stdout.no_fnmatch_line("testpaths*")
