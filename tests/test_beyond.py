@@ -11,9 +11,9 @@ from fixtures.faults import FAULTS, apply
 from pytest_byoc.config.effort import EVERY, Effort
 from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import PASS, REFERENCE_WRONG, Verdict
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation import beyond, data, systematic
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluation
@@ -84,7 +84,7 @@ def test_only_failures_are_compared_to_llvm(
             return Verdict(graph, by_llvm if effort.with_llvm else alone)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.workers.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]
+    examiner.workers.ir, examiner.partitions = "relay", Partitions(None)  # type: ignore[arg-type]
     examiner.workers.executors = ["graph", "vm"]
     try:
         assert examiner.examine(ohwi()).outcome == outcome

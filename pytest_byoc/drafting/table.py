@@ -213,11 +213,11 @@ class Draft:
             for name in self._operators if self.ir in OPERATORS[name].irs()
             for dtype in runnable(OPERATORS[name], self.ir)
         ]
-        claims = self._examiner.claims.survey(graph for _, _, graph in cases)
-        for (name, dtype, _), claim in zip(cases, claims):
-            if claim is None:
+        partitions = self._examiner.partitions.survey(graph for _, _, graph in cases)
+        for (name, dtype, _), partition in zip(cases, partitions):
+            if partition is None:
                 self._unpartitioned[name] += 1
-            elif any(claim.offloaded):
+            elif any(partition.offloaded):
                 self.taken.setdefault(name, []).append(dtype)
 
     def _simple(self, *names: str) -> list[Graph]:
@@ -227,7 +227,7 @@ class Draft:
         """Yields each region that the target makes of the graphs, with the position of its
         graph."""
         for begin in range(0, len(graphs), _AT_ONCE):
-            report = self._examiner.claims.report(list(graphs[begin : begin + _AT_ONCE]))
+            report = self._examiner.partitions.report(list(graphs[begin : begin + _AT_ONCE]))
             for _, value in report.facts("regions"):
                 for region in value["regions"]:
                     yield begin + value["number"], region
@@ -235,13 +235,13 @@ class Draft:
     def _patterns(self) -> Iterator[str]:
         """Yields the key `patterns`, if the suite would not find the table by itself from the
         regions of a few common operators."""
-        claims, simple = self._examiner.claims, self._simple()
-        if claims.patterns():
+        partitions, simple = self._examiner.partitions, self._simple()
+        if partitions.patterns():
             return
         found = [region for _, region in self._regions(simple)]
         compilers = {str(region["compiler"]) for region in found}
         prefixes = sorted({c.partition(".")[0] for r in found for c in r["composites"]} | compilers)
-        report = claims.report(simple[:_AT_ONCE], "patterns")
+        report = partitions.report(simple[:_AT_ONCE], "patterns")
         for _, described in report.facts("patterns"):
             table = described[0]["table"]
             regions = ", ".join(sorted(compilers))

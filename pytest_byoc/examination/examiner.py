@@ -19,12 +19,12 @@ from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
-from .claims import Claims
 from .client import WorkerError
 from .decision import decide
 from .description import Description
 from .gathering import Gatherer
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
+from .partitions import Partitions
 from .recent import Recent
 from .signature import exception_text
 from .stages import Stages
@@ -49,7 +49,7 @@ class Examiner:
     peers: the other processes that examine the same target.
     """
 
-    claims: Claims
+    partitions: Partitions
     _stages: Stages
 
     def __init__(
@@ -81,11 +81,11 @@ class Examiner:
             self._try_out()
 
     def _try_out(self) -> None:
-        self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
+        self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
+            self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(
@@ -93,7 +93,7 @@ class Examiner:
                     f"Its own partition function raises {own}; the patterns registered under that name raise "
                     f"{by_table}"
                 )
-        self._stages = Stages(self.workers, self.claims, self.settings.stages)
+        self._stages = Stages(self.workers, self.partitions, self.settings.stages)
         for graph in self._stages.to_be_tried():
             self._stages.learn(self._verdict(graph, plan.every_graph()))
 
@@ -104,7 +104,7 @@ class Examiner:
         function returns no IRModule.
         """
         graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
-        raised = [message["raised"] for message in self.claims.report(graphs).raised()]
+        raised = [message["raised"] for message in self.partitions.report(graphs).raised()]
         for exception in raised:
             if exception["type"] == "NotAModule":
                 raise WorkerError(f"target {self.workers.name}: {exception['message']}")
@@ -126,9 +126,9 @@ class Examiner:
         """
         kept = self._verdicts.get((graph.digest, effort.apart()))
         if kept is None:
-            claim = self.claims.known(graph)
-            if claim is not None and not claim.to_be_judged:
-                return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
+            partition = self.partitions.known(graph)
+            if partition is not None and not partition.to_be_judged:
+                return Verdict(graph, NOT_OFFLOADED, offloaded=partition.offloaded)
         return kept
 
     def knows(self, graph: Graph, effort: Effort) -> bool:
@@ -158,7 +158,7 @@ class Examiner:
         At smoke they may not: no other test there would partition several graphs in one module, or
         compile their sources separately.
         """
-        return self.settings.level.one_executor == NUMEROUS and self.claims.several
+        return self.settings.level.one_executor == NUMEROUS and self.partitions.several
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         """Returns the verdict on a graph, which is examined at most once with the same effort.

@@ -23,14 +23,14 @@ _BEHIND = 10
 _ITSELF = 4
 
 
-def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Graph]:
+def between(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> list[Graph]:
     """Returns graphs that hold the operator once, in its simplest form, between two operators that
     the target offloads, or only before one; only behind one if no operator fits after it.
 
-    name, dtype: the operator and the dtype of its first operand. claimed: names of the operators
+    name, dtype: the operator and the dtype of its first operand. offloaded: names of the operators
     that the target offloads."""
     op = within(name, ir)
-    others = [within(other, ir) for other in claimed if other != name]
+    others = [within(other, ir) for other in offloaded if other != name]
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
     graphs: dict[Graph, None] = {}
     before = [o for o in others if op.domain is None and _keeps(o, x, ir)][:_EACH]
@@ -47,7 +47,7 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
     return list(graphs)
 
 
-def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+def followed(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | None:
     """Returns one graph in which operators that the target offloads follow the operator `name`: the
     operator itself if it is offloaded, and at most _BEHIND others. None if no operator fits.
 
@@ -55,9 +55,9 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
     checksum of the names determines which operators come first."""
     op, builder, outputs = within(name, ir), Builder(seed=1), list[str]()
     shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
-    outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in claimed else ()
+    outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in offloaded else ()
     number = 0
-    for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
+    for other in sorted(offloaded, key=lambda other: crc32(f"{name} {other}".encode())):
         if number == _BEHIND:
             break
         behind, before = within(other, ir), len(outputs)
@@ -96,7 +96,7 @@ def _behind_itself(
             yield _apply(builder, op, value, _form(turn + 1))
 
 
-def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+def forms(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | None:
     """Returns a graph with the operator several times on one value of that dtype, each time with
     another attribute (`several_forms`); None if it has only one form.
 
@@ -104,7 +104,7 @@ def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | Non
     one region. It is an input if the operator has a domain, or if no other operator fits."""
     op, builder = within(name, ir), Builder(seed=1)
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
-    simple = sorted(claimed, key=lambda other: other not in UNARY)
+    simple = sorted(offloaded, key=lambda other: other not in UNARY)
     others = (within(other, ir) for other in simple if other != name)
     before = next((o for o in others if o.domain is None and _keeps(o, x, ir)), None)
     if before is None or op.domain is not None:

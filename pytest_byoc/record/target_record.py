@@ -30,7 +30,7 @@ def failure_id(signature: Signature, operators: Iterable[str], traits: Iterable[
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def is_claimed(cell: Mapping[str, Any]) -> bool:
+def is_offloaded(cell: Mapping[str, Any]) -> bool:
     """Returns whether the target offloads a node of a cell, or failed before that could be seen."""
     return bool(cell["offloaded"] or cell["failed"])
 

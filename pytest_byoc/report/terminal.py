@@ -14,7 +14,7 @@ from ..examination.outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFER
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import Cause, likely_causes
-from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_claimed
+from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_offloaded
 from .words import cause_extent, cause_title, counted
 
 #: Number of cases under one heading, and of causes that are shown in full.
@@ -161,7 +161,7 @@ def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     rows = [
         (op, dtype, *(str(cell[k]) for k in head[2:]))
         for (op, dtype), cell in sorted(record.cells.items())
-        if is_claimed(cell)
+        if is_offloaded(cell)
     ]
     if not rows:
         yield "no operator was offloaded", {"yellow": True}
@@ -181,14 +181,16 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     never: dict[str, list[str]] = {}
     taken: set[str] = set()
     for (op, dtype), cell in sorted(record.cells.items()):
-        if is_claimed(cell):
+        if is_offloaded(cell):
             taken.add(op)
         else:
             never.setdefault(op, []).append(dtype)
     hardly = [
         f"{op} ({dtype}: {cell['offloaded']} of {cell['generated']})"
         for (op, dtype), cell in sorted(record.cells.items())
-        if is_claimed(cell) and cell["generated"] >= ENOUGH and cell["offloaded"] < HARDLY * cell["generated"]
+        if is_offloaded(cell)
+        and cell["generated"] >= ENOUGH
+        and cell["offloaded"] < HARDLY * cell["generated"]
     ]
     if hardly:
         yield "hardly ever offloaded, so hardly judged:", {}
@@ -211,7 +213,7 @@ def _refused(record: TargetRecord) -> list[str]:
     """Describes the operators with several cases, at least a share HARDLY, that were not offloaded
     in the dtypes that the target offloads. A single such case is usual: nearly every target refuses
     tensors without elements."""
-    cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
+    cells = {key for key, cell in record.cells.items() if is_offloaded(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():
         op, _, label = case.partition("[")

@@ -33,7 +33,7 @@ _OPERATORS = 32
 #: Builds the graph of an operator among others, or returns None if there is none.
 _Make = Callable[[str], Graph | None]
 #: Builds it from the operator's name, a dtype, the operators that the target offloads, and the IR.
-_MakeOfClaimed = Callable[[str, str, Sequence[str], str], Graph | None]
+_MakeWithOffloaded = Callable[[str, str, Sequence[str], str], Graph | None]
 
 
 class Suite:
@@ -93,12 +93,14 @@ class Suite:
     def check_followed(self, operator: str) -> Verdict | None:
         """Checks a graph in which other operators follow the operator; returns None if none
         fits."""
-        return self._check_among_others("followed", operator, partial(self._of_claimed, followed), {NUMEROUS})
+        make = partial(self._with_offloaded, followed)
+        return self._check_among_others("followed", operator, make, {NUMEROUS})
 
     def check_forms(self, operator: str) -> Verdict | None:
         """Checks a graph with the operator in several forms on one value; returns None if it has
         one form."""
-        return self._check_among_others("forms", operator, partial(self._of_claimed, forms), {NUMEROUS})
+        make = partial(self._with_offloaded, forms)
+        return self._check_among_others("forms", operator, make, {NUMEROUS})
 
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, kinds: Set[str] = PLAIN
@@ -109,9 +111,9 @@ class Suite:
         alike = partial(self._alike_among_others, kind, make)
         return self._check(kind, f"{kind}[{operator}]", graph, kinds, alike)
 
-    def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
-        claimed = self.offloaded.operators()
-        graph = make(operator, claimed[operator][0], list(claimed), self._session.ir)
+    def _with_offloaded(self, make: _MakeWithOffloaded, operator: str) -> Graph | None:
+        offloaded = self.offloaded.operators()
+        graph = make(operator, offloaded[operator][0], list(offloaded), self._session.ir)
         return graph and self.offloaded.adapted(graph)[0]
 
     def check_pattern(self, name: str) -> str:
@@ -212,7 +214,7 @@ class Suite:
         # One survey of all cases, the later ones of an operator included, takes less time than
         # several.
         surveyed = some if like.early else (c for c in found if self._runs(c.id))
-        self._session.examiner.claims.survey(c.graph for c in surveyed)
+        self._session.examiner.partitions.survey(c.graph for c in surveyed)
         plain = (c for c in some if self._session.is_plain(c.graph, self._kinds(c)))
         return self._grouped({c.id: c.graph for c in plain})
 
@@ -246,4 +248,4 @@ class Suite:
         return self._grouped({case: graph for case, graph, kinds in found if plain(graph, kinds)})
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
-        return batching.of_cases(graphs, self._session.examiner.claims, self._session.ir)
+        return batching.of_cases(graphs, self._session.examiner.partitions, self._session.ir)

@@ -32,8 +32,8 @@ class Patterns:
     def names(self) -> list[str]:
         """Returns the names of the target's patterns that consist of tested operators only."""
         if self._patterns is None:
-            found = self._examiner.claims.patterns()
-            unknown = self._examiner.claims.without_table
+            found = self._examiner.partitions.patterns()
+            unknown = self._examiner.partitions.without_table
             if unknown:
                 self._record.not_checked.append(
                     f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name "
@@ -57,9 +57,9 @@ class Patterns:
         self.names()
         assert self._patterns is not None
         if name not in self._found:
-            claims = self._examiner.claims
+            partitions = self._examiner.partitions
             try:
-                found = search(self._patterns[name], self._ir, claims.composites, claims.alone)
+                found = search(self._patterns[name], self._ir, partitions.composites, partitions.alone)
             except Exception as e:
                 # The pattern's own test raises it; other tests go on without its graphs.
                 reason = f"the search for its graphs raised {type(e).__name__}: {e}"

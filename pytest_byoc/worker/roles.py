@@ -191,8 +191,8 @@ class TargetRole(Role):
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        if job["kind"] == "claims":
-            self._claims(job["graphs"], reporter)
+        if job["kind"] == "partitions":
+            self._partitions(job["graphs"], reporter)
             return
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
@@ -268,7 +268,7 @@ class TargetRole(Role):
                 continue
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
 
-    def _claims(self, graphs: list[Any], reporter: Reporter) -> None:
+    def _partitions(self, graphs: list[Any], reporter: Reporter) -> None:
         """Partitions graphs, and sends the facts about the regions of each."""
         for number, entry in enumerate(graphs):
             reporter.send({"fact": "begun", "executor": None, "value": number})

@@ -110,7 +110,7 @@ def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]
     """Returns the steps whose operators the target offloads. Raises Unavailable if there are
     none."""
     v.of(sorted({_STEPS[name][0] for name in names}))
-    return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.claimed]
+    return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.offloaded]
 
 
 def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
