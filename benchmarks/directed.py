@@ -63,17 +63,17 @@ def directed(fragments: Sequence[Graph], ir: str, count: int) -> list[Graph]:
     """Returns graphs of ten operators, generated around each of the fragments in turn; always the
     same ones."""
     graphs: list[Graph] = []
-    for number, turn in enumerate(fragments):
+    for number, fragment in enumerate(fragments):
         wanted = count * (number + 1) // len(fragments) - len(graphs)
         if wanted > 0:
-            graphs += _around(turn, fragments, ir, wanted, number)
+            graphs += _around(fragment, fragments, ir, wanted, number)
     return graphs
 
 
-def _around(turn: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
+def _around(fragment: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
     # The first graph is as small as possible, so one more is generated and the first left out.
     limits = {"min_nodes": OPERATORS, "max_nodes": OPERATORS}
-    return some(count + 1, number, ir=ir, fragments=fragments, turn=turn, **limits)[-count:]
+    return some(count + 1, number, ir=ir, fragments=fragments, fragment=fragment, **limits)[-count:]
 
 
 def offloaded_cases(partitions: Partitions, ir: str) -> list[Graph]:

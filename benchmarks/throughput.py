@@ -158,12 +158,12 @@ def measure(
     def spent() -> float:
         return time.process_time() - began + sum(map(cpu_of, workers)) - before
 
-    turn = 0
+    round_ = 0
     while spent() < seconds:
-        focus = offloaded[turn % len(offloaded)]
-        turn += 1
+        focus = offloaded[round_ % len(offloaded)]
+        round_ += 1
         graphs = some(
-            AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
+            AT_ONCE, f"{start} {round_}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
             operators=suite.offloaded.drawn(), prefer=offloaded, fragments=fragments,
             dtypes=suite.offloaded.operators()[focus],
         )

@@ -66,7 +66,7 @@ def test_random(
         number = options.max_examples
         if parts:
             # An operator that is only offloaded within patterns occurs in whole fragments.
-            graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
+            graphs = [draw(1, f"{start} {i}", fragment=parts[i % len(parts)])[0] for i in range(number)]
         else:
             fit = byoc_suite.offloaded.fit(byoc_operator)
             graphs = draw(number, start, focus=byoc_operator, dtypes=offloaded[byoc_operator], fit=fit)

@@ -242,7 +242,7 @@ def test_a_failure_with_low_effort_is_examined_in_full(
     examiner.workers.ir, examiner.workers.executors = "relay", ["one"]
     examiner.partitions = Partitions(None)  # type: ignore[arg-type]
     try:
-        verdict = examiner.examine_anew(graph, Effort(("offload",), ONE, False, merged is not None))
+        verdict = examiner.examine_uncached(graph, Effort(("offload",), ONE, False, merged is not None))
         assert (verdict.outcome, examinations) == (outcome, examined)
         examinations.clear()
         assert examiner.examine(graph).outcome == in_full and examinations == [None]

@@ -31,14 +31,14 @@ class Crashing:
     def __init__(self, *crashing: str, first_alone: bool = False) -> None:
         self.crashing = crashing
         self.first_alone = first_alone
-        self.asked: list[Mapping[str, Any]] = []
+        self.received: list[Mapping[str, Any]] = []
 
     @property
     def jobs(self) -> int:
-        return len(self.asked)
+        return len(self.received)
 
     def submit(self, job: Mapping[str, Any]) -> None:
-        self.asked.append(job)
+        self.received.append(job)
         self.job = job
 
     def collect(self) -> JobReport:
@@ -104,7 +104,7 @@ def test_answers_of_another_process_are_reused(tmp_path: Path) -> None:
     partitions = Partitions(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
     results = Partitions(second, two).survey(GRAPHS)  # type: ignore[arg-type]
     assert results[:3] == partitions and None not in results
-    jobs = [[len(job["graphs"]), job["kind"]] for job in second.asked]
+    jobs = [[len(job["graphs"]), job["kind"]] for job in second.received]
     assert jobs[PROBES:] == [[2, "partitions"]], "of sigmoid and tanh alone"
 
 

@@ -104,7 +104,7 @@ def recorded() -> TargetRecord:
     """A failing session: some of everything that a summary tells."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16", "python": "3.8"}, precision="adds in float16")
     relu = one("nn.relu")
-    passed = Verdict(relu, PASS, (), (True,), 1, boundary_bytes=48, smallest=1, made=("numerics",))
+    passed = Verdict(relu, PASS, (), (True,), 1, boundary_bytes=48, smallest=1, checks_made=("numerics",))
     for i in range(18):
         record.add(passed, f"nn.relu[float32-{i}]")
     for case, seconds in (("nn.relu[float32]", 1e-6), ("nn.relu[float32-large]", 4e-6)):

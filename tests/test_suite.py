@@ -154,12 +154,12 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
-    def anew(graph: Graph, effort: Effort) -> Verdict:
+    def examine(graph: Graph, effort: Effort) -> Verdict:
         examined.append(graph)
         return Verdict(graph, "pass")
 
     examiner = session.examiner
-    monkeypatch.setattr(examiner, "examine_anew", anew)
+    monkeypatch.setattr(examiner, "examine_uncached", examine)
     monkeypatch.setattr(examiner, "partitions", _NoPartitions(), raising=False)
     graphs = [default_case(o, "float32").graph for o in ("nn.relu", "tanh", "exp", "abs", "sigmoid")]
     for graph in (*graphs, graphs[-1], graphs[0]):

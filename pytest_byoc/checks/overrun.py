@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import CHOSEN, WATCHED, Check, of_death, of_raised
+from .base import CHOSEN, GUARDED, Check, of_death, of_raised
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def reload(run: LoaderRun) -> None:
     The process has to end normally, because some pieces are freed only at its end.
     """
     run.leaves_normally = True
-    if not _watched():
+    if not _is_guarded():
         run.not_checked("this C library has no " + LIBRARY)
         return
     for executor, path in run.artifacts.items():
@@ -62,7 +62,7 @@ def _move_on() -> None:
         malloc(size)
 
 
-def _watched() -> bool:
+def _is_guarded() -> bool:
     try:
         with open("/proc/self/maps") as f:
             return LIBRARY.partition(".")[0] in f.read()
@@ -70,7 +70,7 @@ def _watched() -> bool:
         return False
 
 
-def told_by_malloc(printed: str) -> bool:
+def reported_by_malloc(printed: str) -> bool:
     """Returns whether a process printed that malloc found its heap broken."""
     return _BROKEN.search(printed) is not None
 
@@ -78,12 +78,12 @@ def told_by_malloc(printed: str) -> bool:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     where = "where malloc checks the ends of each piece of memory"
     yield from of_death(
-        "overrun", evidence.watched,
+        "overrun", evidence.guarded,
         where + ", the process ends in the stage {stage} ({how}): something was written behind (or before) "
         "an output or a piece that the target allocated.",
         hung=where + ", the process hung in the stage {stage}.",
     )
-    yield from of_raised("overrun", evidence.watched, where + ",")
+    yield from of_raised("overrun", evidence.guarded, where + ",")
 
 
 CHECK = Check(
@@ -94,10 +94,10 @@ CHECK = Check(
     where=f"{CHOSEN} and single-element operators of which TVM runs nothing itself",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     records=False,
-    needs=(WATCHED,),
+    needs=(GUARDED,),
     by_machine=True,
     at_smoke=("each_once", "large"),
     on_kinds=("one element",),

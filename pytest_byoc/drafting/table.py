@@ -84,7 +84,7 @@ def run(
             else:
                 _append(output, text)
                 print(f"{output}: appended [tool.pytest-byoc.targets.{_key(name)}]")
-            return DRAFTED if draft.taken else NOTHING
+            return DRAFTED if draft.offloaded else NOTHING
     except (SettingsError, WorkerError) as e:
         print(e, file=sys.stderr)
         return UNUSABLE
@@ -154,7 +154,7 @@ class Draft:
         self._operators = operators
         self._examiner = Examiner(settings, declaration)
         #: Dtypes in which the target offloads an operator's simplest case, by operator.
-        self.taken: dict[str, list[str]] = {}
+        self.offloaded: dict[str, list[str]] = {}
         self._unpartitioned: Counter[str] = Counter()
         self._unsettled: list[str] = []
 
@@ -218,10 +218,10 @@ class Draft:
             if partition is None:
                 self._unpartitioned[name] += 1
             elif any(partition.offloaded):
-                self.taken.setdefault(name, []).append(dtype)
+                self.offloaded.setdefault(name, []).append(dtype)
 
     def _simple(self, *names: str) -> list[Graph]:
-        return [default_case(n, self.taken[n][0], self.ir).graph for n in names or self.taken]
+        return [default_case(n, self.offloaded[n][0], self.ir).graph for n in names or self.offloaded]
 
     def _regions(self, graphs: Sequence[Graph]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields each region that the target makes of the graphs, with the position of its
@@ -255,7 +255,7 @@ class Draft:
 
     def _odd(self) -> Iterator[str]:
         """Yields the key `trivial-regions`, if the target makes regions that compute nothing."""
-        floats = frozenset(name for name, dtypes in self.taken.items() if "float32" in dtypes)
+        floats = frozenset(name for name, dtypes in self.offloaded.items() if "float32" in dtypes)
         graphs: dict[str, Graph] = {}
         for name, structure in STRUCTURES.items():
             with suppress(Unavailable):
@@ -275,7 +275,7 @@ class Draft:
     def _runs(self) -> Iterator[str]:
         """Yields the keys that running a few graphs determines: executors, precision,
         deterministic."""
-        names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
+        names = [n for n in _COMMON if n in self.offloaded] + [n for n in self.offloaded if n not in _COMMON]
         graphs = self._simple(*names)[:_RUN]
         verdicts = {n: self._examiner.examine(g, plan.every_graph()) for n, g in zip(names, graphs)}
         partition_only = self._examiner.workers.partition_only
@@ -284,9 +284,9 @@ class Draft:
             return
         yield from self._executors(verdicts)
         try:
-            found = precision_probes.find(self._examiner, self.taken)
+            found = precision_probes.find(self._examiner, self.offloaded)
         except WorkerError as e:
-            found = precision_probes.Found({}, str(e).splitlines()[0])
+            found = precision_probes.DraftedPrecision({}, str(e).splitlines()[0])
         if found.keys:
             yield f"# {_one_line(found.why)}: declare it only if the hardware computes so."
         elif found.why:
@@ -322,13 +322,13 @@ class Draft:
     # --- in words --------------------------------------------------------------------------------
 
     def _summary(self) -> Iterator[str]:
-        yield f"# Operators whose simplest case it offloads: {len(self.taken)}"
+        yield f"# Operators whose simplest case it offloads: {len(self.offloaded)}"
         by_dtypes: dict[tuple[str, ...], list[str]] = {}
-        for name, dtypes in self.taken.items():
+        for name, dtypes in self.offloaded.items():
             by_dtypes.setdefault(tuple(dtypes), []).append(name)
         for kinds, names in by_dtypes.items():
             yield f"#   in {', '.join(kinds)}: {', '.join(names)}"
-        if not self.taken:
+        if not self.offloaded:
             self._unsettled.append(
                 "offloaded operators: the simplest case of none; the target may offload only patterns, other "
                 "layouts or batches of one, or need one of the keys below"

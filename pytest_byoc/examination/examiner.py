@@ -12,7 +12,7 @@ from ..config.settings import Settings
 from ..core.graph import Graph
 from ..evidence.evidence import Evidence
 from ..evidence.judging import Judgement
-from ..generation import beyond, data
+from ..generation import data, without_llvm
 from ..generation.systematic import default_case
 from ..reference_kernels import FULL
 from ..storage.session_ended import no_room
@@ -169,11 +169,11 @@ class Examiner:
         effort = effort or plan.every_graph()
         verdict = self.recall(graph, effort)
         if verdict is None:
-            verdict = self.examine_anew(graph, effort)
+            verdict = self.examine_uncached(graph, effort)
             self.learn(graph, effort, verdict)
         return verdict
 
-    def examine_anew(self, graph: Graph, effort: Effort) -> Verdict:
+    def examine_uncached(self, graph: Graph, effort: Effort) -> Verdict:
         """Examines a graph even if its verdict is known; the verdict has all the evidence."""
         return self.look_again(self.first_look(graph, effort), effort)
 
@@ -203,7 +203,7 @@ class Examiner:
 
     def _effort(self, graph: Graph, effort: Effort) -> Effort:
         """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""
-        return replace(effort, with_llvm=False) if beyond.is_beyond(graph, self.workers.ir) else effort
+        return replace(effort, with_llvm=False) if without_llvm.llvm_fails(graph, self.workers.ir) else effort
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)

@@ -62,13 +62,13 @@ def followed(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph 
             break
         behind, before = within(other, ir), len(outputs)
         # Without parameters there is only one form.
-        for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
-            form = _form(turn)
+        for index in (0, number + 2) if op.parameters or behind.parameters else (0,):
+            form = _form(index)
             x = _leading_to(behind, op, shapes, form, ir)
             if x is not None:
                 value = _apply(builder, op, builder.lead(op, x), form)
                 # If the two operators are alike, the second one has another form than the first.
-                chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
+                chosen = choose_parameters(behind, builder.types[value], _form(index and index + 1))
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
@@ -88,12 +88,12 @@ def _behind_itself(
     accepts such a type, all axes have the same length, so that no shape tells them apart. Compilers
     merge two such operators into one."""
     alike = [x for x in (TensorType((3,) * rank, dtype) for rank in (3, 4)) if op.takes(x)]
-    for turn in range(_ITSELF if op.parameters and op.domain is None else 0):
-        form = _form(turn)
+    for index in range(_ITSELF if op.parameters and op.domain is None else 0):
+        form = _form(index)
         x = _leading_to(op, op, (*alike, *shapes), form, ir)
         if x is not None:
             value = _apply(builder, op, builder.lead(op, x), form)
-            yield _apply(builder, op, value, _form(turn + 1))
+            yield _apply(builder, op, value, _form(index + 1))
 
 
 def forms(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | None:
@@ -115,13 +115,13 @@ def forms(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | N
     return builder.graph(*outputs) if outputs else None
 
 
-def _form(turn: int) -> Pick:
-    """Returns a function that picks the default of each parameter in turn 0, and another class in
-    each further turn if there is one."""
+def _form(index: int) -> Pick:
+    """Returns a function that picks the default of each parameter in index 0, and another class in
+    each further index if there is one."""
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         values = list(classes.values())
-        return values[1 + (turn - 1) % (len(values) - 1) if turn and len(values) > 1 else 0][0]
+        return values[1 + (index - 1) % (len(values) - 1) if index and len(values) > 1 else 0][0]
 
     return pick
 

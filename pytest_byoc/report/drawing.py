@@ -187,17 +187,17 @@ def _order(found: Layout) -> None:
     """Orders each layer by the mean position of its neighbours, in sweeps downward and upward. The
     places of edges along the sides count too, so that the results of a split keep their order."""
     above, below = _near(found)
-    for turn in range(8):
+    for sweep in range(8):
         at = {i: k for layer in found.layers for k, i in enumerate(layer)}
 
-        def centre(i: int, up: bool = bool(turn % 2), at: dict[int, int] = at) -> float:
+        def centre(i: int, up: bool = bool(sweep % 2), at: dict[int, int] = at) -> float:
             if up:
                 near = [at[e.target] + e.end * 0.9 for e in below[i]]
             else:
                 near = [at[e.source] + e.start * 0.9 for e in above[i]]
             return sum(near) / len(near) if near else at[i]
 
-        for layer in found.layers[:: -1 if turn % 2 else 1]:
+        for layer in found.layers[:: -1 if sweep % 2 else 1]:
             layer.sort(key=centre)
             at.update({i: k for k, i in enumerate(layer)})
 
@@ -222,8 +222,8 @@ def _place(found: Layout) -> None:
 
     for layer in found.layers:
         _pack(found, layer, lambda i: 0.0)
-    for turn in range(24):
-        for layer in found.layers[:: -1 if turn % 2 else 1]:
+    for sweep in range(24):
+        for layer in found.layers[:: -1 if sweep % 2 else 1]:
             _pack(found, layer, wanted)
     left = min(b.x for b in boxes) - _MARGIN
     for box in boxes:

@@ -54,7 +54,7 @@ class Progress:
         self._test: tuple[str, float] | None = None
         self._deselected = False
         #: Finished tests that were not yet reported to the controller.
-        self._untold: list[Finished] = []
+        self._unsent: list[Finished] = []
         self._processes: set[str] = set()
         self._ended = threading.Event()
 
@@ -95,16 +95,16 @@ class Progress:
         self._work.finish(finished)
         self._test = None
         if self._in_xdist:
-            self._untold.append(finished)
+            self._unsent.append(finished)
         self.tick()
         return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._in_xdist:
-            told = (dict(self._work.planned), [astuple(f) for f in self._untold])
-            setattr(report, _FINISHED, told)
-            self._untold = []
+            sent = (dict(self._work.planned), [astuple(f) for f in self._unsent])
+            setattr(report, _FINISHED, sent)
+            self._unsent = []
         elif self._controller:
             self._processes.add(str(getattr(report, "worker_id", "")))
             planned, finished = vars(report).pop(_FINISHED, ({}, []))

@@ -179,10 +179,10 @@ def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     never: dict[str, list[str]] = {}
-    taken: set[str] = set()
+    offloaded: set[str] = set()
     for (op, dtype), cell in sorted(record.cells.items()):
         if is_offloaded(cell):
-            taken.add(op)
+            offloaded.add(op)
         else:
             never.setdefault(op, []).append(dtype)
     hardly = [
@@ -199,11 +199,11 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     if refused:
         yield "a tenth of the cases or more not offloaded, so not judged (report.json has their names):", {}
         yield from _wrapped(refused)
-    some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
+    some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in offloaded]
     if some:
         yield "in these dtypes never offloaded, so not judged:", {}
         yield from _wrapped(some)
-    others = [op for op in never if op not in taken]
+    others = [op for op in never if op not in offloaded]
     if others:
         yield f"never offloaded in any dtype, so not judged ({counted(len(others), 'operator')}):", {}
         yield from _wrapped(others)

@@ -241,5 +241,6 @@ def parts(
             yield Verdict(
                 graph, PASS, (), partition.offloaded, partition.regions, (), None, partition.placement,
                 partition.boundary_bytes, verdict.not_checked,
-                smallest(graph, partition.placement, partition.regions), verdict.merges, made=verdict.made,
+                smallest(graph, partition.placement, partition.regions), verdict.merges,
+                checks_made=verdict.checks_made,
             )

@@ -56,7 +56,7 @@ class Suite:
         kinds = self._kinds(case)
         if not self._session.is_plain(case.graph, kinds):
             return self._session.check(case.graph, case.id, kinds)
-        kind = f"{case.turn} of {self._alike_operators(case)[0]}"
+        kind = f"{case.phase} of {self._alike_operators(case)[0]}"
         if case.without_llvm:
             kind += " without LLVM"
         return self._check(f"cases: {kind}", case.id, case.graph, kinds, partial(self._alike_cases, case))
@@ -119,7 +119,7 @@ class Suite:
     def check_pattern(self, name: str) -> str:
         """Checks the graphs of one of the target's patterns. Returns the reason why there are none,
         or ""."""
-        found = self._session.patterns.found(name)
+        found = self._session.patterns.search_result(name)
         if found.failed is not None:
             raise found.failed
         # The target offloads these graphs too, though by another pattern.
@@ -141,7 +141,7 @@ class Suite:
     def _of_pattern(self, name: str) -> list[tuple[str, Graph, Set[str]]]:
         """Returns case, graph and kinds of each graph that the level has for a pattern: a fragment
         for each way of matching it, the smallest fragment twice in one graph, and near misses."""
-        level, fragments = self._session.settings.level, self._session.patterns.found(name).fragments
+        level, fragments = self._session.settings.level, self._session.patterns.search_result(name).fragments
         limit = level.near_misses
         operators = {o for f in fragments for o in f.graph.operators}
         if level.all_cases and not all(map(self.offloaded.first_case, sorted(operators))):
@@ -205,11 +205,11 @@ class Suite:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
-        """Returns the groups of the cases with the same `turn`: early cases of several operators
+        """Returns the groups of the cases with the same `phase`: early cases of several operators
         together, the other cases by operator."""
         found = self.offloaded.cases(*self._alike_operators(like))
         # A case that LLVM cannot judge would hide the others in the same module.
-        alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
+        alike = (c for c in found if (c.phase, c.without_llvm) == (like.phase, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
         # One survey of all cases, the later ones of an operator included, takes less time than
         # several.

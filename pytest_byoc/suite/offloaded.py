@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..core.graph import Graph, TensorType
 from ..examination.partitions import PARTITIONING, Partition
-from ..generation import beyond, systematic
+from ..generation import systematic, without_llvm
 from ..generation.adapting import LAST, Form, adapted, forms, joined, lead
 from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
@@ -65,7 +65,7 @@ class Offloaded:
         """Returns the systematic cases of the level for some operators, or for all tested ones."""
         settings = self._session.settings
         names, ir = operators or self._session.operators, self._session.ir
-        found = [*systematic.cases(names, ir), *beyond.cases(names, ir)]
+        found = [*systematic.cases(names, ir), *without_llvm.cases(names, ir)]
         return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 
     def _form(self, operator: str) -> Form:

@@ -44,7 +44,7 @@ from ..examination.workers import Workers
 from ..generation import data
 from ..generation.systematic import default_case
 from ..operators import OPERATORS
-from ..record.findings import told
+from ..record.findings import message_lines
 from ..record.process_output import printed_lines, stack_lines
 from ..reference_kernels import FULL, Bounded, exact
 from ..worker.onnx_models import STAGE
@@ -355,7 +355,7 @@ def describe(verdict: Verdict, target: str, command: str, made: Description | No
     makes of the model."""
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
-    first, *rest = told(verdict.findings)
+    first, *rest = message_lines(verdict.findings)
     lines = [
         f"{node.op}: {first}",
         *rest,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ..core.graph import Graph
 from ..examination.examiner import Examiner
-from ..generation.patterns import Found, Pattern, made_of, not_among, search
+from ..generation.patterns import Pattern, SearchResult, made_of, not_among, search
 from ..record.target_record import TargetRecord
 
-#: Words of the report for patterns without a graph that is offloaded, by `Found.fate`.
+#: Words of the report for patterns without a graph that is offloaded, by `SearchResult.fate`.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 
 
@@ -26,7 +26,7 @@ class Patterns:
         self._operators = operators
         self._ir = examiner.workers.ir
         self._patterns: dict[str, Pattern] | None = None
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, SearchResult] = {}
         self.left_out: list[str] = []
 
     def names(self) -> list[str]:
@@ -51,7 +51,7 @@ class Patterns:
             self.left_out = list(others)
         return list(self._patterns)
 
-    def found(self, name: str) -> Found:
+    def search_result(self, name: str) -> SearchResult:
         """Returns graphs that the target offloads by this pattern, or the reason why there are
         none."""
         self.names()
@@ -63,10 +63,10 @@ class Patterns:
             except Exception as e:
                 # The pattern's own test raises it; other tests go on without its graphs.
                 reason = f"the search for its graphs raised {type(e).__name__}: {e}"
-                found = Found(name, reason=reason, failed=e)
+                found = SearchResult(name, reason=reason, failed=e)
             if found.fragments:
                 # Alternatives of the pattern may contain operators that are not tested.
-                tested = [f for f in found.fragments if self._asked_for(f.graph)]
+                tested = [f for f in found.fragments if self._is_tested(f.graph)]
                 found = replace(found, fragments=tested or found.fragments)
             self._found[name] = found
             self._record.patterns[name] = "" if found.fragments else str(found.reason)
@@ -78,10 +78,10 @@ class Patterns:
         """Returns the smallest fragment found for each pattern."""
         names = self.names()
         for name in self._examiner.peers.beginning_elsewhere(names):
-            self.found(name)
-        found = (self.found(name).fragments for name in names)
+            self.search_result(name)
+        found = (self.search_result(name).fragments for name in names)
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
-        return [g for g in smallest if self._asked_for(g)]
+        return [g for g in smallest if self._is_tested(g)]
 
-    def _asked_for(self, graph: Graph) -> bool:
+    def _is_tested(self, graph: Graph) -> bool:
         return set(graph.operators) <= set(self._operators)

@@ -292,7 +292,8 @@ class LoaderRole(Role):
 
         config: "functions" (names of global functions, of which missing ones are reported as
         "absent"), "libraries" (the target's), "late" (whether each child loads them, and not this
-        process), "prepare" (the target's), "bare" (whether the module of "prepare" may be missing).
+        process), "prepare" (the target's), "without_libraries" (whether the module of "prepare" may
+        be missing).
         """
         import tvm
 
@@ -304,7 +305,7 @@ class LoaderRole(Role):
         fenv.remember()
         if not late:
             import_python(libraries)
-            if not config.get("bare"):
+            if not config.get("without_libraries"):
                 self._find_preparation()
         functions = config.get("functions", [])
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]

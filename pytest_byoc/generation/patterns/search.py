@@ -66,7 +66,7 @@ class Fragment:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The result of the search for one pattern. fragments: graphs that match, at most one for each
     way. shadowed: graphs that would match were the pattern alone, but that other patterns of the
     table match first. reason: why there is no fragment, in words. raising: if there is no fragment,
@@ -86,7 +86,7 @@ class Found:
         return "matched" if self.fragments else "shadowed" if self.shadowed else "never"
 
 
-def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> Found:
+def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> SearchResult:
     """Searches, for each way of matching a pattern, for a graph in which the target matches it."""
     return _Search(pattern, ir, matches, alone).run()
 
@@ -94,7 +94,7 @@ def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> Foun
 class _Search:
     def __init__(self, pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> None:
         self._pattern, self._ir, self._matches, self._alone = pattern, ir, matches, alone
-        self._found = Found(pattern.label)
+        self._found = SearchResult(pattern.label)
         #: Composites that the table makes of graphs that the pattern alone would match.
         self._takers: set[str] = set()
         #: Reasons why graphs could not be made.
@@ -107,7 +107,7 @@ class _Search:
         #: Instances that have the pattern's structure.
         self._pool: list[Instance] = []
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         left = ways(self._pattern)
         for number, seeds in enumerate(ROUNDS):
             if self._found.fragments and number >= _PATIENCE:

@@ -179,7 +179,7 @@ def joined_with_itself(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
-def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
+def sliced_from_behind_the_end(b: Builder, v: Vocabulary) -> Graph:
     """Slices that go backwards from behind the last element, as exporters write them (class 43)."""
     need(v, "strided_slice")
     x = b.input(TensorType((5, 6), "float32"))
@@ -327,7 +327,7 @@ _APART: dict[str, tuple[Attrs, Attrs]] = {
 
 
 @numeric_structure
-def told_apart_by_attributes(b: Builder, v: Vocabulary) -> Graph:
+def same_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
     """Several operators, each twice on one tensor with other attributes (classes 10, 44)."""
     x = b.input(TensorType((4, 4, 4), "float32"))
     found = [

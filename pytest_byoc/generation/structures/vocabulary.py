@@ -13,14 +13,14 @@ from ..builder import Builder
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Operators to build structures from. offloaded: the operators that the target offloads. asked:
+    """Operators to build structures from. offloaded: the operators that the target offloads. tested:
     the operators for which that is known. parts: returns a graph that the target offloads for each
     operator, and for each of its patterns with other operators.
 
     Properties and `of` raise Unavailable if there is no such operator."""
 
     offloaded: frozenset[str]
-    asked: frozenset[str] = frozenset(OPERATORS)
+    tested: frozenset[str] = frozenset(OPERATORS)
     parts: Callable[[], Collection[Graph]] = tuple
 
     @property
@@ -53,7 +53,7 @@ class Vocabulary:
 
     def lacks(self, operators: Collection[str]) -> str:
         """Returns a message about operators that the target is not known to offload."""
-        names = [o for o in dict.fromkeys(operators) if o in self.asked]
+        names = [o for o in dict.fromkeys(operators) if o in self.tested]
         if not names:
             return "not among the operators asked for: " + ", ".join(dict.fromkeys(operators))
         return f"the target {'takes none of' if names[1:] else 'does not take'} {', '.join(names)}"
