@@ -22,7 +22,7 @@ LIBRARY = "libc_malloc_debug.so.0"
 #: `mem2chunk_check`), so that one run alone may show nothing.
 ROUNDS = 4
 #: The sizes in bytes of the pieces that are allocated between two runs.
-TAKEN = (24, 200, 1000, 4000, 16_000, 64_000)
+SIZES = (24, 200, 1000, 4000, 16_000, 64_000)
 #: The messages of glibc before it ends a process whose heap is broken.
 _BROKEN = re.compile(
     r"\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate|_int_malloc)\(\): "
@@ -58,7 +58,7 @@ def _move_on() -> None:
     """Allocates pieces and keeps them, so that the next run gets memory at other addresses."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
-    for size in TAKEN:
+    for size in SIZES:
         malloc(size)
 
 

@@ -189,12 +189,12 @@ class Gatherer:
         if llvm and self._confirm(evidence, job, judgement):
             judgement = judge(evidence)
         loader_fails = llvm and evidence.loader.failed
-        failing = _found_too(judgement)
+        failing = _maybe_of_tvm(judgement)
         if not (loader_fails or failing):
             return judgement
         evidence.deployed = self._deploy_reference(evidence, job, judgement)
         judgement = judge(evidence)
-        for check in failing - _found_too(judgement):
+        for check in failing - _maybe_of_tvm(judgement):
             # It takes no facts back, on which the judgement rests.
             evidence.loader.withdraw((), check, _TVM_TOO)
         return judgement
@@ -268,6 +268,6 @@ class Gatherer:
 _TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)
 
 
-def _found_too(judgement: Judgement) -> set[str]:
+def _maybe_of_tvm(judgement: Judgement) -> set[str]:
     """Returns the ids of the failing checks whose findings TVM itself may cause."""
     return judgement.failing() & _TVM_TOO_CHECKS

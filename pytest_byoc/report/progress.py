@@ -130,7 +130,7 @@ class Progress:
         now = time.monotonic()
         if self._interval is None or now - self._last < (FIRST if self._first else self._interval):
             return
-        if set(self._work.planned) == {OWN} and not self._found():
+        if set(self._work.planned) == {OWN} and not self._outcomes():
             # These are a project's ordinary tests; its ini file names a target.
             return
         self._last, self._first = now, False
@@ -154,12 +154,12 @@ class Progress:
         if self._work.done:
             left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
             parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
-        found = self._found()
+        found = self._outcomes()
         if found:
             parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found.items())
         return "byoc: " + "; ".join([*parts, *self._waiting(now)])
 
-    def _found(self) -> dict[str, int]:
+    def _outcomes(self) -> dict[str, int]:
         """Returns the number of graphs so far, by outcome."""
         counts = {o: sum(r.outcomes[o] for r in self._records) for o in OUTCOMES}
         return {outcome: n for outcome, n in counts.items() if n}

@@ -55,7 +55,7 @@ class TargetRun(Run):
         #: Whether LLVM builds the regions in the target's place: only partitioning is tested.
         self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
-        self._made: dict[tuple[str, ...], Any] = {}
+        self._products: dict[tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Compiler | None = None
         #: The graph with a larger batch; None where it has no batch.
@@ -76,12 +76,12 @@ class TargetRun(Run):
         self._changed = False
 
     def _once(self, key: tuple[str, ...], make: Any) -> Any:
-        if key not in self._made:
+        if key not in self._products:
             try:
-                self._made[key] = (make(), None)
+                self._products[key] = (make(), None)
             except Exception as e:
-                self._made[key] = (None, e)
-        value, error = self._made[key]
+                self._products[key] = (None, e)
+        value, error = self._products[key]
         if error is not None:
             raise error
         return value

@@ -348,10 +348,10 @@ def _list(types: Sequence[TensorType]) -> str:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def describe(verdict: Verdict, target: str, command: str, made: Description | None = None) -> str:
+def describe(verdict: Verdict, target: str, command: str, description: Description | None = None) -> str:
     """Returns the text of a failing verdict.
 
-    command: the pytest command that repeats the test. made: the modules and sources that the target
+    command: the pytest command that repeats the test. description: the modules and sources that the target
     makes of the model."""
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
@@ -368,7 +368,7 @@ def describe(verdict: Verdict, target: str, command: str, made: Description | No
     lines += [*printed_lines(finding.details), *stack_lines(finding.details)]
     lines += ["", "inputs:"]
     lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
-    lines += made.lines() if made is not None else ()
+    lines += description.lines() if description is not None else ()
     lines += [f"note: {note}" for note in verdict.notes]
     lines += ["", f"repeat: {command}"]
     return "\n".join(lines)

@@ -26,7 +26,7 @@ class Patterns:
         self._operators = operators
         self._ir = examiner.workers.ir
         self._patterns: dict[str, Pattern] | None = None
-        self._found: dict[str, SearchResult] = {}
+        self._results: dict[str, SearchResult] = {}
         self.left_out: list[str] = []
 
     def names(self) -> list[str]:
@@ -56,7 +56,7 @@ class Patterns:
         none."""
         self.names()
         assert self._patterns is not None
-        if name not in self._found:
+        if name not in self._results:
             partitions = self._examiner.partitions
             try:
                 found = search(self._patterns[name], self._ir, partitions.composites, partitions.alone)
@@ -68,11 +68,11 @@ class Patterns:
                 # Alternatives of the pattern may contain operators that are not tested.
                 tested = [f for f in found.fragments if self._is_tested(f.graph)]
                 found = replace(found, fragments=tested or found.fragments)
-            self._found[name] = found
+            self._results[name] = found
             self._record.patterns[name] = "" if found.fragments else str(found.reason)
             if not found.fragments:
                 self._record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
-        return self._found[name]
+        return self._results[name]
 
     def fragments(self) -> list[Graph]:
         """Returns the smallest fragment found for each pattern."""
