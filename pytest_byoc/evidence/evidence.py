@@ -125,7 +125,7 @@ class Evidence:
     def lacking_room(self) -> dict[str, Any] | None:
         """Returns the first report of missing room for files at the end of a process, or None.
 
-        It has the form of `worker.room.lacking`.
+        It has the form of `worker.disk_space.lacking`.
         """
         reports = (self.target, self.reference, self.loader)
         return next((r.end["lacking"] for r in reports if r.end and r.end.get("lacking")), None)

@@ -23,9 +23,9 @@ from .client import WorkerError
 from .decision import decide
 from .description import Description
 from .gathering import Gatherer
+from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
 from .partitions import Partitions
-from .recent import Recent
 from .signature import exception_text
 from .stages import Stages
 from .subject import Subject
@@ -65,7 +65,7 @@ class Examiner:
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
         self._gatherer = Gatherer(self.workers, self._limit)
-        self._verdicts = Recent[tuple[bytes, Effort], Verdict](KEPT)
+        self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
 
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.

@@ -15,7 +15,7 @@ from ..generation.systematic import default_case
 from ..storage.shared_answers import Peers
 from .activity import Activity
 from .client import Worker
-from .recent import Recent
+from .limited_dict import LimitedDict
 from .time_limit import TimeLimit
 
 #: Common operators, of which most targets offload at least one.
@@ -87,7 +87,7 @@ class Partitions:
         self._limit = limit
         self._activity = activity or Activity()
         self._peers = peers or Peers()
-        self._known = Recent[bytes, Partition | None](KEPT)
+        self._known = LimitedDict[bytes, Partition | None](KEPT)
         self._at_once = 0
         #: The names of composites of a target that has no pattern table; set by `patterns`.
         self.without_table: list[str] = []

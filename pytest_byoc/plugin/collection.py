@@ -16,7 +16,7 @@ from ..gate.planned import PARAMETERS, Selection, case_of
 from ..generation import without_llvm
 from ..generation.structures import STRUCTURES
 from ..generation.systematic import EARLY, FEW, REST, Case, cases
-from ..report.work import OWN
+from ..report.time_estimate import OWN
 from ..storage.corpus import Entry
 from ..storage.scratch import Scratch
 from ..storage.shared_answers import FOLDER

@@ -15,8 +15,8 @@ import pytest
 from ..examination.activity import Activity
 from ..examination.outcome import OUTCOMES
 from ..record.target_record import TargetRecord
+from .time_estimate import OWN, Finished, Work
 from .words import counted, duration
-from .work import OWN, Finished, Work
 
 #: Seconds before the first line; between lines on a terminal; between lines in a pipe or a CI job's
 #: log.
