@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.options import add_python
 from benchmarks.tables import RELAX, RELAY
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.client import Worker
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation.patterns import search
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.systematic import cases
@@ -63,25 +63,25 @@ def directed(fragments: Sequence[Graph], ir: str, count: int) -> list[Graph]:
     """Returns graphs of ten operators, generated around each of the fragments in turn; always the
     same ones."""
     graphs: list[Graph] = []
-    for number, turn in enumerate(fragments):
+    for number, fragment in enumerate(fragments):
         wanted = count * (number + 1) // len(fragments) - len(graphs)
         if wanted > 0:
-            graphs += _around(turn, fragments, ir, wanted, number)
+            graphs += _around(fragment, fragments, ir, wanted, number)
     return graphs
 
 
-def _around(turn: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
+def _around(fragment: Graph, fragments: Sequence[Graph], ir: str, count: int, number: int) -> list[Graph]:
     # The first graph is as small as possible, so one more is generated and the first left out.
     limits = {"min_nodes": OPERATORS, "max_nodes": OPERATORS}
-    return some(count + 1, number, ir=ir, fragments=fragments, turn=turn, **limits)[-count:]
+    return some(count + 1, number, ir=ir, fragments=fragments, fragment=fragment, **limits)[-count:]
 
 
-def claimed(claims: Claims, ir: str) -> list[Graph]:
+def offloaded_cases(partitions: Partitions, ir: str) -> list[Graph]:
     """Returns the first offloaded systematic case of each operator that the target offloads."""
     all_cases = cases(list(OPERATOR_RECORDS), ir)
     first: dict[str, Graph] = {}
-    for case, claim in zip(all_cases, claims.survey(c.graph for c in all_cases)):
-        if claim is not None and any(claim.offloaded):
+    for case, partition in zip(all_cases, partitions.survey(c.graph for c in all_cases)):
+        if partition is not None and any(partition.offloaded):
             first.setdefault(case.operator, case.graph)
     return list(first.values())
 
@@ -95,23 +95,23 @@ def measure(table: str, ir: str, python: str, count: int) -> Result:
     worker.start()
     worker.ready()
     try:
-        claims = Claims(worker)
-        patterns = claims.patterns()
+        partitions = Partitions(worker)
+        patterns = partitions.patterns()
         result = Result(table, len(patterns))
         start = time.monotonic()
-        found = [search(p, ir, claims.composites, claims.alone) for p in patterns]
+        found = [search(p, ir, partitions.composites, partitions.alone) for p in patterns]
         fragments = [f.fragments[0].graph for f in found if f.fragments]
         for f in found:
             setattr(result, f.fate, getattr(result, f.fate) + 1)
         result.reasons = {f"{f.fate}: {f.pattern}": f.reason for f in found if f.reason}
         if not patterns:
-            fragments = claimed(claims, ir)
+            fragments = offloaded_cases(partitions, ir)
             result.operators = len(fragments)
         result.searching = time.monotonic() - start
         made = directed(fragments, ir, count)
         result.graphs = len(made)
         result.nodes = sum(len(g.nodes) for g in made) / max(len(made), 1)
-        seen = [c for c in claims.survey(made) if c is not None]
+        seen = [c for c in partitions.survey(made) if c is not None]
         names = {p.name for p in patterns}
         result.hits = sum(bool(c.composites & names) if names else c.regions > 0 for c in seen)
         composites = frozenset[str]().union(*(c.composites for c in seen))

@@ -73,14 +73,14 @@ class Seen:
 
 
 def ours(ir: str, seconds: float, operators: int) -> str:
-    seen, start, turn = Seen(ir), time.process_time(), 0
+    seen, start, round_ = Seen(ir), time.process_time(), 0
 
     def spent() -> float:
         return time.process_time() - start - seen.seconds
 
     while spent() < seconds:
-        turn += 1
-        for graph in some(AT_ONCE, turn, ir=ir, min_nodes=operators, max_nodes=operators):
+        round_ += 1
+        for graph in some(AT_ONCE, round_, ir=ir, min_nodes=operators, max_nodes=operators):
             seen.add(graph)
     return line(ir, seen.graphs, operators, spent(), {n: len(s) for n, s in seen.sets.items()})
 
@@ -98,12 +98,12 @@ levels = sys.argv[3].split(",")
 leave_out = ("inp_ranks", "out_ranks", "same_inp_dims", "bind")
 opset = auto_opset(Model.init("onnx"))
 sets = {name: set() for name in levels}
-graphs = failed = turn = 0
+graphs = failed = round_ = 0
 counting, start = 0.0, time.process_time()
 while time.process_time() - start - counting < seconds:
-    turn += 1
+    round_ += 1
     try:
-        ir = model_gen(opset=opset, method="symbolic-cinit", seed=turn, max_nodes=operators).make_concrete()
+        ir = model_gen(opset=opset, method="symbolic-cinit", seed=round_, max_nodes=operators).make_concrete()
     except Exception:
         failed += 1
         continue

@@ -146,7 +146,7 @@ def measure(
     """Generates and examines graphs with that number of operators until the CPU seconds are
     spent."""
     suite = Suite(target)
-    ir, claimed = target.ir, list(suite.offloaded.operators())
+    ir, offloaded = target.ir, list(suite.offloaded.operators())
     fragments = target.patterns.fragments()
     examiner = target.examiner
     found = Measured(ir, operators)
@@ -158,13 +158,13 @@ def measure(
     def spent() -> float:
         return time.process_time() - began + sum(map(cpu_of, workers)) - before
 
-    turn = 0
+    round_ = 0
     while spent() < seconds:
-        focus = claimed[turn % len(claimed)]
-        turn += 1
+        focus = offloaded[round_ % len(offloaded)]
+        round_ += 1
         graphs = some(
-            AT_ONCE, f"{start} {turn}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
-            operators=suite.offloaded.drawn(), prefer=claimed, fragments=fragments,
+            AT_ONCE, f"{start} {round_}", ir=ir, min_nodes=operators, max_nodes=operators, focus=focus,
+            operators=suite.offloaded.drawn(), prefer=offloaded, fragments=fragments,
             dtypes=suite.offloaded.operators()[focus],
         )
         start_inside = time.process_time()

@@ -38,9 +38,9 @@ def test_random(
 ) -> None:
     options = byoc_target.settings
     case = f"random[{byoc_operator}]"
-    claimed = byoc_suite.offloaded.operators()
-    parts = [] if byoc_operator in claimed else byoc_suite.offloaded.parts_with(byoc_operator)
-    if byoc_operator not in claimed and not parts:
+    offloaded = byoc_suite.offloaded.operators()
+    parts = [] if byoc_operator in offloaded else byoc_suite.offloaded.parts_with(byoc_operator)
+    if byoc_operator not in offloaded and not parts:
         deselect(
             "not-offloaded: the target offloads the operator in none of its systematic cases, "
             "and in no pattern"
@@ -63,16 +63,16 @@ def test_random(
             operators=byoc_suite.offloaded.drawn(),
             ir=byoc_target.ir,
             max_nodes=options.max_nodes,
-            prefer=list(claimed),
+            prefer=list(offloaded),
             fragments=byoc_target.patterns.fragments(),
         )
         number = options.max_examples
         if parts:
             # An operator that is only offloaded within patterns occurs in whole fragments.
-            graphs = [draw(1, f"{start} {i}", turn=parts[i % len(parts)])[0] for i in range(number)]
+            graphs = [draw(1, f"{start} {i}", fragment=parts[i % len(parts)])[0] for i in range(number)]
         else:
             fit = byoc_suite.offloaded.fit(byoc_operator)
-            graphs = draw(number, start, focus=byoc_operator, dtypes=claimed[byoc_operator], fit=fit)
+            graphs = draw(number, start, focus=byoc_operator, dtypes=offloaded[byoc_operator], fit=fit)
         module = byoc_target.ahead(graphs, {NUMEROUS})
         failing = first_failing(graphs)
         if failing is None and module is not None and byoc_target.holds_against(module, case):

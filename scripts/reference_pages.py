@@ -301,7 +301,7 @@ def levels() -> str:
 
 
 def _every() -> set[str]:
-    return {c.id for c in CHECKS if c.made == EVERY}
+    return {c.id for c in CHECKS if c.made_on == EVERY}
 
 
 def _checks(level: str, kinds: Iterable[str], alone: bool = False) -> list[str]:

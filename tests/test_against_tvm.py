@@ -10,7 +10,7 @@ import pytest
 from benchmarks.soundness import Judged, judge_all, known_fault, random_graphs, wrong_types
 from pytest_byoc.core.graph import show
 from pytest_byoc.examination.client import Worker
-from pytest_byoc.generation import beyond
+from pytest_byoc.generation import without_llvm
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.operators import OPERATORS
 
@@ -23,7 +23,7 @@ STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "16"))
 
 
 def test_systematic_cases_type_check(reference_worker: Worker, ir: str) -> None:
-    graphs = [c.graph for c in (*cases(list(OPERATORS), ir), *beyond.cases(list(OPERATORS), ir))]
+    graphs = [c.graph for c in (*cases(list(OPERATORS), ir), *without_llvm.cases(list(OPERATORS), ir))]
     assert len(graphs) > 300
     wrong = wrong_types(reference_worker, graphs)
     assert not wrong, f"{len(wrong)} of {len(graphs)}; the first:\n{wrong[0]}"

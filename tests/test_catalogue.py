@@ -22,13 +22,13 @@ LEAST = {"relay": 130, "relax": 110}
 @lru_cache(maxsize=2)
 def supported_operators(ir: str, python: str) -> dict[str, list[str]]:
     """Returns the operators that backends of that interpreter's TVM support, by backend."""
-    script = Path(__file__).with_name("claimed_operators.py")
+    script = Path(__file__).with_name("supported_operators.py")
     run = subprocess.run(
         [python, str(script), ir, str(ROOT)], capture_output=True, text=True, timeout=300, check=False
     )
-    line = next((x for x in run.stdout.splitlines() if x.startswith("CLAIMED ")), None)
+    line = next((x for x in run.stdout.splitlines() if x.startswith("SUPPORTED ")), None)
     assert line is not None, run.stderr[-2000:]
-    by_backend: dict[str, list[str]] = json.loads(line[len("CLAIMED ") :])
+    by_backend: dict[str, list[str]] = json.loads(line[len("SUPPORTED ") :])
     return by_backend
 
 

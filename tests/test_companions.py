@@ -70,8 +70,8 @@ def test_constants_as_inputs_come_after_the_other_inputs() -> None:
 
 
 def test_expensive_checks_by_level() -> None:
-    few = {c.id for c in CHECKS if c.made == FEW}
-    every = {c.id for c in CHECKS if c.made == EVERY}
+    few = {c.id for c in CHECKS if c.made_on == FEW}
+    every = {c.id for c in CHECKS if c.made_on == EVERY}
     everything = {c.id for c in CHECKS}
     for level in ("smoke", "standard"):
         assert checks(level) == every

@@ -92,7 +92,7 @@ def test_similar_findings_are_reported_once() -> None:
         wrong("roundtrip", "load", "of graph's library"), wrong("roundtrip", "load", "of vm's library"),
         Finding("process", "crash", "exit", "SIGSEGV", "the process died."),
     ]
-    assert findings.told(several) == [
+    assert findings.message_lines(several) == [
         "numerics is wrong with graph.",
         "wrong: every row but the first",
         "likewise: with vm; in a second run",
@@ -101,10 +101,10 @@ def test_similar_findings_are_reported_once() -> None:
         "  likewise: of vm's library",
         "also: the process died.",
     ]
-    assert findings.told(several[-1:]) == ["the process died."]
+    assert findings.message_lines(several[-1:]) == ["the process died."]
     # Another check may catch the same exception.
     raised = Finding("offload", "error", "partition", "KeyError", "it raised.")
-    assert findings.told([raised, replace(raised, check="views")]) == ["it raised."]
+    assert findings.message_lines([raised, replace(raised, check="views")]) == ["it raised."]
 
 
 @pytest.mark.once
@@ -113,7 +113,7 @@ def test_a_changed_text_is_reported_by_lines() -> None:
     lines = bystanders.differing_lines("\n".join("abcdefghij"), "")
     assert lines[:2] == ["- a", "- b"] and lines[8:] == ["… and 2 lines more"]
     error = Finding("bystanders", "error", "partition", "x", "It is changed.", {"changes": ["- two", "+ 2"]})
-    assert findings.told([error]) == ["It is changed.", "  - two", "  + 2"]
+    assert findings.message_lines([error]) == ["It is changed.", "  - two", "  + 2"]
 
 
 def session(pytester: pytest.Pytester, ir: str, target: str, *args: str) -> tuple[Any, dict[str, Any]]:

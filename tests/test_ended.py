@@ -12,7 +12,7 @@ import pytest
 
 from pytest_byoc.core import files
 from pytest_byoc.storage.session_ended import SessionEnded
-from pytest_byoc.worker import room
+from pytest_byoc.worker import disk_space
 
 from .conftest import FIXTURES, PYTHON
 from .test_worker import chain, examiner
@@ -108,10 +108,10 @@ def test_a_disk_that_is_full_from_the_start_is_reported(
     ir: str, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(small))
-    assert room.lacking(str(small)) is None and not room.is_scarce(str(small))
+    assert disk_space.lacking(str(small)) is None and not disk_space.is_scarce(str(small))
     fill(small / "ballast")
-    assert room.is_scarce(str(small))
-    lack = room.lacking(str(small))
+    assert disk_space.is_scarce(str(small))
+    lack = disk_space.lacking(str(small))
     assert lack is not None and lack["error"] == "No space left on device" and lack["used"] > 40 << 20
     e = examiner(tmp_path, "example_c", ir)
     try:

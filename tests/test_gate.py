@@ -237,12 +237,12 @@ def test_baseline_comparison(pytester: pytest.Pytester, ir: str, monkeypatch: py
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*: 4 cases in common, 0 worse, 0 fixed", "*claimed before*", "  exp float32"]
+        ["*: 4 cases in common, 0 worse, 0 fixed", "*offloaded before*", "  exp float32"]
     )
     result = run(pytester, ir, *FOUR, good, "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["  exp[[]float32]: passed, now not-offloaded", "*claimed before*", "  exp float32"]
+        ["  exp[[]float32]: passed, now not-offloaded", "*offloaded before*", "  exp float32"]
     )
     monkeypatch.delenv("CHANGING")
     result = run(pytester, ir, *FOUR, bad)
@@ -334,7 +334,7 @@ def test_fail_under(percent: float, hit: bool) -> None:
     texts = gate.notes if hit else [p.text for p in gate.problems]
     assert len(texts) == 1 and len(gate.notes) + len(gate.problems) == 1
     assert texts[0] == (
-        "mine: 3 of 5 claimed cells (operator and dtype) are offloaded and pass, 60 %; "
+        "mine: 3 of 5 offloaded cells (operator and dtype) pass, 60 %; "
         f"--byoc-fail-under asks for {percent:g} %"
     )
     if not hit:
@@ -344,7 +344,7 @@ def test_fail_under(percent: float, hit: bool) -> None:
 def test_fail_under_without_offloaded_cells() -> None:
     gate = Gate()
     fail_under(gate, TargetRecord("mine", "relay", {}), 1)
-    assert gate.problems[0].text.startswith("mine: 0 of 0 claimed cells")
+    assert gate.problems[0].text.startswith("mine: 0 of 0 offloaded cells")
 
 
 # --- JUnit and Markdown --------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_junit_properties_markdown_summary_and_share(
         "--junitxml=j.xml", "--byoc-summary=page.md", "--byoc-fail-under=50%", *more,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["changing: 1 of 2 claimed cells * 50 %; --byoc-fail-under asks for 50 %"])
+    result.stdout.fnmatch_lines(["changing: 1 of 2 offloaded cells * 50 %; --byoc-fail-under asks for 50 %"])
     by_name = {}
     for case in ElementTree.parse(pytester.path / "j.xml").iter("testcase"):
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}

@@ -15,7 +15,7 @@ from pytest_byoc.generation.batch_sizes import at_batch, batch_size
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.pairs import pairs, threes
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.generation.single import Made, class_names
+from pytest_byoc.generation.single import OneNodeGraph, class_names
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.operators import OPERATORS
 
@@ -141,7 +141,7 @@ def test_any_three_parameters_of_a_window_are_combined(operator: str, times: flo
     three = [made for _, made in threes(op, "float32", two)]
     assert 20 < len(three) <= 64
 
-    def combined(made: Sequence[Made]) -> set[frozenset[tuple[str, str]]]:
+    def combined(made: Sequence[OneNodeGraph]) -> set[frozenset[tuple[str, str]]]:
         return {frozenset(triple) for one in made for triple in combinations(one.classes, 3)}
 
     assert len(combined([*two, *three])) > times * len(combined(two))

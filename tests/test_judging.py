@@ -172,7 +172,7 @@ def test_a_second_worker_must_offload_the_same() -> None:
 def test_a_wrong_result_with_missing_data_or_libraries_is_a_finding(check: Any) -> None:
     right, wrong = np.ones((2, 3), "float32"), np.zeros((2, 3), "float32")
     key, where = {
-        truncated: ("cut_off", "loader"), missing_library: ("without_libraries", "bare"),
+        truncated: ("cut_off", "loader"), missing_library: ("without_libraries", "without_libraries"),
     }[check]
     for array, expected in ((right, []), (wrong, ["unnoticed"])):
         reports = {where: recorded((key, [array]))}
@@ -236,7 +236,7 @@ def test_growth_that_ends_once_a_cache_is_full_is_no_leak(until: int, stretches:
     def once() -> None:
         done[0] += 1
 
-    measured = memory._watched(_Stages(), 100, once, lambda: 100 * min(done[0], until))  # type: ignore[arg-type]
+    measured = memory._usage(_Stages(), 100, once, lambda: 100 * min(done[0], until))  # type: ignore[arg-type]
     assert measured["rounds"] == 25 and len(measured["used"]) == stretches + 1
     assert (memory.growth(measured, "used") > 0) == leaks
 

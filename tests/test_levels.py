@@ -16,9 +16,9 @@ from pytest_byoc.config.plan import ALL_CHECKS, AT_SMOKE, effort, thorough
 from pytest_byoc.config.values import _duration
 from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import CRASH, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation.structures import STRUCTURES
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.operators import OPERATORS
@@ -241,9 +241,9 @@ def test_a_failure_with_low_effort_is_examined_in_full(
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
     examiner.workers.ir, examiner.workers.executors = "relay", ["one"]
-    examiner.claims = Claims(None)  # type: ignore[arg-type]
+    examiner.partitions = Partitions(None)  # type: ignore[arg-type]
     try:
-        verdict = examiner.examine_anew(graph, Effort(("offload",), ONE, False, merged is not None))
+        verdict = examiner.examine_uncached(graph, Effort(("offload",), ONE, False, merged is not None))
         assert (verdict.outcome, examinations) == (outcome, examined)
         examinations.clear()
         assert examiner.examine(graph).outcome == in_full and examinations == [None]

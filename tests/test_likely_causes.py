@@ -200,21 +200,21 @@ def test_causes_of_several_processes_are_merged() -> None:
 
 class CrashingExaminer:
     """Stands for an examiner of a target whose process dies on every graph in the stage `stage`,
-    printing `printed`; under malloc's check of block ends (overrun) it prints `watched`."""
+    printing `printed`; under malloc's check of block ends (overrun) it prints `guarded`."""
 
-    def __init__(self, stage: str, printed: str, watched: str) -> None:
-        self.stage, self.printed, self.watched = stage, printed, watched
+    def __init__(self, stage: str, printed: str, guarded: str) -> None:
+        self.stage, self.printed, self.guarded = stage, printed, guarded
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         text = f"the process died in the stage {self.stage}: SIGSEGV."
         crashes = [Finding("process", CRASH, self.stage, "SIGSEGV", text, {"printed": self.printed})]
         if effort is not None and "overrun" in effort.checks:
-            crashes.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.watched}))
+            crashes.append(Finding("overrun", CRASH, "unload", "SIGABRT", "", {"printed": self.guarded}))
         return Verdict(graph, CRASH, tuple(crashes), (True,), 1)
 
 
 @pytest.mark.parametrize(
-    ("stage", "printed", "watched", "expected"),
+    ("stage", "printed", "guarded", "expected"),
     [
         ("run", "", "free(): invalid pointer\n", True),
         ("run", "", "vendor: assertion failed\n", False),
@@ -227,9 +227,9 @@ class CrashingExaminer:
     ],
 )
 def test_a_crash_by_a_write_out_of_bounds_is_reported_as_such(
-    stage: str, printed: str, watched: str, expected: bool
+    stage: str, printed: str, guarded: str, expected: bool
 ) -> None:
-    examiner: Any = CrashingExaminer(stage, printed, watched)
+    examiner: Any = CrashingExaminer(stage, printed, guarded)
     original = examiner.examine(of("nn.relu"))
     shrunk, _ = Shrinking(examiner, IR, original, lambda verdict: None).run()
     assert shrunk.findings[0].message.startswith("something is written behind (or before)") == expected

@@ -63,10 +63,10 @@ class _Workers:
     ir = "relay"
 
     def __init__(self, tvm: str, says: Mapping[str, str | None]) -> None:
-        self.versions, self.says, self.asked = {"tvm": tvm}, says, 0
+        self.versions, self.says, self.requests = {"tvm": tvm}, says, 0
 
     def ask_reference(self, job: dict[str, Any]) -> JobReport:
-        self.asked += 1
+        self.requests += 1
         report = JobReport()
         for entry in job["graphs"]:
             name = entry["graph"]["nodes"][0]["op"]
@@ -87,13 +87,13 @@ def test_operators_that_a_tvm_lacks_are_found() -> None:
         "nn.relu": "this TVM cannot express it: the process died (SIGSEGV)",
         "tanh": "this TVM cannot express it: no tanh",
     }
-    assert workers.asked == 2
+    assert workers.requests == 2
 
 
 def test_the_measured_tvm_is_not_surveyed_again() -> None:
     workers = _Workers("0.16.dev0", {"exp": "not asked"})
     assert unusable_operators.unusable_operators(workers, ["exp"]) == {}  # type: ignore[arg-type]
-    assert workers.asked == 0
+    assert workers.requests == 0
 
 
 def test_a_pattern_that_cannot_be_read_is_described_as_such() -> None:

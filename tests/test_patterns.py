@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pytest_byoc.core.graph import Graph, Node, TensorType
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.client import Worker
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.patterns import (
@@ -342,7 +342,7 @@ def test_drawn_numbers_depend_only_on_their_name() -> None:
 
 
 @pytest.fixture(scope="module")
-def claims(ir: str) -> object:
+def partitions(ir: str) -> object:
     reference = "pytest_byoc.examples.example_c:target"
     worker = Worker(
         PYTHON,
@@ -354,7 +354,7 @@ def claims(ir: str) -> object:
     )
     worker.start()
     worker.ready()
-    yield Claims(worker)
+    yield Partitions(worker)
     worker.stop()
 
 
@@ -386,10 +386,10 @@ def test_a_table_named_like_its_composites_is_found(tmp_path: Path, ir: str) -> 
     worker.start()
     try:
         worker.ready()
-        claims = Claims(worker)
-        patterns = claims.patterns()
+        partitions = Partitions(worker)
+        patterns = partitions.patterns()
         assert len(patterns) >= 40
-        assert claims.without_table == []
+        assert partitions.without_table == []
     finally:
         worker.stop()
 
@@ -398,15 +398,15 @@ def test_prefixes_of_composites_are_candidate_names_of_the_table() -> None:
     assert list(_prefixes(["a.b.c", "d.e", "f"])) == ["a.b", "a", "d"]
 
 
-def test_every_pattern_of_example_c_is_matched(claims: Claims, ir: str) -> None:
-    patterns: list[Pattern] = claims.patterns()
+def test_every_pattern_of_example_c_is_matched(partitions: Partitions, ir: str) -> None:
+    patterns: list[Pattern] = partitions.patterns()
     assert len(patterns) >= (6 if ir == "relay" else 40)
     for pattern in patterns:
-        result = search(pattern, ir, claims.composites, claims.alone)
+        result = search(pattern, ir, partitions.composites, partitions.alone)
         assert result.fragments, result.reason
         for fragment in result.fragments:
-            claim = claims.known(fragment.graph)
-            assert claim is not None and any(claim.offloaded) and pattern.name in claim.composites
+            partition = partitions.known(fragment.graph)
+            assert partition is not None and any(partition.offloaded) and pattern.name in partition.composites
 
 
 def test_twice_chains_two_instances_with_different_constants() -> None:
@@ -433,21 +433,21 @@ def test_twice_shares_the_input_where_instances_cannot_be_chained(units: int) ->
     assert [n.inputs[0] for n in parallel.nodes] == [x, x] and len(parallel.constants) == 2
 
 
-def test_the_target_offloads_both_instances(claims: Claims, ir: str) -> None:
-    assert len(claims.patterns()) >= 6
-    for pattern in claims.patterns()[:12]:
-        graph = search(pattern, ir, claims.composites, claims.alone).fragments[0].graph
-        alone, both = claims.survey([graph, twice(graph)])
+def test_the_target_offloads_both_instances(partitions: Partitions, ir: str) -> None:
+    assert len(partitions.patterns()) >= 6
+    for pattern in partitions.patterns()[:12]:
+        graph = search(pattern, ir, partitions.composites, partitions.alone).fragments[0].graph
+        alone, both = partitions.survey([graph, twice(graph)])
         assert alone is not None and both is not None
         assert both.offloaded == alone.offloaded * 2, pattern.name
 
 
-def test_near_misses_of_example_c_are_partitioned(claims: Claims, ir: str) -> None:
+def test_near_misses_of_example_c_are_partitioned(partitions: Partitions, ir: str) -> None:
     """A near miss is a valid graph: TVM accepts it, and so does the partition function."""
-    assert len(claims.patterns()) >= 6
-    for pattern in claims.patterns()[:6]:
-        graph = search(pattern, ir, claims.composites, claims.alone).fragments[0].graph
+    assert len(partitions.patterns()) >= 6
+    for pattern in partitions.patterns()[:6]:
+        graph = search(pattern, ir, partitions.composites, partitions.alone).fragments[0].graph
         misses = dict(near_misses(graph, ir))
-        claims.survey(misses.values())
-        bad = [label for label, near in misses.items() if claims.known(near) is None]
+        partitions.survey(misses.values())
+        bad = [label for label, near in misses.items() if partitions.known(near) is None]
         assert not bad, (pattern.name, bad)

@@ -84,7 +84,7 @@ def test_a_process_left_running_fails_the_target(
     before = len(living.pids())
     # If the partition of several graphs leaves it, nothing is known about any of them.
     graphs = [chain("tanh"), chain("nn.relu", "exp")]
-    assert opened.claims.survey(graphs) == [None, None]
+    assert opened.partitions.survey(graphs) == [None, None]
     verdict = opened.examine(graphs[1])
     (finding,) = verdict.findings
     assert finding.identity == "process/error/partition/left-running"

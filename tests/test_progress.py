@@ -17,8 +17,8 @@ import pytest
 
 from pytest_byoc.examination.activity import Activity
 from pytest_byoc.examination.outcome import NOT_OFFLOADED
+from pytest_byoc.report.time_estimate import Finished, Work
 from pytest_byoc.report.words import duration
-from pytest_byoc.report.work import Finished, Work
 
 from .conftest import FIXTURES, PYTHON
 from .test_plugin import run

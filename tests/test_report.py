@@ -329,7 +329,7 @@ def test_subgraphs_above_the_least_number_and_speed_are_reported() -> None:
 
 def test_checks_are_listed_with_the_number_of_graphs_they_held_on() -> None:
     record = filled()
-    record.add(Verdict(chain(1), PASS, (), (True,), 1, made=("numerics", "rerun")), "other")
+    record.add(Verdict(chain(1), PASS, (), (True,), 1, checks_made=("numerics", "rerun")), "other")
     data = report(record)
     data["settings"]["level"] = "smoke"
     rows = {row["id"]: row for row in view.page(data)["targets"][0]["checks"]}

@@ -18,9 +18,9 @@ from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.union import only, positions, split, union
 from pytest_byoc.evidence.evidence import Evidence
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS, ConformanceFailure
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation import data, systematic
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
@@ -156,8 +156,8 @@ def test_graphs_partitioned_separately_are_judged_in_one_module(opened: Examiner
     assert opened.merges
     assert examinations(opened).together(graphs, LOW_EFFORT) is None
     for graph in graphs:
-        claim = opened.claims.known(graph)
-        assert claim == Claims(opened.workers.target).of(graph)
+        partition = opened.partitions.known(graph)
+        assert partition == Partitions(opened.workers.target).of(graph)
         offloaded = graph.nodes[0].op != "floor"
         assert opened.knows(graph, LOW_EFFORT) == offloaded
         verdict = opened.examine(graph, LOW_EFFORT)
@@ -177,8 +177,8 @@ def test_equal_calls_of_several_graphs_are_judged_together(opened: Examiner) -> 
         plain.graph(y),
         twice.graph(*(twice.simple("nn.relu", value) for value in x)),
     ]
-    claims = opened.claims.survey(graphs)
-    assert [c and c.offloaded for c in claims] == [(False, True), (True,), (True, True)]
+    partitions = opened.partitions.survey(graphs)
+    assert [c and c.offloaded for c in partitions] == [(False, True), (True,), (True, True)]
     assert examinations(opened).together(graphs, IN_FULL) is None
     assert all(opened.knows(graph, IN_FULL) for graph in graphs)
 
@@ -189,7 +189,7 @@ def test_a_graph_offloaded_only_together_is_examined_alone(
     monkeypatch.setenv("PARTICULAR", "few")
     graphs = [c.graph for op in ("nn.relu", "nn.softmax") for c in smallest_two(op, ir)[:1]]
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
-        assert all(c and all(c.offloaded) for c in examiner.claims.survey(graphs))
+        assert all(c and all(c.offloaded) for c in examiner.partitions.survey(graphs))
         assert examinations(examiner).together(graphs, IN_FULL) is None
         assert [examiner.knows(graph, IN_FULL) for graph in graphs] == [True, False]
 
@@ -208,8 +208,8 @@ def test_merged_modules_keep_all_regions_and_composites(
         monkeypatch.setenv("PARTICULAR", "attribute")
     graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
-        alone = [c for c in examiner.claims.survey(graphs) if c is not None and c.regions]
-        verdict = examiner.examine_anew(union(graphs), replace(LOW_EFFORT, merged=True))
+        alone = [c for c in examiner.partitions.survey(graphs) if c is not None and c.regions]
+        verdict = examiner.examine_uncached(union(graphs), replace(LOW_EFFORT, merged=True))
     assert len(alone) > 2
     assert verdict.outcome == PASS and isinstance(verdict.evidence, Evidence)
     merged = ir == "relay" and not attribute

@@ -104,7 +104,7 @@ def recorded() -> TargetRecord:
     """A failing session: some of everything that a summary tells."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16", "python": "3.8"}, precision="adds in float16")
     relu = one("nn.relu")
-    passed = Verdict(relu, PASS, (), (True,), 1, boundary_bytes=48, smallest=1, made=("numerics",))
+    passed = Verdict(relu, PASS, (), (True,), 1, boundary_bytes=48, smallest=1, checks_made=("numerics",))
     for i in range(18):
         record.add(passed, f"nn.relu[float32-{i}]")
     for case, seconds in (("nn.relu[float32]", 1e-6), ("nn.relu[float32-large]", 4e-6)):
@@ -273,7 +273,7 @@ tvm 0.16, python 3.8; 29 graphs, 78% of the operators offloaded.
 | add + nn.relu | wrong-result | compare | numerics | 2 | diamond |
 | tan | error | partition | process | 1 | tan\\[float32\\] |
 
-<details><summary>6 claimed cells (operator and dtype)</summary>
+<details><summary>6 offloaded cells (operator and dtype)</summary>
 
 | operator | dtype | generated | offloaded | passed | failed | inconclusive |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
@@ -452,7 +452,7 @@ bundle
 byoc-failures/mine-relay-1
 to repeat it
 pytest --byoc-target=mine:partition --byoc-replay=byoc-failures/mine-relay-1/graph.json
-Operators and dtypes 1 of 6 claimed cells pass; 78 % of the generated operators were offloaded
+Operators and dtypes 1 of 6 offloaded cells pass; 78 % of the generated operators were offloaded
 ✓ all offloaded nodes passed
 ◐ some passed, the rest could not be judged or shares a failing graph
 ? offloaded, but none passed

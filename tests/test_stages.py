@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from pytest_byoc.core.finding import Finding
-from pytest_byoc.examination.claims import Claim
 from pytest_byoc.examination.outcome import Verdict
+from pytest_byoc.examination.partitions import Partition
 from pytest_byoc.examination.stages import Stages
 from pytest_byoc.generation.systematic import default_case
 
 from .conftest import PYTHON, RELU_AND_SIGN
 
 GRAPH = default_case("nn.relu", "float32").graph
-CLAIM = Claim((0,), 1, frozenset())
+PARTITION = Partition((0,), 1, frozenset())
 
 #: example_c's partition function for a codegen that does not exist; `wrong` replaces sign by
 #: nn.relu.
@@ -197,7 +197,7 @@ def test_a_missing_runtime_is_distinguished_from_failures(seen: str, given_up: b
     missing runtime."""
     outcomes = seen.split()
     workers: Any = SimpleNamespace(partition_only="", named_in_tvm=True, ir="relay")
-    offloaded: Any = SimpleNamespace(survey=lambda graphs: [CLAIM] * len(outcomes) + [None] * len(graphs))
+    offloaded: Any = SimpleNamespace(survey=lambda graphs: [PARTITION] * len(outcomes) + [None] * len(graphs))
     decided = Stages(workers, offloaded, None)
     for _, outcome in zip(decided.to_be_tried(), outcomes):
         finding = Finding("process", outcome, "run", "TVMError", "no runtime")

@@ -108,8 +108,8 @@ def test_the_region_of_an_operator_is_one_large_region(session: TargetSession) -
         for operator in ("nn.conv2d", "tanh"):
             graph = suite.offloaded.in_region(operator)
             assert graph is not None and operator in graph.operators
-            claim = session.examiner.claims.of(graph)
-            assert claim is not None and claim.regions == 1 and all(claim.offloaded)
+            partition = session.examiner.partitions.of(graph)
+            assert partition is not None and partition.regions == 1 and all(partition.offloaded)
             assert len(graph.nodes) >= 3
     finally:
         session.close()
@@ -128,7 +128,7 @@ def test_the_first_verdict_does_not_wait_for_partitioning_of_later_cases(
         first = next(c for c in every if c.early and not c.simplest)
         assert first.operator == _FEW[0]
         suite.check_case(first)
-        known = {c.id for c in every if session.examiner.claims.known(c.graph) is not None}
+        known = {c.id for c in every if session.examiner.partitions.known(c.graph) is not None}
         assert {c.id for c in every if c.early and c.operator in _FEW[:2]} <= known
         assert not {c.id for c in every if c.operator in _FEW[2:] and not c.simplest} & known
         late = [c.id for c in every if c.operator == _FEW[1] and not c.early]
@@ -144,8 +144,8 @@ def test_equal_composites_of_a_region_are_counted_separately(session: TargetSess
         suite = Suite(session)
         graph = STRUCTURES["long_chain"](Builder(seed=1), suite.offloaded.vocabulary())
         assert max(Counter(n.op for n in graph.nodes).values()) > 1
-        claim = session.examiner.claims.of(graph)
-        assert claim is not None and claim.regions == 1 and all(claim.offloaded)
+        partition = session.examiner.partitions.of(graph)
+        assert partition is not None and partition.regions == 1 and all(partition.offloaded)
     finally:
         session.close()
 
@@ -154,13 +154,13 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     monkeypatch.setattr(session.examiner._verdicts, "most", 3)
     examined: list[Graph] = []
 
-    def anew(graph: Graph, effort: Effort) -> Verdict:
+    def examine(graph: Graph, effort: Effort) -> Verdict:
         examined.append(graph)
         return Verdict(graph, "pass")
 
     examiner = session.examiner
-    monkeypatch.setattr(examiner, "examine_anew", anew)
-    monkeypatch.setattr(examiner, "claims", _NoClaims(), raising=False)
+    monkeypatch.setattr(examiner, "examine_uncached", examine)
+    monkeypatch.setattr(examiner, "partitions", _NoPartitions(), raising=False)
     graphs = [default_case(o, "float32").graph for o in ("nn.relu", "tanh", "exp", "abs", "sigmoid")]
     for graph in (*graphs, graphs[-1], graphs[0]):
         assert examiner.examine(graph).graph == graph
@@ -168,7 +168,7 @@ def test_only_the_last_verdicts_are_kept(session: TargetSession, monkeypatch: py
     assert len(examiner._verdicts) == 3
 
 
-class _NoClaims:
+class _NoPartitions:
     def known(self, graph: Graph) -> None:
         return None
 

@@ -13,7 +13,7 @@ import pytest
 
 import pytest_byoc as byoc
 from pytest_byoc.core.graph import Graph, GraphError, Node, Source, TensorType
-from pytest_byoc.generation import beyond, validation
+from pytest_byoc.generation import validation, without_llvm
 from pytest_byoc.generation.adapting import adapted, forms
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.patterns import near_misses
@@ -146,7 +146,7 @@ def test_generated_graphs_are_valid(ir: str) -> None:
         default = default_case(name, OPERATORS[name].dtypes[0], ir).graph
         ways = list(forms())
         converted = adapted(default, ways[number % len(ways)], ir)
-        every = [*cases([name], ir), *beyond.cases([name], ir)]
+        every = [*cases([name], ir), *without_llvm.cases([name], ir)]
         graphs += [c.graph for c in random.Random(number).sample(every, min(4, len(every)))]
         graphs += [c.graph for c in every if c.id.endswith("-unset]")]
         graphs += [g for _, g in near_misses(default, ir)][:: max(1, number % 5)][:3]

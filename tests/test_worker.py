@@ -127,7 +127,7 @@ def test_a_busy_machine_does_not_cause_a_hang(tmp_path: Path, ir: str) -> None:
         # The kernel may share a CPU out among sessions.
         burners += [subprocess.Popen(burn, start_new_session=True) for _ in range(4)]
         began = time.monotonic()
-        report = e.claims.report([chain("exp")])
+        report = e.partitions.report([chain("exp")])
         assert time.monotonic() - began > 2.0
         assert report.died is None and not list(report.raised())
     finally:

@@ -42,7 +42,7 @@ def observe(run: TargetRun) -> None:
             lambda module: _run(run, module), run.partitioned(), run.lowered_again, "with the aot executor"
         )
         if result is not None:
-            run.hand(result["path"])
+            run.pass_on(result["path"])
             for which, arrays in enumerate(result["outputs"]):
                 run.record("aot", {"set": which, "arrays": arrays})
 
@@ -55,7 +55,7 @@ def _run(run: TargetRun, module: Any) -> dict[str, Any]:
 
 
 def reload(run: LoaderRun) -> None:
-    path = run.handed(EXECUTOR)
+    path = run.passed_on(EXECUTOR)
     if path is None:
         return
     with run.using(EXECUTOR):
@@ -90,7 +90,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=FEW,
+    made_on=FEW,
     owns=True,
     variant=variant,
     facts=("aot",),

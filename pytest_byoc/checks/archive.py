@@ -23,12 +23,12 @@ def observe(run: TargetRun) -> None:
             # exception again, which is reported once.
             run.first_run(executor)
             run.export(executor)
-            run.hand(run.export_as(executor, "archive_%s.tar" % executor))
+            run.pass_on(run.export_as(executor, "archive_%s.tar" % executor))
 
 
 def reload(run: LoaderRun) -> None:
     for executor in run.loadable:
-        path = run.handed(executor)
+        path = run.passed_on(executor)
         if path is None:
             continue
         with run.using(executor):
@@ -50,7 +50,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     at_smoke=("large_weight",),
 )

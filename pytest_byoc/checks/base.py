@@ -57,9 +57,10 @@ FEW = "a few graphs"
 
 #: The graphs and workers that a check may need in addition (`examination/companions.py`).
 #: LARGER: the graph for a larger batch. TWIN: the graph with other constants. AGAIN: a second
-#: compilation by another process. BARE: a loader without the target's libraries. WATCHED: a loader
-#: in which malloc checks each piece of memory.
-LARGER, TWIN, AGAIN, BARE, WATCHED = "larger", "twin", "again", "bare", "watched"
+#: compilation by another process. WITHOUT_LIBRARIES: a loader without the target's libraries.
+#: GUARDED: a loader in which malloc checks each piece of memory.
+LARGER, TWIN, AGAIN = "larger", "twin", "again"
+WITHOUT_LIBRARIES, GUARDED = "without libraries", "guarded"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Check:
 
     id: a short name for reports and options.
     rule, why: the rule, and the bugs it finds (texts of the report and of docs/reference/checks.md).
-    made: EVERY, CHOSEN or FEW. where: a text on its graphs, if `made` alone does not describe them.
+    made_on: EVERY, CHOSEN or FEW. where: a text on its graphs, if `made_on` alone does not describe
+        them.
     owns: an exception or a death while the check runs is a finding of the check, not of the stage,
         because building and running the graph have succeeded before.
     target_alone: its `reload` runs only where TVM's own kernels run no node of the graph.
@@ -98,8 +100,8 @@ class Check:
         partitioned modules, or LLVM's build of them with the regions inlined.
     repartitions: it partitions the graph once more, or another graph; its failure causes no other.
     records: its worker half records facts. A check without facts only detects processes that die.
-    needs: any of LARGER, TWIN, AGAIN, BARE, WATCHED. With BARE or WATCHED its `reload` runs only in
-        that loader.
+    needs: any of LARGER, TWIN, AGAIN, WITHOUT_LIBRARIES, GUARDED. With WITHOUT_LIBRARIES or
+        GUARDED its `reload` runs only in that loader.
     variant: returns the job with which LLVM builds the same as the check, or None where there is no
         such job. Where LLVM's outputs are wrong too, the facts named in `facts` are withdrawn.
     at_smoke: names of structures on which level smoke makes the check, beside the structures on
@@ -117,7 +119,7 @@ class Check:
     judge: Callable[[Evidence], Iterable[Finding]]
     observe: Callable[[TargetRun], None] | None = None
     reload: Callable[[LoaderRun], None] | None = None
-    made: str = EVERY
+    made_on: str = EVERY
     owns: bool = False
     target_alone: bool = False
     tvm_too: bool = False
@@ -138,4 +140,4 @@ class Check:
     @property
     def own_loader(self) -> bool:
         """True if its `reload` runs in a loader of its own."""
-        return BARE in self.needs or WATCHED in self.needs
+        return WITHOUT_LIBRARIES in self.needs or GUARDED in self.needs

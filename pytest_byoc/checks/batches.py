@@ -31,23 +31,23 @@ def observe(run: TargetRun) -> None:
             )
             if path is not None:
                 again = run.write(run.partitioned_other(run.graph, run.constants), executor)
-                run.hand({"larger": path, "again": again, "inputs": run.larger.inputs})
+                run.pass_on({"larger": path, "again": again, "inputs": run.larger.inputs})
 
 
 def reload(run: LoaderRun) -> None:
     for executor in run.loadable:
-        handed = run.handed(executor)
-        if handed is None:
+        passed_on = run.passed_on(executor)
+        if passed_on is None:
             continue
         with run.using(executor):
             run.stage("load")
             first = run.load(executor)
-            larger, again = (run.load_from(handed[name], executor) for name in ("larger", "again"))
+            larger, again = (run.load_from(passed_on[name], executor) for name in ("larger", "again"))
             run.stage("run")
             for small in (None, first, again):
                 if small is not None:
                     run.record("batch_small", small.run(run.inputs[0])[0])
-                run.record("batch_large", larger.run(handed["inputs"])[0])
+                run.record("batch_large", larger.run(passed_on["inputs"])[0])
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=FEW,
+    made_on=FEW,
     owns=True,
     repartitions=True,
     needs=(LARGER,),

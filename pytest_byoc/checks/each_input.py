@@ -40,6 +40,6 @@ CHECK = Check(
     why="Results, packed weights or copies that are cached by some of the inputs only.",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     reproduced=True,
 )

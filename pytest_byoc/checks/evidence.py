@@ -61,11 +61,11 @@ class Evidence(Protocol):
         """Returns the report on a second compilation of the graph, by another process."""
 
     @property
-    def bare(self) -> JobReport:
+    def without_libraries(self) -> JobReport:
         """Returns the report of a loader that has none of the target's libraries."""
 
     @property
-    def watched(self) -> JobReport:
+    def guarded(self) -> JobReport:
         """Returns the report of a loader in which malloc checks the ends of pieces of memory."""
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def observe(run: TargetRun) -> None:
     module = run.ir.modules.ready_for_another(run.partitioned())
     run.record("partitioned_again", run.ir.partition_facts(run.partition(module)))
-    run.record("partitioned_anew", run.ir.partition_facts(run.partition(run.lowered_again())))
+    run.record("same_graph_again", run.ir.partition_facts(run.partition(run.lowered_again())))
 
 
 def shape(facts: dict[str, Any]) -> tuple[list[Any], int]:
@@ -32,15 +32,15 @@ def shape(facts: dict[str, Any]) -> tuple[list[Any], int]:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     first = [value for _, value in evidence.target.facts("regions")]
-    for _, anew in evidence.target.facts("partitioned_anew"):
-        if first and shape(anew) != shape(first[0]):
+    for _, second in evidence.target.facts("same_graph_again"):
+        if first and shape(second) != shape(first[0]):
             yield Finding(
                 "idempotent", "error", "partition", "state",
                 "the same graph, partitioned once more in the same process, gives another module: instead "
                 "of %d regions and %d calls outside there are %d and %d, or the regions hold other calls."
                 % (
                     len(first[0]["regions"]), first[0]["host_calls"],
-                    len(anew["regions"]), anew["host_calls"],
+                    len(second["regions"]), second["host_calls"],
                 ),
             )
     for _, again in evidence.target.facts("partitioned_again"):
@@ -63,7 +63,7 @@ CHECK = Check(
     why="Passes that rewrite regions which are partitioned already; state kept between two calls.",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     partition_stage=True,
 )

@@ -37,7 +37,7 @@ CHECK = Check(
     why="Attributes that cannot be saved as JSON.",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     partition_stage=True,
 )

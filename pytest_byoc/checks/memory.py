@@ -117,9 +117,9 @@ def reload(run: LoaderRun) -> None:
 
             once = partial(_once, library, run.inputs[0])
             size = os.path.getsize(run.artifacts[executor])
-            run.record("memory", dict(_watched(run, rounds, once, used), size=size))
+            run.record("memory", dict(_usage(run, rounds, once, used), size=size))
             few = min(rounds, THREADS)
-            run.record("memory_of_threads", dict(_watched(run, few, _apart(once), _in_arenas), size=size))
+            run.record("memory_of_threads", dict(_usage(run, few, _apart(once), _in_arenas), size=size))
 
 
 def _once(library: Any, inputs: Mapping[str, np.ndarray]) -> None:
@@ -141,7 +141,7 @@ def _apart(once: Callable[[], None]) -> Callable[[], None]:
     return apart
 
 
-def _watched(
+def _usage(
     run: LoaderRun, rounds: int, once: Callable[[], None], used: Callable[[], int]
 ) -> dict[str, Any]:
     """Returns the bytes and files in use before and after each stretch.
@@ -254,7 +254,7 @@ CHECK = Check(
     how="while its executor was created, run and destroyed repeatedly",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     tvm_too=True,
     by_machine=True,

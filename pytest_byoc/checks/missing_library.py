@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import BARE, CHOSEN, Check, of_death
+from .base import CHOSEN, WITHOUT_LIBRARIES, Check, of_death
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def reload(run: LoaderRun) -> None:
 
 def judge(evidence: Evidence) -> Iterator[Finding]:
     yield from evidence.repeats(
-        "missing-library", "run", "unnoticed", evidence.bare.facts("without_libraries"),
+        "missing-library", "run", "unnoticed", evidence.without_libraries.facts("without_libraries"),
         "a run without the target's libraries, which raises no error (%s executor)",
     )
     yield from of_death(
-        "missing-library", evidence.bare,
+        "missing-library", evidence.without_libraries,
         "without the target's libraries the process ends in the stage {stage} ({how}), where an error is "
         "expected. The dynamic linker looks up undefined functions when they are first called, and ends the "
         "process if it finds none: link the artifact with its libraries, or with -Wl,-z,now.",
@@ -48,8 +48,8 @@ CHECK = Check(
     where=f"{CHOSEN}, targets that declare libraries",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
-    needs=(BARE,),
+    needs=(WITHOUT_LIBRARIES,),
     at_smoke=("large_weight",),
 )

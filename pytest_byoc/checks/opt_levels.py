@@ -52,7 +52,7 @@ CHECK = Check(
     where=f"{CHOSEN}, each operator's large case",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     on_kinds=("large tensors",),
 )

@@ -53,7 +53,7 @@ CHECK = Check(
     how="with no readable memory behind or before its inputs, nor where those of the run before were",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     # TVM's own kernels may load elements behind the end.
     target_alone=True,

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
-from .base import CHOSEN, WATCHED, Check, of_death, of_raised
+from .base import CHOSEN, GUARDED, Check, of_death, of_raised
 from .evidence import Evidence
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LIBRARY = "libc_malloc_debug.so.0"
 #: `mem2chunk_check`), so that one run alone may show nothing.
 ROUNDS = 4
 #: The sizes in bytes of the pieces that are allocated between two runs.
-TAKEN = (24, 200, 1000, 4000, 16_000, 64_000)
+SIZES = (24, 200, 1000, 4000, 16_000, 64_000)
 #: The messages of glibc before it ends a process whose heap is broken.
 _BROKEN = re.compile(
     r"\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate|_int_malloc)\(\): "
@@ -36,7 +36,7 @@ def reload(run: LoaderRun) -> None:
     The process has to end normally, because some pieces are freed only at its end.
     """
     run.leaves_normally = True
-    if not _watched():
+    if not _is_guarded():
         run.not_checked("this C library has no " + LIBRARY)
         return
     for executor, path in run.artifacts.items():
@@ -58,11 +58,11 @@ def _move_on() -> None:
     """Allocates pieces and keeps them, so that the next run gets memory at other addresses."""
     malloc = ctypes.CDLL(None).malloc
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
-    for size in TAKEN:
+    for size in SIZES:
         malloc(size)
 
 
-def _watched() -> bool:
+def _is_guarded() -> bool:
     try:
         with open("/proc/self/maps") as f:
             return LIBRARY.partition(".")[0] in f.read()
@@ -70,7 +70,7 @@ def _watched() -> bool:
         return False
 
 
-def told_by_malloc(printed: str) -> bool:
+def reported_by_malloc(printed: str) -> bool:
     """Returns whether a process printed that malloc found its heap broken."""
     return _BROKEN.search(printed) is not None
 
@@ -78,12 +78,12 @@ def told_by_malloc(printed: str) -> bool:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     where = "where malloc checks the ends of each piece of memory"
     yield from of_death(
-        "overrun", evidence.watched,
+        "overrun", evidence.guarded,
         where + ", the process ends in the stage {stage} ({how}): something was written behind (or before) "
         "an output or a piece that the target allocated.",
         hung=where + ", the process hung in the stage {stage}.",
     )
-    yield from of_raised("overrun", evidence.watched, where + ",")
+    yield from of_raised("overrun", evidence.guarded, where + ",")
 
 
 CHECK = Check(
@@ -94,10 +94,10 @@ CHECK = Check(
     where=f"{CHOSEN} and single-element operators of which TVM runs nothing itself",
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     records=False,
-    needs=(WATCHED,),
+    needs=(GUARDED,),
     by_machine=True,
     at_smoke=("each_once", "large"),
     on_kinds=("one element",),

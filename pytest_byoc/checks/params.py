@@ -21,12 +21,12 @@ def observe(run: TargetRun) -> None:
             if executable.has_parts:
                 run.stage("export")
                 options = run.target.export_options
-                run.hand(executable.export_parts(run.in_folder("parts_%s" % executor), options))
+                run.pass_on(executable.export_parts(run.in_folder("parts_%s" % executor), options))
 
 
 def reload(run: LoaderRun) -> None:
     for executor in run.loadable:
-        parts = run.handed(executor)
+        parts = run.passed_on(executor)
         if parts is None:
             continue
         with run.using(executor):
@@ -50,7 +50,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     at_smoke=("large_weight",),
 )

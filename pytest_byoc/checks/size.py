@@ -92,7 +92,7 @@ CHECK = Check(
     where=f"{CHOSEN} with at least 64 KiB of constants",
     observe=observe,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     owns=True,
     at_smoke=("large_weight",),
 )

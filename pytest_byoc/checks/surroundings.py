@@ -55,7 +55,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=CHOSEN,
+    made_on=CHOSEN,
     # TVM's thread pool may pin the thread that starts it.
     tvm_too=True,
 )

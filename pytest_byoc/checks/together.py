@@ -33,12 +33,12 @@ def observe(run: TargetRun) -> None:
                 partial(run.lowered_other, graph, constants), "with other constants, %s executor" % executor,
             )
             if path is not None:
-                run.hand(path)
+                run.pass_on(path)
 
 
 def reload(run: LoaderRun) -> None:
     for executor in run.loadable:
-        other = run.handed(executor)
+        other = run.passed_on(executor)
         if other is None:
             continue
         with run.using(executor):
@@ -99,7 +99,7 @@ CHECK = Check(
     observe=observe,
     reload=reload,
     judge=judge,
-    made=FEW,
+    made_on=FEW,
     owns=True,
     repartitions=True,
     needs=(TWIN,),

@@ -32,7 +32,7 @@ def observe(run: TargetRun) -> None:
             executable = run.executable(executor)
             own = [symbol for symbol in symbols if not executable.is_tvms([symbol])]
             read = run.ir.modules.read_by_regions(run.partitioned(), own)
-            run.hand([s.name for at, s in enumerate(run.graph.inputs) if at in read])
+            run.pass_on([s.name for at, s in enumerate(run.graph.inputs) if at in read])
 
 
 def reload(run: LoaderRun) -> None:
@@ -43,7 +43,7 @@ def reload(run: LoaderRun) -> None:
             if not executable.takes_views:
                 run.not_checked("the %s executor copies its inputs: no view reaches the target" % executor)
                 continue
-            read = [name for name in inputs if name in (run.handed(executor) or ())]
+            read = [name for name in inputs if name in (run.passed_on(executor) or ())]
             views = [name for name in read if dlpack.can_place(inputs[name])]
             if not views:
                 run.not_checked(_WHY_NONE[bool(read)])

@@ -40,7 +40,7 @@ class Level:
     onnx: bool
     one_executor: str
 
-    def is_quick(self, numerous: bool) -> bool:
+    def tries_one_executor(self, numerous: bool) -> bool:
         """Returns whether a graph is first examined for one executor only. numerous: whether it is
         a random graph, or a structure that is examined again with all checks."""
         return self.one_executor == ALL or (self.one_executor == NUMEROUS and numerous)

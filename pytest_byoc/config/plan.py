@@ -66,7 +66,7 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
     kinds: the kinds of the graph. alone: whether the graph has one operator."""
     if SAVED in kinds:
         level, alone = LEVELS[STANDARD], False
-    one = level.is_quick(NUMEROUS in kinds) and SAVED not in kinds
+    one = level.tries_one_executor(NUMEROUS in kinds) and SAVED not in kinds
     checks = _checks(level.name, kinds, alone)
     return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one)
 
@@ -85,7 +85,7 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
         *(
             c.id for c in CHECKS
             if (level == "standard" and not kinds.isdisjoint(c.on_kinds))
-            or (c.made in kinds_made and (c.made == EVERY or not restricted or structure in c.at_smoke))
+            or (c.made_on in kinds_made and (c.made_on == EVERY or not restricted or structure in c.at_smoke))
         ),
         *((SPEED,) if in_full and level == "full" else ()),
     )
@@ -93,9 +93,9 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
 
 def every_graph() -> Effort:
     """Returns the effort in full with the checks that are made on every graph."""
-    return Effort(tuple(c.id for c in CHECKS if c.made == EVERY))
+    return Effort(tuple(c.id for c in CHECKS if c.made_on == EVERY))
 
 
 def again(check: str) -> Effort:
     """Returns the effort for shrinking a failure of a check: in full, with that check."""
-    return Effort(tuple(c.id for c in CHECKS if c.made == EVERY or c.id == check))
+    return Effort(tuple(c.id for c in CHECKS if c.made_on == EVERY or c.id == check))

@@ -31,27 +31,27 @@ class JobReport:
         self.messages = [m for m in self.messages if m.get("fact") not in keys]
         self.messages.append({"not_checked": {"check": check, "reason": reason}})
 
-    def handed(self) -> dict[str, dict[str, Any]]:
+    def passed_on(self) -> dict[str, dict[str, Any]]:
         """Returns the values that checks have left for the loader, by check and executor."""
         by_check: dict[str, dict[str, Any]] = {}
-        for executor, value in self.facts("handed"):
+        for executor, value in self.facts("passed_on"):
             by_check.setdefault(value["check"], {})[executor] = value["value"]
         return by_check
 
     @property
-    def turn(self) -> str:
+    def last_check(self) -> str:
         """Returns the check that was running when the job ended; "" if none had begun."""
-        return next((str(m["turn"]) for m in reversed(self.messages) if "turn" in m), "")
+        return next((str(m["begins"]) for m in reversed(self.messages) if "begins" in m), "")
 
-    def in_turns(self) -> Iterator[tuple[str, str]]:
+    def sent_by_checks(self) -> Iterator[tuple[str, str]]:
         """Yields (check, "fact" or "stage") for each fact and stage that a check sent."""
-        turn = ""
+        check = ""
         for m in self.messages:
-            turn = m.get("turn", turn)
+            check = m.get("begins", check)
             if "stage" in m and "cpu" in m:
-                yield turn, "stage"
-            elif "fact" in m and m["fact"] != "handed":
-                yield turn, "fact"
+                yield check, "stage"
+            elif "fact" in m and m["fact"] != "passed_on":
+                yield check, "fact"
 
     @property
     def nothing_offloaded(self) -> bool:

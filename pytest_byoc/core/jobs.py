@@ -32,7 +32,7 @@ class _Required(TypedDict):
     #: Names of the executors that the graph is built for.
     executors: list[str]
     #: Whether TVM's own part of the graph may be compiled without optimisation.
-    quick: bool
+    fast_build: bool
     #: Whether the graph is a union whose graphs are partitioned one by one.
     merged: bool
     #: Whether LLVM builds the regions in the target's place.

@@ -34,7 +34,7 @@ _FINE, _COARSE = 1 + 2.0**-12, 1 + 2.0**-9
 
 
 @dataclass(frozen=True)
-class Found:
+class DraftedPrecision:
     """The result of `find`.
 
     keys: the keys for the target's table with their TOML values. why: the observations behind them,
@@ -44,17 +44,17 @@ class Found:
     why: str
 
 
-def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
+def find(examiner: Examiner, offloaded: Mapping[str, list[str]]) -> DraftedPrecision:
     """Returns the precision that a target has to declare for its products to be within their
     bounds.
 
-    taken: dtypes of the operators that it offloads, by operator."""
+    offloaded: dtypes of the operators that it offloads, by operator."""
     sums: dict[str, str] = {}
     reasons: list[str] = []
     contraction: str | None = None
     looked_at = False
     for dtype in SUMMED:
-        operator = next((o for o in PRODUCTS if dtype in taken.get(o, ())), None)
+        operator = next((o for o in PRODUCTS if dtype in offloaded.get(o, ())), None)
         counted = operator and _run(examiner, _graph(operator, dtype, examiner.workers.ir, _MANY, 1.0))
         if not operator or not counted:
             continue
@@ -70,20 +70,21 @@ def find(examiner: Examiner, taken: Mapping[str, list[str]]) -> Found:
                 contraction = "bfloat16" if coarse and _outside(coarse) else "tfloat32"
                 reasons.append(f"{operator} of float32 rounds its operands as {contraction} does")
     if not looked_at:
-        return Found({}, "the target offloads none of " + ", ".join(PRODUCTS) + " in the form of the probes")
+        why = "the target offloads none of " + ", ".join(PRODUCTS) + " in the form of the probes"
+        return DraftedPrecision({}, why)
     if not reasons:
-        return Found({}, "")
+        return DraftedPrecision({}, "")
     precision = Precision(accumulate_dtype=sums, contraction_dtype=contraction)
     for dtype in sums or ["float32"]:
-        operator = next(o for o in PRODUCTS if dtype in taken.get(o, ()))
+        operator = next(o for o in PRODUCTS if dtype in offloaded.get(o, ()))
         usual = _run(examiner, _graph(operator, dtype, examiner.workers.ir, _FEW, None))
         if usual and _outside(usual, precision):
-            return Found({}, "; ".join(reasons) + "; but even if that precision is declared, "
-                         f"{operator} of {dtype} is outside its bound")
+            declared = f"but even if that precision is declared, {operator} of {dtype} is outside its bound"
+            return DraftedPrecision({}, "; ".join((*reasons, declared)))
     keys: dict[str, Any] = {"accumulate-dtype": sums} if sums else {}
     if contraction:
         keys["contraction-dtype"] = contraction
-    return Found(keys, "; ".join(reasons))
+    return DraftedPrecision(keys, "; ".join(reasons))
 
 
 def _graph(operator: str, dtype: str, ir: str, terms: int, value: float | None) -> Graph | None:

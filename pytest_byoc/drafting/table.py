@@ -84,7 +84,7 @@ def run(
             else:
                 _append(output, text)
                 print(f"{output}: appended [tool.pytest-byoc.targets.{_key(name)}]")
-            return DRAFTED if draft.taken else NOTHING
+            return DRAFTED if draft.offloaded else NOTHING
     except (SettingsError, WorkerError) as e:
         print(e, file=sys.stderr)
         return UNUSABLE
@@ -160,7 +160,7 @@ class Draft:
         self._operators = operators
         self._examiner = Examiner(settings, declaration)
         #: Dtypes in which the target offloads an operator's simplest case, by operator.
-        self.taken: dict[str, list[str]] = {}
+        self.offloaded: dict[str, list[str]] = {}
         self._unpartitioned: Counter[str] = Counter()
         self._unsettled: list[str] = []
 
@@ -219,21 +219,21 @@ class Draft:
             for name in self._operators if self.ir in OPERATORS[name].irs()
             for dtype in runnable(OPERATORS[name], self.ir)
         ]
-        claims = self._examiner.claims.survey(graph for _, _, graph in cases)
-        for (name, dtype, _), claim in zip(cases, claims):
-            if claim is None:
+        partitions = self._examiner.partitions.survey(graph for _, _, graph in cases)
+        for (name, dtype, _), partition in zip(cases, partitions):
+            if partition is None:
                 self._unpartitioned[name] += 1
-            elif any(claim.offloaded):
-                self.taken.setdefault(name, []).append(dtype)
+            elif any(partition.offloaded):
+                self.offloaded.setdefault(name, []).append(dtype)
 
     def _simple(self, *names: str) -> list[Graph]:
-        return [default_case(n, self.taken[n][0], self.ir).graph for n in names or self.taken]
+        return [default_case(n, self.offloaded[n][0], self.ir).graph for n in names or self.offloaded]
 
     def _regions(self, graphs: Sequence[Graph]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields each region that the target makes of the graphs, with the position of its
         graph."""
         for begin in range(0, len(graphs), _AT_ONCE):
-            report = self._examiner.claims.report(list(graphs[begin : begin + _AT_ONCE]))
+            report = self._examiner.partitions.report(list(graphs[begin : begin + _AT_ONCE]))
             for _, value in report.facts("regions"):
                 for region in value["regions"]:
                     yield begin + value["number"], region
@@ -241,13 +241,13 @@ class Draft:
     def _patterns(self) -> Iterator[str]:
         """Yields the key `patterns`, if the suite would not find the table by itself from the
         regions of a few common operators."""
-        claims, simple = self._examiner.claims, self._simple()
-        if claims.patterns():
+        partitions, simple = self._examiner.partitions, self._simple()
+        if partitions.patterns():
             return
         found = [region for _, region in self._regions(simple)]
         compilers = {str(region["compiler"]) for region in found}
         prefixes = sorted({c.partition(".")[0] for r in found for c in r["composites"]} | compilers)
-        report = claims.report(simple[:_AT_ONCE], "patterns")
+        report = partitions.report(simple[:_AT_ONCE], "patterns")
         for _, described in report.facts("patterns"):
             table = described[0]["table"]
             regions = ", ".join(sorted(compilers))
@@ -262,7 +262,7 @@ class Draft:
 
     def _odd(self) -> Iterator[str]:
         """Yields the key `trivial-regions`, if the target makes regions that compute nothing."""
-        floats = frozenset(name for name, dtypes in self.taken.items() if "float32" in dtypes)
+        floats = frozenset(name for name, dtypes in self.offloaded.items() if "float32" in dtypes)
         graphs: dict[str, Graph] = {}
         for name, structure in STRUCTURES.items():
             with suppress(Unavailable):
@@ -282,7 +282,7 @@ class Draft:
     def _runs(self) -> Iterator[str]:
         """Yields the keys that running a few graphs determines: executors, precision,
         deterministic."""
-        names = [n for n in _COMMON if n in self.taken] + [n for n in self.taken if n not in _COMMON]
+        names = [n for n in _COMMON if n in self.offloaded] + [n for n in self.offloaded if n not in _COMMON]
         graphs = self._simple(*names)[:_RUN]
         verdicts = {n: self._examiner.examine(g, plan.every_graph()) for n, g in zip(names, graphs)}
         partition_only = self._examiner.workers.partition_only
@@ -291,9 +291,9 @@ class Draft:
             return
         yield from self._executors(verdicts)
         try:
-            found = precision_probes.find(self._examiner, self.taken)
+            found = precision_probes.find(self._examiner, self.offloaded)
         except WorkerError as e:
-            found = precision_probes.Found({}, str(e).splitlines()[0])
+            found = precision_probes.DraftedPrecision({}, str(e).splitlines()[0])
         if found.keys:
             yield f"# {_one_line(found.why)}: declare it only if the hardware computes so."
         elif found.why:
@@ -329,13 +329,13 @@ class Draft:
     # --- in words --------------------------------------------------------------------------------
 
     def _summary(self) -> Iterator[str]:
-        yield f"# Operators whose simplest case it offloads: {len(self.taken)}"
+        yield f"# Operators whose simplest case it offloads: {len(self.offloaded)}"
         by_dtypes: dict[tuple[str, ...], list[str]] = {}
-        for name, dtypes in self.taken.items():
+        for name, dtypes in self.offloaded.items():
             by_dtypes.setdefault(tuple(dtypes), []).append(name)
         for kinds, names in by_dtypes.items():
             yield f"#   in {', '.join(kinds)}: {', '.join(names)}"
-        if not self.taken:
+        if not self.offloaded:
             self._unsettled.append(
                 "offloaded operators: the target offloads the simplest case of no operator; it may offload "
                 "only patterns, other layouts or batches of one, or need one of the keys below"

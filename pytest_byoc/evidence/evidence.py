@@ -66,9 +66,9 @@ class Evidence:
     twin: Evidence | None = None
     #: The reports on a second compilation, and on loading without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
-    bare: JobReport = field(default_factory=JobReport)
+    without_libraries: JobReport = field(default_factory=JobReport)
     #: The report on running where malloc checks the ends of each piece of memory.
-    watched: JobReport = field(default_factory=JobReport)
+    guarded: JobReport = field(default_factory=JobReport)
     #: Whether LLVM builds the regions instead of the target.
     partition_only: bool = False
     #: Whether the loader has only TVM's runtime.
@@ -116,8 +116,8 @@ class Evidence:
 
     def not_checked(self) -> tuple[str, ...]:
         """Returns the checks that could not be made, each once, as "check: reason"."""
-        pairs = [*self.target.not_checked(), *self.loader.not_checked(), *self.bare.not_checked()]
-        pairs += self.watched.not_checked()
+        reports = (self.target, self.loader, self.without_libraries, self.guarded)
+        pairs = [pair for report in reports for pair in report.not_checked()]
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
             text = "TVM's own LLVM build took longer than its limit, so only the bound judged the graph"
             pairs.append(("numerics", text))
@@ -126,24 +126,24 @@ class Evidence:
     def lacking_room(self) -> dict[str, Any] | None:
         """Returns the first report of missing room for files at the end of a process, or None.
 
-        It has the form of `worker.room.lacking`.
+        It has the form of `worker.disk_space.lacking`.
         """
         reports = (self.target, self.reference, self.loader)
         return next((r.end["lacking"] for r in reports if r.end and r.end.get("lacking")), None)
 
-    def made(self) -> tuple[str, ...]:
+    def checks_made(self) -> tuple[str, ...]:
         """Returns the ids of the checks that were made.
 
         A check of the job is not made if, for example, the graph has no constants, or the run has
         ended before.
         """
-        reports = (self.target, self.loader, self.bare, self.watched)
-        sent = {pair for report in reports for pair in report.in_turns()}
+        reports = (self.target, self.loader, self.without_libraries, self.guarded)
+        sent = {pair for report in reports for pair in report.sent_by_checks()}
         ids = []
         for check in CHECKS:
             # A check without a worker half judges the facts of numerics.
-            turn = check.id if check.observe or check.reload else "numerics"
-            if (turn, "fact" if check.records else "stage") in sent:
+            sender = check.id if check.observe or check.reload else "numerics"
+            if (sender, "fact" if check.records else "stage") in sent:
                 ids.append(check.id)
         return tuple(ids)
 

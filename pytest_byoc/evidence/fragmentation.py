@@ -8,10 +8,10 @@ from graphlib import CycleError, TopologicalSorter
 from ..core.graph import Graph
 
 
-def smallest(graph: Graph, placement: Sequence[int | None], found: int) -> int:
-    """Returns the least number of regions that can hold the offloaded nodes, at most `found`.
+def smallest(graph: Graph, placement: Sequence[int | None], count: int) -> int:
+    """Returns the least number of regions that can hold the offloaded nodes, at most `count`.
 
-    placement: for each node the position of the region that holds it, or None. found: the actual
+    placement: for each node the position of the region that holds it, or None. count: the actual
     number of regions. It is returned if one of them holds no node: then a node was lowered into
     several parts, and it is unknown which regions could be merged.
 
@@ -21,16 +21,16 @@ def smallest(graph: Graph, placement: Sequence[int | None], found: int) -> int:
     two at a time.
     """
     offloaded = [region is not None for region in placement]
-    if len(set(placement) - {None}) < found:
-        return found
+    if len(set(placement) - {None}) < count:
+        return count
     producers = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
     reads = [sorted({producers[n] for n in node.inputs if n in producers}) for node in graph.nodes]
     passed = [(i, j) for j, t in enumerate(offloaded) if t for i in reads[j] if offloaded[i]]
     least = _least(offloaded, reads, passed)
     for edges in (passed, passed[::-1]):
-        if least < found:
-            found = min(found, _merged(offloaded, reads, edges))
-    return found
+        if least < count:
+            count = min(count, _merged(offloaded, reads, edges))
+    return count
 
 
 def _least(

@@ -86,7 +86,7 @@ class Worker:
     def start(self) -> None:
         """Launches the process without waiting for it; `ready` waits."""
         host, theirs = socket.socketpair()
-        watched, self._lifeline = os.pipe()
+        read_end, self._lifeline = os.pipe()
         self._scratch = self._scratch or Scratch("worker")
         env = dict(os.environ)
         # Temporary files that TVM, compilers and vendors leave are removed with the worker, even
@@ -99,8 +99,8 @@ class Worker:
         self._output.truncate()
         try:
             self._process = subprocess.Popen(
-                [self._python, str(MAIN), str(theirs.fileno()), str(watched), env["TMPDIR"]],
-                pass_fds=[theirs.fileno(), watched],
+                [self._python, str(MAIN), str(theirs.fileno()), str(read_end), env["TMPDIR"]],
+                pass_fds=[theirs.fileno(), read_end],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
@@ -116,7 +116,7 @@ class Worker:
             ) from None
         finally:
             theirs.close()
-            os.close(watched)
+            os.close(read_end)
         self._socket = host
         self._decoder = Decoder()
         self._pending = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, overrun
-from ..checks.base import AGAIN, BARE, LARGER, TWIN, WATCHED
+from ..checks.base import AGAIN, GUARDED, LARGER, TWIN, WITHOUT_LIBRARIES
 from ..config import plan
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
@@ -24,9 +24,9 @@ from .client import Worker, WorkerError
 from .workers import Workers
 
 #: The checks that are made when another worker compiles a graph once more.
-_ANEW = ("offload", "numerics", "reproducible")
+_COMPILED_AGAIN = ("offload", "numerics", "reproducible")
 _SHARED = "TVM's own build is outside the bound there too"
-#: The id of the check that needs each of LARGER, TWIN, AGAIN, BARE and WATCHED.
+#: The id of the check that needs each of LARGER, TWIN, AGAIN, WITHOUT_LIBRARIES and GUARDED.
 _CHECK_OF = {need: check.id for check in CHECKS for need in check.needs}
 
 
@@ -37,7 +37,8 @@ class Companions:
         self._workers = workers
         self._started: dict[str, Worker | None] = {}
         self._start: dict[str, Callable[[], Worker | None]] = {
-            AGAIN: workers.another_target, BARE: workers.bare_loader, WATCHED: workers.watched_loader,
+            AGAIN: workers.another_target, GUARDED: workers.guarded_loader,
+            WITHOUT_LIBRARIES: workers.loader_without_libraries,
         }
 
     def _worker(self, need: str, evidence: Evidence) -> Worker | None:
@@ -102,7 +103,7 @@ class Companions:
         if _need(AGAIN, job["checks"]):
             worker = self._worker(AGAIN, evidence)
             if worker is not None:
-                evidence.again = _compiled(worker, job, "anew", limit, checks=_ANEW)
+                evidence.again = _compiled(worker, job, "again", limit, checks=_COMPILED_AGAIN)
         twin = variants.twin(evidence.graph) if _need(TWIN, job["checks"]) else None
         if twin is None:
             return
@@ -123,7 +124,7 @@ class Companions:
         evidence.twin = Evidence(twin, [inputs], constants, [], report, JobReport())
         self.expect(evidence.twin, evidence)
 
-    def hand_twin(self, evidence: Evidence, behind: Mapping[str, Any]) -> dict[str, Any]:
+    def pass_on_twin(self, evidence: Evidence, behind: Mapping[str, Any]) -> dict[str, Any]:
         """Returns, by executor, the values that `reload` of the check `together` needs.
 
         behind: the paths, by executor, that its `observe` has left in the target worker.
@@ -138,16 +139,16 @@ class Companions:
         self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
         """Loads the artifacts in a loader without the target's libraries."""
-        evidence.bare = self._apart(BARE, job, artifacts, evidence, limit)
+        evidence.without_libraries = self._apart(WITHOUT_LIBRARIES, job, artifacts, evidence, limit)
 
-    def bare_loader(self, evidence: Evidence) -> Worker | None:
+    def loader_without_libraries(self, evidence: Evidence) -> Worker | None:
         """Returns a loader that has none of the target's libraries.
 
         None where the usual loader has none either, or where a second one can't be started.
         """
-        return self._worker(BARE, evidence)
+        return self._worker(WITHOUT_LIBRARIES, evidence)
 
-    def watch(self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
+    def run_guarded(self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
         """Runs the artifacts in a loader in which malloc checks each piece of memory.
 
         Nothing is run if TVM itself runs a part of the graph. If the artifacts kill the usual
@@ -155,10 +156,10 @@ class Companions:
         """
         if evidence.host_runs_some:
             return
-        report = self._apart(WATCHED, job, artifacts, evidence, limit)
+        report = self._apart(GUARDED, job, artifacts, evidence, limit)
         printed = str((report.end or {}).get("printed", ""))
-        if evidence.loader.died is None or overrun.told_by_malloc(printed):
-            evidence.watched = report
+        if evidence.loader.died is None or overrun.reported_by_malloc(printed):
+            evidence.guarded = report
 
     def supersede(self, artifacts: Mapping[str, str], evidence: Evidence, limit: float) -> None:
         """Overwrites the graph's artifacts with the twin's, and loads them.

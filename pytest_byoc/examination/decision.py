@@ -48,7 +48,7 @@ def decide(evidence: Evidence, judgement: Judgement) -> Verdict:
     verdict = Verdict(
         evidence.graph, PASS, tuple(findings), offloaded, len(evidence.regions), tuple(notes), evidence,
         placement, evidence.boundary_bytes(), evidence.not_checked(), evidence.smallest(), evidence.merges,
-        evidence.speed, evidence.made(),
+        evidence.speed, evidence.checks_made(),
     )
     if findings:
         return replace(verdict, outcome=findings[0].outcome)
@@ -152,7 +152,8 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
     end, died = report.end, report.died
     assert end is not None and died is not None
     stage = end["stage"]
-    circumstances = f"{f' {_HOW[report.turn]}' if _HOW.get(report.turn) else ''}{_WHEN.get(stage, '')}"
+    how = _HOW.get(report.last_check)
+    circumstances = f"{f' {how}' if how else ''}{_WHEN.get(stage, '')}"
     if died == "hung":
         outcome, text = HANG, f"the {process} hung in the stage {stage}{circumstances} and was killed"
         if end.get("limit"):
@@ -167,7 +168,7 @@ def _death(report: JobReport, where: str, process: str) -> Finding:
         outcome, text = CRASH, f"the {process} died in the stage {stage}{circumstances}: {died}"
     keys = ("printed", "peak_kib", "frames", "stack", "native")
     return Finding(
-        report.turn if report.turn in selection.OWNERS else where or "process",
+        report.last_check if report.last_check in selection.OWNERS else where or "process",
         outcome, stage, died, f"{text}.", {key: end[key] for key in keys if key in end},
     )
 
@@ -240,7 +241,7 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     for report in [evidence.deployed] if loaded else [evidence.reference, evidence.confirmation]:
         if finding.outcome in (CRASH, HANG):
             same = report.died and report.end is not None and report.end["stage"] == finding.stage
-            if same and (not loaded or _in_loader(report.turn) == finding.check):
+            if same and (not loaded or _in_loader(report.last_check) == finding.check):
                 return True
         elif any(
             m["stage"] == finding.stage and m["raised"]["type"] == finding.kind
@@ -252,6 +253,6 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     return False
 
 
-def _in_loader(turn: str) -> str:
-    """Returns the check that reports a failure of the loader. turn: the check that was running."""
-    return turn if turn in selection.OWNERS else "roundtrip"
+def _in_loader(check: str) -> str:
+    """Returns the check that reports a failure of the loader. check: the one that was running."""
+    return check if check in selection.OWNERS else "roundtrip"

@@ -12,20 +12,20 @@ from ..config.settings import Settings
 from ..core.graph import Graph
 from ..evidence.evidence import Evidence
 from ..evidence.judging import Judgement
-from ..generation import beyond, data
+from ..generation import data, without_llvm
 from ..generation.systematic import default_case
 from ..reference_kernels import FULL
 from ..storage.session_ended import no_room
 from ..storage.shared_answers import Peers
 from . import description
 from .activity import Activity
-from .claims import Claims
 from .client import WorkerError
 from .decision import decide
 from .description import Description
 from .gathering import Gatherer
+from .limited_dict import LimitedDict
 from .outcome import HANG, NOT_OFFLOADED, ORACLE_SUSPECT, PASS, Verdict
-from .recent import Recent
+from .partitions import Partitions
 from .signature import exception_text
 from .stages import Stages
 from .subject import Subject
@@ -49,7 +49,7 @@ class Examiner:
     peers: the other processes that examine the same target.
     """
 
-    claims: Claims
+    partitions: Partitions
     _stages: Stages
 
     def __init__(
@@ -65,7 +65,7 @@ class Examiner:
         self.workers = Workers(settings, declaration, self.activity)
         self._limit = TimeLimit(settings.timeout)
         self._gatherer = Gatherer(self.workers, self._limit)
-        self._verdicts = Recent[tuple[bytes, Effort], Verdict](KEPT)
+        self._verdicts = LimitedDict[tuple[bytes, Effort], Verdict](KEPT)
 
     def open(self) -> None:
         """Starts the workers, and tries the simplest graphs.
@@ -81,11 +81,11 @@ class Examiner:
             self._try_out()
 
     def _try_out(self) -> None:
-        self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
+        self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
         own = self._refusal()
         if self.workers.tvms_partition and own:
             self.workers.partition_by_table(f"it raises {own}")
-            self.claims = Claims(self.workers.target, self.peers, self.activity, self._limit)
+            self.partitions = Partitions(self.workers.target, self.peers, self.activity, self._limit)
             by_table = self._refusal()
             if by_table:
                 raise WorkerError(
@@ -93,7 +93,7 @@ class Examiner:
                     f"Its own partition function raises {own}; the patterns registered under that name raise "
                     f"{by_table}"
                 )
-        self._stages = Stages(self.workers, self.claims, self.settings.stages)
+        self._stages = Stages(self.workers, self.partitions, self.settings.stages)
         for graph in self._stages.to_be_tried():
             self._stages.learn(self._verdict(graph, plan.every_graph()))
 
@@ -104,7 +104,7 @@ class Examiner:
         function returns no IRModule.
         """
         graphs = [default_case(name, "float32").graph for name in _SIMPLEST]
-        raised = [message["raised"] for message in self.claims.report(graphs).raised()]
+        raised = [message["raised"] for message in self.partitions.report(graphs).raised()]
         for exception in raised:
             if exception["type"] == "NotAModule":
                 raise WorkerError(f"target {self.workers.name}: {exception['message']}")
@@ -126,9 +126,9 @@ class Examiner:
         """
         kept = self._verdicts.get((graph.digest, effort.apart()))
         if kept is None:
-            claim = self.claims.known(graph)
-            if claim is not None and not claim.to_be_judged:
-                return Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded)
+            partition = self.partitions.known(graph)
+            if partition is not None and not partition.to_be_judged:
+                return Verdict(graph, NOT_OFFLOADED, offloaded=partition.offloaded)
         return kept
 
     def knows(self, graph: Graph, effort: Effort) -> bool:
@@ -158,7 +158,7 @@ class Examiner:
         At smoke they may not: no other test there would partition several graphs in one module, or
         compile their sources separately.
         """
-        return self.settings.level.one_executor == NUMEROUS and self.claims.several
+        return self.settings.level.one_executor == NUMEROUS and self.partitions.several
 
     def examine(self, graph: Graph, effort: Effort | None = None) -> Verdict:
         """Returns the verdict on a graph, which is examined at most once with the same effort.
@@ -169,11 +169,11 @@ class Examiner:
         effort = effort or plan.every_graph()
         verdict = self.recall(graph, effort)
         if verdict is None:
-            verdict = self.examine_anew(graph, effort)
+            verdict = self.examine_uncached(graph, effort)
             self.learn(graph, effort, verdict)
         return verdict
 
-    def examine_anew(self, graph: Graph, effort: Effort) -> Verdict:
+    def examine_uncached(self, graph: Graph, effort: Effort) -> Verdict:
         """Examines a graph even if its verdict is known; the verdict has all the evidence."""
         return self.look_again(self.first_look(graph, effort), effort)
 
@@ -203,7 +203,7 @@ class Examiner:
 
     def _effort(self, graph: Graph, effort: Effort) -> Effort:
         """Returns the effort, without LLVM for graphs that TVM itself is known not to build."""
-        return replace(effort, with_llvm=False) if beyond.is_beyond(graph, self.workers.ir) else effort
+        return replace(effort, with_llvm=False) if without_llvm.llvm_fails(graph, self.workers.ir) else effort
 
     def _verdict(self, graph: Graph, effort: Effort) -> Verdict:
         self._stages.decide(graph)

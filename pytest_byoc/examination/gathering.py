@@ -86,7 +86,7 @@ class Gatherer:
         job: Job = {
             "kind": "examine", "graph": subject.graph.to_dict(), "inputs": list(subject.inputs),
             "constants": dict(subject.constants), "checks": list(checks), "folder": str(folder),
-            "executors": executors, "quick": effort.executors != EVERY, "merged": effort.merged,
+            "executors": executors, "fast_build": effort.executors != EVERY, "merged": effort.merged,
             "partition_only": bool(workers.partition_only),
         }
         if subject.module is not None:
@@ -149,18 +149,18 @@ class Gatherer:
     def _load(self, evidence: Evidence, job: Job, artifacts: dict[str, str]) -> None:
         """Loads and runs the artifacts in the loader, and in the companions before and after it."""
         workers, companions, limit = self._workers, self._companions, self._limit.seconds
-        handed = evidence.target.handed()
+        passed_on = evidence.target.passed_on()
         if evidence.target.died is None:
             companions.compile(job, evidence, limit)
-            handed["together"] = companions.hand_twin(evidence, handed.get("together", {}))
+            passed_on["together"] = companions.pass_on_twin(evidence, passed_on.get("together", {}))
             companions.load_without_libraries(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
-        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
         workers.loader.submit({**entries, "deterministic": workers.deterministic}, self._limit.seconds)
         evidence.loader = workers.loader.collect()
         evidence.runtime_only = bool(workers.loader.description.get("runtime_only"))
         self._limit.learn(evidence.loader)
-        companions.watch(job, artifacts, evidence, self._limit.seconds)
+        companions.run_guarded(job, artifacts, evidence, self._limit.seconds)
         companions.time(job, evidence)
         companions.supersede(artifacts, evidence, self._limit.seconds)
 
@@ -189,12 +189,12 @@ class Gatherer:
         if llvm and self._confirm(evidence, job, judgement):
             judgement = judge(evidence)
         loader_fails = llvm and evidence.loader.failed
-        failing = _found_too(judgement)
+        failing = _maybe_of_tvm(judgement)
         if not (loader_fails or failing):
             return judgement
         evidence.deployed = self._deploy_reference(evidence, job, judgement)
         judgement = judge(evidence)
-        for check in failing - _found_too(judgement):
+        for check in failing - _maybe_of_tvm(judgement):
             # It takes no facts back, on which the judgement rests.
             evidence.loader.withdraw((), check, _TVM_TOO)
         return judgement
@@ -247,20 +247,20 @@ class Gatherer:
             failed = [e for f in findings if (e := f.details.get("executor")) in workers.executors]
         artifacts: dict[str, str] = {}
         # The views are made of the same inputs as for the target's artifact.
-        handed: dict[str, Any] = {"views": evidence.target.handed().get("views", {})}
+        passed_on: dict[str, Any] = {"views": evidence.target.passed_on().get("views", {})}
         for executor in dict.fromkeys(failed or workers.executors[:1]):
             path = Path(job["folder"], f"reference_{executor}.so")
             export = {"opt_level": REFERENCE_OPT_LEVEL, "export": str(path)}
             said = workers.ask_reference(changed(job, executor=executor, **export))
             if path.exists():
                 artifacts[executor] = str(path)
-                for check, by_executor in said.handed().items():
-                    handed.setdefault(check, {}).update(by_executor)
+                for check, by_executor in said.passed_on().items():
+                    passed_on.setdefault(check, {}).update(by_executor)
         if not artifacts:
             return JobReport()
-        loader = self._companions.bare_loader(evidence) or workers.loader
+        loader = self._companions.loader_without_libraries(evidence) or workers.loader
         checks = selection.loaded_of_llvm(job["checks"])
-        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "handed": handed}
+        entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
         loader.submit({**entries, "of_llvm": True}, self._limit.seconds)
         return loader.collect()
 
@@ -268,6 +268,6 @@ class Gatherer:
 _TVM_TOO_CHECKS = frozenset(check.id for check in CHECKS if check.tvm_too)
 
 
-def _found_too(judgement: Judgement) -> set[str]:
+def _maybe_of_tvm(judgement: Judgement) -> set[str]:
     """Returns the ids of the failing checks whose findings TVM itself may cause."""
     return judgement.failing() & _TVM_TOO_CHECKS

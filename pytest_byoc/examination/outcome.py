@@ -80,8 +80,8 @@ class Verdict:
     None. boundary_bytes: the bytes that a run passes into regions and out of them. not_checked: the
     checks that could not be made, with the reason. smallest: the least number of regions that could
     hold the offloaded nodes (see `fragmentation`). merges: whether a region holds several operators
-    or patterns. speed: the median seconds of a run of "target" and of "llvm", if measured. made:
-    the ids of the checks that were made.
+    or patterns. speed: the median seconds of a run of "target" and of "llvm", if measured.
+    checks_made: the ids of the checks that were made.
     """
 
     graph: Graph
@@ -97,7 +97,7 @@ class Verdict:
     smallest: int = 0
     merges: bool = False
     speed: Mapping[str, float] = field(default_factory=dict)
-    made: tuple[str, ...] = ()
+    checks_made: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

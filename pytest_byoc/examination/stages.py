@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from ..core.graph import Graph
 from ..generation.systematic import default_case
-from .claims import Claim, Claims
 from .outcome import CRASH, ERROR, HANG, Verdict
+from .partitions import Partition, Partitions
 from .workers import Workers
 
 #: The stages after partitioning.
@@ -32,9 +32,9 @@ class Stages:
     depends on the stages that can be run.
     """
 
-    def __init__(self, workers: Workers, claims: Claims, given: str | None) -> None:
+    def __init__(self, workers: Workers, partitions: Partitions, given: str | None) -> None:
         self._workers = workers
-        self._claims = claims
+        self._partitions = partitions
         self._decided = given is not None
         #: Whether a tried graph could be run, and the reason why another one could not.
         self._runs, self._refused = False, ""
@@ -51,12 +51,12 @@ class Stages:
         if self._decided:
             return
         graphs = [default_case(name, "float32").graph for name in _COMMON]
-        claims = self._claims.survey(graphs)
-        for claim in claims:
-            self._decide(claim)
+        partitions = self._partitions.survey(graphs)
+        for partition in partitions:
+            self._decide(partition)
         if self._workers.partition_only or not self._workers.named_in_tvm:
             return
-        offloaded = [g for g, claim in zip(graphs, claims) if claim is not None and claim.regions]
+        offloaded = [g for g, p in zip(graphs, partitions) if p is not None and p.regions]
         for graph in offloaded[:_TRIED]:
             if not self._runs:
                 yield graph
@@ -80,15 +80,15 @@ class Stages:
     def decide(self, graph: Graph) -> None:
         """Decides by a graph, unless it is decided already or nothing of the graph is offloaded."""
         if not self._decided:
-            self._decide(self._claims.of(graph))
+            self._decide(self._partitions.of(graph))
 
-    def _decide(self, claim: Claim | None) -> None:
-        if self._decided or claim is None or not claim.regions:
+    def _decide(self, partition: Partition | None) -> None:
+        if self._decided or partition is None or not partition.regions:
             return
         self._decided = True
-        if not claim.with_codegen:
+        if not partition.with_codegen:
             prefix = f"{self._workers.ir}.ext."
-            names = ", ".join(prefix + name for name in sorted(claim.compilers))
+            names = ", ".join(prefix + name for name in sorted(partition.compilers))
             self._workers.partition_only = f"TVM has no codegen for its regions here ({names})"
 
 

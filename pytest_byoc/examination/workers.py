@@ -20,7 +20,7 @@ from .client import Worker
 from .native_handler import compiled
 
 #: The environment of a process whose malloc aborts if the end of a piece has been overwritten.
-_WATCHING = {
+_GUARDED = {
     "LD_PRELOAD": " ".join(filter(None, [overrun.LIBRARY, os.environ.get("LD_PRELOAD")])),
     "MALLOC_CHECK_": "3",
 }
@@ -132,13 +132,13 @@ class Workers:
         """Starts another target worker, in which Python's strings have other hashes."""
         return self._worker({**self._target_config, "ir": self.ir, "env": {"PYTHONHASHSEED": "1"}})
 
-    def bare_loader(self) -> Worker | None:
+    def loader_without_libraries(self) -> Worker | None:
         """Starts a loader without the target's libraries; returns None if it declares none."""
-        return self._loader({**self._common, "bare": True}, []) if self._libraries else None
+        return self._loader({**self._common, "without_libraries": True}, []) if self._libraries else None
 
-    def watched_loader(self) -> Worker:
+    def guarded_loader(self) -> Worker:
         """Starts a loader whose malloc checks the ends of each piece of memory."""
-        return self._loader(self._with_libraries, self._libraries, **_WATCHING)
+        return self._loader(self._with_libraries, self._libraries, **_GUARDED)
 
     def executor_for(self, graph: Graph) -> str:
         """Returns the executor for a graph that is built for only one: its digest selects it.

@@ -11,7 +11,7 @@ from typing import Any
 from ..config.declarations import SettingsError
 from ..core import files
 from ..examination.outcome import OUTCOMES
-from ..record.target_record import SCHEMA, is_claimed
+from ..record.target_record import SCHEMA, is_offloaded
 
 #: Problems of the schema that the message for a damaged report names.
 _NAMED = 3
@@ -20,12 +20,12 @@ _NAMED = 3
 @dataclass(frozen=True)
 class TargetBaseline:
     """The baseline of one target in one IR. cases: id to outcome. checks: case to the checks that
-    it failed. claimed: the cells with an offloaded node, or with a failure before offloading could
+    it failed. offloaded: the cells with an offloaded node, or with a failure before offloading could
     be seen."""
 
     cases: Mapping[str, str]
     checks: Mapping[str, list[str]]
-    claimed: frozenset[tuple[str, str]]
+    offloaded: frozenset[tuple[str, str]]
     versions: Mapping[str, str]
 
     def knows(self, case: str, check: str) -> bool:
@@ -94,6 +94,6 @@ def _target(report: Mapping[str, Any]) -> TargetBaseline:
     if unknown:
         raise ValueError
     checks = {str(k): [str(c) for c in v] for k, v in report["failed_checks"].items()}
-    claimed = (c for c in report["cells"] if is_claimed(c))
-    cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in claimed)
+    offloaded = (c for c in report["cells"] if is_offloaded(c))
+    cells = frozenset((str(c["operator"]), str(c["dtype"])) for c in offloaded)
     return TargetBaseline(cases, checks, cells, dict(report["versions"]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..config.settings import Settings
 from ..examination.outcome import PASS
-from ..record.target_record import TargetRecord, is_claimed
+from ..record.target_record import TargetRecord, is_offloaded
 from . import waiver_rules
 from .baseline import Baseline
 from .planned import Selection
@@ -54,16 +54,16 @@ def strict_corpus(gate: Gate, record: TargetRecord) -> None:
 
 
 def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
-    """Applies --byoc-fail-under. A cell (operator, dtype) is claimed if one of its nodes was
+    """Applies --byoc-fail-under. A cell (operator, dtype) is offloaded if one of its nodes was
     offloaded, or failed before that could be seen. It passes if one of its nodes was offloaded in a
     graph that passed, and it has no failure, waived or not."""
-    claimed = {key: c for key, c in sorted(record.cells.items()) if is_claimed(c)}
-    short = {key: c for key, c in claimed.items() if c["failed"] or not c["passed"]}
-    passing, total = len(claimed) - len(short), len(claimed)
+    offloaded = {key: c for key, c in sorted(record.cells.items()) if is_offloaded(c)}
+    short = {key: c for key, c in offloaded.items() if c["failed"] or not c["passed"]}
+    passing, total = len(offloaded) - len(short), len(offloaded)
     # The share is rounded down: one that is too small must not look sufficient.
     share = f", {10000 * passing // total / 100:g} %" if total else ""
     text = (
-        f"{record.target}: {passing} of {total} claimed cells (operator and dtype) are offloaded and "
+        f"{record.target}: {passing} of {total} offloaded cells (operator and dtype) "
         f"pass{share}; --byoc-fail-under asks for {percent:g} %"
     )
     if total and 100 * passing >= percent * total:

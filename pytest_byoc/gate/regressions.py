@@ -25,11 +25,11 @@ def compare(
     if not skipped:
         lost = [
             f"{op} {dtype}"
-            for op, dtype in sorted(before.claimed & set(record.cells))
+            for op, dtype in sorted(before.offloaded & set(record.cells))
             if not any(record.cells[op, dtype][k] for k in ("offloaded", "failed"))
         ]
         if lost:
-            gate.fail(f"{name}: claimed before, and no longer offloaded anywhere (operator and dtype)", lost)
+            gate.fail(f"{name}: offloaded before, and no longer anywhere (operator and dtype)", lost)
     fixed = [c for c, o in before.cases.items() if o in FAILURES and record.cases.get(c) == PASS]
     common = len(before.cases) - len(missing)
     gate.note(f"{name}: {common} cases in common, {len(worse)} worse, {len(fixed)} fixed")

@@ -22,11 +22,11 @@ _RANDOM = tuple(f"{kind}[" for kind in (*AMONG_OTHERS.values(), THOROUGH))
 
 @dataclass
 class _Entry:
-    """The judgement on an entry. Cases are pairs of target and id; found: all cases that the entry
+    """The judgement on an entry. Cases are pairs of target and id; fitting: all cases that the entry
     fits."""
 
     waiver: Waiver
-    found: list[tuple[str, str]] = field(default_factory=list)
+    fitting: list[tuple[str, str]] = field(default_factory=list)
     failing: list[tuple[str, str]] = field(default_factory=list)
     passing: list[tuple[str, str]] = field(default_factory=list)
     #: Why the entry waives nothing; empty if it waives something, or was not judged.
@@ -87,7 +87,7 @@ def _judge(
             if not waiver.matches(case, ""):
                 continue
             key = (record.target, case)
-            entry.found.append(key)
+            entry.fitting.append(key)
             outcomes[case] = outcome
             if waiver.check in record.failed_checks.get(case, ()):
                 entry.failing.append(key)
@@ -117,7 +117,7 @@ def _judge(
         entry.unjudged = f"the case fails check {' and '.join(sorted(otherwise))} instead"
     elif varies:
         entry.unjudged = f"{' and '.join(settings.narrowed)} decide what is generated there"
-    elif entry.found and not may_be_elsewhere:
+    elif entry.fitting and not may_be_elsewhere:
         case, outcome = next(iter(outcomes.items()))
         entry.stale = f"waives nothing of check {waiver.check}: {case} is {outcome}"
     elif may_be_elsewhere:

@@ -27,8 +27,8 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
-    """Returns the elements of a source in its dtype. which: the number of the set of inputs. turn:
+def array(source: Source, which: int = 0, index: int = 0) -> np.ndarray:
+    """Returns the elements of a source in its dtype. which: the number of the set of inputs. index:
     the number of the source among those of seed 0 in its graph, whose elements should differ too.
 
     Sets differ, except in the first and the last elements. Seed 0 gives small round numbers; all
@@ -45,7 +45,7 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
     size, low, high = source.type.size, source.low, source.high
     if source.seed == 0:
         # Steps of 7 in a cycle of 17 make neighbours differ, and rows of most lengths too.
-        position = (np.arange(size) * 7 + 3 * (which + 1) + 5 * turn) % 17 / 16
+        position = (np.arange(size) * 7 + 3 * (which + 1) + 5 * index) % 17 / 16
         unit = 0.25 if floating else 1.0
         flat = np.clip(np.round((low + position * (high - low)) / unit) * unit, low, high)
     else:
@@ -55,7 +55,7 @@ def array(source: Source, which: int = 0, turn: int = 0) -> np.ndarray:
             flat = np.round(flat)
     if which and size >= _FEW:
         alike = min(_ALIKE, int(size * _PART))
-        first = array(source, turn=turn).reshape(-1).astype(flat.dtype)
+        first = array(source, index=index).reshape(-1).astype(flat.dtype)
         flat[:alike], flat[-alike:] = first[:alike], first[-alike:]
     return flat.astype(dtype).reshape(shape)
 

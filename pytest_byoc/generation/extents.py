@@ -11,7 +11,7 @@ from ..operators.measured import left_out
 from ..operators.record import FLOATS, Operator
 from . import boundary
 from .data import numpy_dtype
-from .single import Made, NoSuchClass, by_default, class_names, picking
+from .single import NoSuchClass, OneNodeGraph, by_default, class_names, picking
 
 #: Names of the parameters that give the position of channels, and their classes with channels last.
 _LAYOUTS, _LAST = ("data_layout", "layout"), ("nwc", "nhwc", "ndhwc")
@@ -24,7 +24,7 @@ FIVE = (2, 3, 2, 4, 2)
 ROW = 4
 
 
-def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, Made | None]]:
+def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields (label, graph or None) for an operator's cases in a dtype of its first operand."""
     if any(len(s) == len(FIVE) for s in op.shapes) and FIVE not in op.shapes:
         yield f"{dtype}-five_axes", _shaped(op, TensorType(FIVE, dtype), {})
@@ -43,7 +43,7 @@ def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, 
         yield f"{label}-{what}", _shaped(op, TensorType((1, *(4,) * (rank - 2), channels), dtype), forced)
     if dtype in FLOATS and left_out(op, f"{dtype}-nan", ir) is None:
         with suppress(NoSuchClass):
-            yield f"{label}-nan", Made(boundary.with_nan(op, dtype, picking(forced)))
+            yield f"{label}-nan", OneNodeGraph(boundary.with_nan(op, dtype, picking(forced)))
 
 
 def _channels_last(op: Operator, dtype: str) -> tuple[str, str]:
@@ -56,5 +56,5 @@ def _channels_last(op: Operator, dtype: str) -> tuple[str, str]:
     return "", ""
 
 
-def _shaped(op: Operator, x: TensorType, forced: dict[str, str]) -> Made | None:
+def _shaped(op: Operator, x: TensorType, forced: dict[str, str]) -> OneNodeGraph | None:
     return by_default(op, x, forced) if op.accepts(x) else None

@@ -67,7 +67,7 @@ class Growing:
             return one(self.rng, fitting[::-1]) if fitting and chance(self.rng, 7) else None
 
         outputs = self.builder.splice(part, choose)
-        self._made(outputs, part.nodes[-1].op)
+        self._register(outputs, part.nodes[-1].op)
         self.kept.append(outputs[0])
 
     def add(self, op: Operator) -> None:
@@ -144,13 +144,13 @@ class Growing:
         op = within(last.op, self.ir)
         fitting = [n for n in self._values() if builder.types[n] == x and self._fits(op, n)]
         lead = one(self.rng, fitting[::-1]) if fitting else last.inputs[0]
-        self._made(builder.twin(last, lead), last.op)
+        self._register(builder.twin(last, lead), last.op)
         return True
 
     def _apply(self, op: Operator, lead: str) -> None:
-        self._made(_node(self.rng, self.builder, op, lead), op.name)
+        self._register(_node(self.rng, self.builder, op, lead), op.name)
 
-    def _made(self, outputs: Sequence[str], op: str) -> None:
+    def _register(self, outputs: Sequence[str], op: str) -> None:
         self.last, self.last_op = outputs[0], op
         unused = outputs[OPERATORS[op].used :] if OPERATORS[op].used is not None else ()
         if unused and chance(self.rng, 8):

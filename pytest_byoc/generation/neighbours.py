@@ -23,14 +23,14 @@ _BEHIND = 10
 _ITSELF = 4
 
 
-def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Graph]:
+def between(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> list[Graph]:
     """Returns graphs that hold the operator once, in its simplest form, between two operators that
     the target offloads, or only before one; only behind one if no operator fits after it.
 
-    name, dtype: the operator and the dtype of its first operand. claimed: names of the operators
+    name, dtype: the operator and the dtype of its first operand. offloaded: names of the operators
     that the target offloads."""
     op = within(name, ir)
-    others = [within(other, ir) for other in claimed if other != name]
+    others = [within(other, ir) for other in offloaded if other != name]
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
     graphs: dict[Graph, None] = {}
     before = [o for o in others if op.domain is None and _keeps(o, x, ir)][:_EACH]
@@ -47,7 +47,7 @@ def between(name: str, dtype: str, claimed: Sequence[str], ir: str) -> list[Grap
     return list(graphs)
 
 
-def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+def followed(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | None:
     """Returns one graph in which operators that the target offloads follow the operator `name`: the
     operator itself if it is offloaded, and at most _BEHIND others. None if no operator fits.
 
@@ -55,20 +55,20 @@ def followed(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | 
     checksum of the names determines which operators come first."""
     op, builder, outputs = within(name, ir), Builder(seed=1), list[str]()
     shapes = [TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype))]
-    outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in claimed else ()
+    outputs += _behind_itself(builder, op, dtype, shapes, ir) if name in offloaded else ()
     number = 0
-    for other in sorted(claimed, key=lambda other: crc32(f"{name} {other}".encode())):
+    for other in sorted(offloaded, key=lambda other: crc32(f"{name} {other}".encode())):
         if number == _BEHIND:
             break
         behind, before = within(other, ir), len(outputs)
         # Without parameters there is only one form.
-        for turn in (0, number + 2) if op.parameters or behind.parameters else (0,):
-            form = _form(turn)
+        for index in (0, number + 2) if op.parameters or behind.parameters else (0,):
+            form = _form(index)
             x = _leading_to(behind, op, shapes, form, ir)
             if x is not None:
                 value = _apply(builder, op, builder.lead(op, x), form)
                 # If the two operators are alike, the second one has another form than the first.
-                chosen = choose_parameters(behind, builder.types[value], _form(turn and turn + 1))
+                chosen = choose_parameters(behind, builder.types[value], _form(index and index + 1))
                 outputs += builder.apply(behind, value, chosen)[: behind.used]
         number += len(outputs) > before
     return builder.graph(*outputs) if outputs else None
@@ -88,15 +88,15 @@ def _behind_itself(
     accepts such a type, all axes have the same length, so that no shape tells them apart. Compilers
     merge two such operators into one."""
     alike = [x for x in (TensorType((3,) * rank, dtype) for rank in (3, 4)) if op.takes(x)]
-    for turn in range(_ITSELF if op.parameters and op.domain is None else 0):
-        form = _form(turn)
+    for index in range(_ITSELF if op.parameters and op.domain is None else 0):
+        form = _form(index)
         x = _leading_to(op, op, (*alike, *shapes), form, ir)
         if x is not None:
             value = _apply(builder, op, builder.lead(op, x), form)
-            yield _apply(builder, op, value, _form(turn + 1))
+            yield _apply(builder, op, value, _form(index + 1))
 
 
-def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | None:
+def forms(name: str, dtype: str, offloaded: Sequence[str], ir: str) -> Graph | None:
     """Returns a graph with the operator several times on one value of that dtype, each time with
     another attribute (`several_forms`); None if it has only one form.
 
@@ -104,7 +104,7 @@ def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | Non
     one region. It is an input if the operator has a domain, or if no other operator fits."""
     op, builder = within(name, ir), Builder(seed=1)
     x = next(TensorType(s, dtype) for s in op.shapes if op.takes(TensorType(s, dtype)))
-    simple = sorted(claimed, key=lambda other: other not in UNARY)
+    simple = sorted(offloaded, key=lambda other: other not in UNARY)
     others = (within(other, ir) for other in simple if other != name)
     before = next((o for o in others if o.domain is None and _keeps(o, x, ir)), None)
     if before is None or op.domain is not None:
@@ -115,13 +115,13 @@ def forms(name: str, dtype: str, claimed: Sequence[str], ir: str) -> Graph | Non
     return builder.graph(*outputs) if outputs else None
 
 
-def _form(turn: int) -> Pick:
-    """Returns a function that picks the default of each parameter in turn 0, and another class in
-    each further turn if there is one."""
+def _form(index: int) -> Pick:
+    """Returns a function that picks the default of each parameter in index 0, and another class in
+    each further index if there is one."""
 
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         values = list(classes.values())
-        return values[1 + (turn - 1) % (len(values) - 1) if turn and len(values) > 1 else 0][0]
+        return values[1 + (index - 1) % (len(values) - 1) if index and len(values) > 1 else 0][0]
 
     return pick
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.graph import TensorType
 from ..operators.record import Operator
-from .single import Made, NoSuchClass, class_names, one_node, rich
+from .single import NoSuchClass, OneNodeGraph, class_names, one_node, rich
 
 #: Parameters that act in one loop: together they determine which elements of a window are padding.
 _WINDOW = frozenset(("strides", "padding", "dilation"))
@@ -20,11 +20,11 @@ _MOST = 64
 Met = set[frozenset[tuple[str, str]]]
 
 
-def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
     """Yields (label, graph) until any two classes of any two parameters occur together; each graph
     holds as many new pairs as fit."""
     met: Met = set()
-    yielded: list[Made] = []
+    yielded: list[OneNodeGraph] = []
     several = rich(op)
     names = [p.name for p in op.parameters]
     classes = [class_names(op, i, dtype) for i in range(len(names))]
@@ -34,7 +34,7 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 if frozenset({(names[i], a), (names[j], b)}) in met:
                     continue
                 forced = {names[i]: a, names[j]: b}
-                attempts = (_made(op, TensorType(s, dtype), forced, met) for s in several)
+                attempts = (_with_classes(op, TensorType(s, dtype), forced, met) for s in several)
                 graph = next((g for g in attempts if g is not None), None)
                 if graph is not None:
                     yielded.append(graph)
@@ -42,7 +42,7 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
     yield from _conditional_pairs(op, dtype, yielded, met)
 
 
-def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[str, Made]]:
+def threes(op: Operator, dtype: str, known: Iterable[OneNodeGraph]) -> Iterator[tuple[str, OneNodeGraph]]:
     """Yields (label, graph) for three classes of three parameters that occur together in none of
     the known graphs; only for operators with a window, at most _MOST."""
     if not {p.name for p in op.parameters} >= _WINDOW:
@@ -56,7 +56,7 @@ def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[st
     for three in (three for some in first for three in product(*some)):
         if frozenset(three) in met or count == _MOST:
             continue
-        made = (_made(op, TensorType(s, dtype), dict(three), met, 3) for s in several)
+        made = (_with_classes(op, TensorType(s, dtype), dict(three), met, 3) for s in several)
         graph = next((g for g in made if g is not None), None)
         if graph is not None:
             count += 1
@@ -64,8 +64,8 @@ def threes(op: Operator, dtype: str, known: Iterable[Made]) -> Iterator[tuple[st
 
 
 def _conditional_pairs(
-    op: Operator, dtype: str, found: Sequence[Made], met: Met
-) -> Iterator[tuple[str, Made]]:
+    op: Operator, dtype: str, found: Sequence[OneNodeGraph], met: Met
+) -> Iterator[tuple[str, OneNodeGraph]]:
     """Yields pairs of classes that exist only if other parameters are off their defaults: for
     example the weight layout of depthwise convolutions with several results for each channel."""
     usual = {(p.name, label) for i, p in enumerate(op.parameters) for label in class_names(op, i, dtype)}
@@ -77,16 +77,17 @@ def _conditional_pairs(
         # The other parameters are as in a graph that has one of the two classes.
         bases = [dict(made.classes) for made in found if made.classes & {(p, a), (q, b)}]
         made = (
-            _made(op, TensorType(s, dtype), {**base, p: a, q: b}, met) for base in bases for s in rich(op)
+            _with_classes(op, TensorType(s, dtype), {**base, p: a, q: b}, met)
+            for base in bases for s in rich(op)
         )
         graph = next((g for g in made if g is not None), None)
         if graph is not None:
             yield f"{p}_{a}-{q}_{b}", graph
 
 
-def _made(
+def _with_classes(
     op: Operator, x: TensorType, forced: Mapping[str, str], met: Met, together: int = 2
-) -> Made | None:
+) -> OneNodeGraph | None:
     """Returns the graph with the forced classes; the others are selected so that they form as many
     new sets of `together` classes as possible. None if there is no such graph."""
     labels: list[tuple[str, str]] = []

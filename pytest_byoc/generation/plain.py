@@ -105,7 +105,7 @@ def without(graph: Graph, gone: frozenset[str], ir: str) -> Graph | None:
     dtypes = runnable(OPERATORS[node.op], ir)
     dtype = dtypes[0] if dtypes and f"dtype={x.dtype}" in gone else x.dtype
     for small in (False, True):
-        candidate = _made(within(node.op, ir), TensorType(shape, dtype), kept, small)
+        candidate = _one_node(within(node.op, ir), TensorType(shape, dtype), kept, small)
         if candidate is not None and kept == differences(candidate, ir).attributes:
             return candidate
     return None
@@ -187,7 +187,7 @@ def _is_wide(source: Source, operand: Operand) -> bool:
 # --- plainer graphs ------------------------------------------------------------------------------
 
 
-def _made(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> Graph | None:
+def _one_node(op: Operator, x: TensorType, kept: Mapping[str, Any], small: bool) -> Graph | None:
     """Returns the operator applied to a first operand of type `x`, or None if its record does not
     allow that. kept: values of parameters; the others have their defaults or, if `small` and they
     are sizes, ones."""
@@ -230,7 +230,7 @@ def _from_the_record(graph: Graph, ir: str) -> Iterator[Graph]:
     simplest += [(shape, x.dtype, kept) for shape in _smaller(x.shape)]
     for shape, dtype, some in simplest:
         for small in (True, False):
-            candidate = _made(op, TensorType(shape, dtype), some, small)
+            candidate = _one_node(op, TensorType(shape, dtype), some, small)
             if candidate is not None:
                 yield candidate
 

@@ -116,10 +116,10 @@ def shapes(name: str, dtype: str, ir: str | None) -> tuple[tuple[int, ...], ...]
     draw = random.Random(zlib.crc32(name.encode()))
     for _ in range(_VARIATIONS):
         shape = [d if draw.random() < 0.5 else draw.choice(_LENGTHS) for d in draw.choice(op.shapes)]
-        turn = draw.random()
-        if turn < 0.2 and shape:
+        drawn = draw.random()
+        if drawn < 0.2 and shape:
             shape.pop(draw.randrange(len(shape)))
-        elif turn < 0.4 and len(shape) < 6:
+        elif drawn < 0.4 and len(shape) < 6:
             shape.insert(draw.randrange(len(shape) + 1), draw.choice(_LENGTHS[:4]))
         x = TensorType(tuple(shape), dtype)
         if x.size <= _MAX_ELEMENTS and op.takes(x):

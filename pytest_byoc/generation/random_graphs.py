@@ -35,7 +35,7 @@ def grown(
     focus: str | None = None,
     prefer: Sequence[str] = (),
     fragments: Sequence[Graph] = (),
-    turn: Graph | None = None,
+    fragment: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
     fit: Callable[[TensorType], TensorType] | None = None,
 ) -> Graph:
@@ -46,7 +46,7 @@ def grown(
     prefer: operators that are more likely than others, because the target offloads them.
     fragments: graphs that match the target's patterns. The graph holds at least one of them as a
     part; a fragment counts as the number of its operators.
-    turn: the fragment that the graph holds.
+    fragment: the fragment that the graph holds.
     dtypes: dtypes of the first value, the first being the most likely. Every operator is applied
     only to dtypes that TVM's own build runs.
     fit: changes the type of a new first operand, where its operator accepts the changed type (a
@@ -56,7 +56,7 @@ def grown(
     """
     names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
     count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
-    must = rng.randrange(count) if focus or fragments or turn else -1
+    must = rng.randrange(count) if focus or fragments or fragment else -1
     growing = Growing(rng, names, ir, preferred)
     growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
     growing.fit = fit or growing.fit
@@ -66,11 +66,11 @@ def grown(
         # One place is kept for the focus, so that fragments do not fill the graph before it.
         left = count - len(builder.nodes) - (focus is not None and must >= 0)
         wanted = due and not focus
-        if (fragments or turn) and (wanted or chance(rng, 3)):
+        if (fragments or fragment) and (wanted or chance(rng, 3)):
             # A fragment that fits into the rest is preferred; if one is due, it may be larger.
             small = [f for f in fragments if len(f.nodes) <= left]
-            if wanted and turn is not None:
-                small = [turn]
+            if wanted and fragment is not None:
+                small = [fragment]
             if small or wanted:
                 growing.add_part(one(rng, small or fragments))
                 must = -1 if not focus else must

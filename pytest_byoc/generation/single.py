@@ -10,7 +10,7 @@ from ..operators.record import CONSTANT, DATA, INTEGERS, WEIGHT, Operand, Operat
 from .builder import Builder, Pick, choose_parameters, first
 
 
-class Made(NamedTuple):
+class OneNodeGraph(NamedTuple):
     """A graph of one node, and the (parameter, class) pairs it was made with."""
 
     graph: Graph
@@ -54,7 +54,7 @@ class NoSuchClass(Exception):
 
 def by_default(
     op: Operator, x: TensorType, forced: Mapping[str, str], constants: str | None = "weights"
-) -> Made | None:
+) -> OneNodeGraph | None:
     """Returns a graph of one node with the forced classes and everything else at its default; None
     if a forced class does not exist for this operand.
 
@@ -81,24 +81,24 @@ def picking(forced: Mapping[str, str]) -> Pick:
 
 def with_class(
     op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
-) -> Made | None:
+) -> OneNodeGraph | None:
     """Returns the graph for the first shape with which the parameter has that class, or None."""
     attempts = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
     return next((g for g in attempts if g is not None), None)
 
 
-def mixed(op: Operator, dtype: str, turn: int) -> Made | None:
+def mixed(op: Operator, dtype: str, index: int) -> OneNodeGraph | None:
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         values = list(classes.values())
-        chosen = values[min(turn, len(values) - 1)]
+        chosen = values[min(index, len(values) - 1)]
         return chosen[-1]
 
-    return one_node(op, TensorType(op.shapes[min(turn, len(op.shapes) - 1)], dtype), pick, "weights")
+    return one_node(op, TensorType(op.shapes[min(index, len(op.shapes) - 1)], dtype), pick, "weights")
 
 
 def one_node(
     op: Operator, x: TensorType, pick: Any, constants: str | None, limit: float = 0.0
-) -> Made | None:
+) -> OneNodeGraph | None:
     builder = Builder(seed=1)
     lead = builder.input(x, -limit, limit) if limit else builder.lead(op, x)
     classes: list[tuple[str, str]] = []
@@ -126,18 +126,18 @@ def one_node(
         return builder.fresh(operand)
 
     results = builder.apply(op, lead, chosen, supply)
-    return Made(builder.graph(*results[: op.used]), frozenset(classes))
+    return OneNodeGraph(builder.graph(*results[: op.used]), frozenset(classes))
 
 
-def constant_lead(op: Operator, dtype: str) -> Made | None:
+def constant_lead(op: Operator, dtype: str) -> OneNodeGraph | None:
     """Returns the simplest graph with its first operand a constant."""
     builder = Builder(seed=1)
     x = default_type(op, dtype)
     lead = builder.constant(x, *op.range(dtype))
-    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))[: op.used]))
+    return OneNodeGraph(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))[: op.used]))
 
 
-def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
+def varied(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields (label, graph or None): the simplest graph in a dtype, one graph for each class of
     each parameter, and two graphs with everything off its default."""
     yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
@@ -150,11 +150,11 @@ def varied(op: Operator, dtype: str) -> Iterator[tuple[str, Made | None]]:
             graph = with_class(op, dtype, shapes, parameter.name, label)
             yield f"{dtype}-{parameter.name}_{label}", graph
     if len(op.parameters) > 1:
-        for turn in (1, 2):
-            yield f"{dtype}-mixed_{turn}", mixed(op, dtype, turn)
+        for index in (1, 2):
+            yield f"{dtype}-mixed_{index}", mixed(op, dtype, index)
 
 
-def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+def squared(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
     """Yields (label, graph) for a square matrix times itself, transposed or not; only for operators
     whose operands have different types in the simplest case."""
 
@@ -177,7 +177,7 @@ def squared(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
                 yield f"{dtype}-squared-{parameter.name}_{label}", one
 
 
-def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made:
+def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> OneNodeGraph:
     def pick(name: str, classes: Mapping[str, Sequence[Any]]) -> Any:
         return classes[forced[name]][0] if name in forced else first(name, classes)
 
@@ -187,4 +187,5 @@ def times_itself(op: Operator, x: TensorType, forced: Mapping[str, str]) -> Made
     def supply(operand: Operand, position: int) -> str:
         return lead if operand.role in (DATA, WEIGHT) and operand.type == x else builder.fresh(operand)
 
-    return Made(builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick), supply)[: op.used]))
+    results = builder.apply(op, lead, choose_parameters(op, x, pick), supply)
+    return OneNodeGraph(builder.graph(*results[: op.used]))

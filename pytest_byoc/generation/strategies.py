@@ -26,7 +26,7 @@ def graphs(
     focus: str | None = None,
     prefer: Sequence[str] = (),
     fragments: Sequence[Graph] = (),
-    turn: Graph | None = None,
+    fragment: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
 ) -> Graph:
     """Generates graphs of `min_nodes` to `max_nodes` operators.
@@ -36,7 +36,7 @@ def graphs(
     prefer: operators that are more likely than others, because the target offloads them.
     fragments: graphs that match the target's patterns. Each graph holds at least one of them as a
     part; a fragment counts as the number of its operators.
-    turn: the fragment that each graph holds.
+    fragment: the fragment that each graph holds.
     dtypes: dtypes of the first value, the first being the most likely. Every operator is applied
     only to dtypes that TVM's own build runs.
 
@@ -44,5 +44,5 @@ def graphs(
     """
     return vouch_for(grown(
         draw(st.randoms(use_true_random=False)), operators, ir=ir, min_nodes=min_nodes, max_nodes=max_nodes,
-        focus=focus, prefer=prefer, fragments=fragments, turn=turn, dtypes=dtypes,
+        focus=focus, prefer=prefer, fragments=fragments, fragment=fragment, dtypes=dtypes,
     ))

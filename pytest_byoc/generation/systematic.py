@@ -21,7 +21,7 @@ from .builder import Builder, first
 from .extents import of_extents
 from .pairs import pairs, threes
 from .single import (
-    Made,
+    OneNodeGraph,
     by_default,
     class_names,
     constant_lead,
@@ -70,7 +70,7 @@ class Case:
     element, a large tensor (if there are parameters), the cases of _EDGES, and the early ones.
     early: True for the simplest case in each dtype and the cases of _EARLY: few that show most.
     simplest: True for the operator's first case.
-    without_llvm: True if TVM's own build cannot judge the case (see `beyond`).
+    without_llvm: True if TVM's own build cannot judge the case (see `without_llvm`).
     kinds: on cases of some kinds level standard makes more checks (`config/plan.py`).
     """
 
@@ -84,7 +84,7 @@ class Case:
     kinds: frozenset[str] = frozenset()
 
     @property
-    def turn(self) -> str:
+    def phase(self) -> str:
         """Returns the case's group: EARLY, FEW (the rest of level smoke) or REST. Large tensors are
         in REST, because level standard makes more checks on them."""
         few = self.smoke and _LARGE_TENSORS not in self.kinds
@@ -114,7 +114,7 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
 
 
 def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
-    by_graph: dict[Graph, tuple[str, Made]] = {}
+    by_graph: dict[Graph, tuple[str, OneNodeGraph]] = {}
     for label, one in _labelled(op, dtypes, ir):
         if one is not None:
             by_graph.setdefault(one.graph, (label, one))
@@ -148,17 +148,17 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0, kinds=kinds)
 
 
-def windows(op: Operator, dtype: str) -> Iterator[tuple[str, Made]]:
+def windows(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
     """Yields the labels and graphs of `pairs.threes`, without those that `pairs.pairs` covers."""
     for label, one in threes(op, dtype, (one for _, one in pairs(op, dtype))):
         yield f"{dtype}-{label}", one
 
 
-def _covering(made: Sequence[Made], together: int, most: int | None = None) -> set[Graph]:
+def _covering(graphs: Sequence[OneNodeGraph], together: int, most: int | None = None) -> set[Graph]:
     """Returns a few graphs that together hold every set of `together` classes that any graph holds;
     each is the one with the most sets still missing. most: the largest number of graphs (None: no
     limit)."""
-    held = {m.graph: set(combinations(sorted(m.classes), together)) for m in made}
+    held = {m.graph: set(combinations(sorted(m.classes), together)) for m in graphs}
     missing = set().union(*held.values())
     few: list[Graph] = []
     while missing and len(few) != most:
@@ -167,7 +167,9 @@ def _covering(made: Sequence[Made], together: int, most: int | None = None) -> s
     return set(few)
 
 
-def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[tuple[str, Made | None]]:
+def _labelled(
+    op: Operator, dtypes: Sequence[str], ir: str | None
+) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields each case's label and graph (None if there is none); graphs may occur twice."""
     for dtype in dtypes:
         yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
@@ -186,10 +188,10 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
     yield f"{dtype}-{UNSET}", _unset(op, dtype, ir)
     if op.used is not None and (simplest := by_default(op, default_type(op, dtype), {})) is not None:
         (node,) = simplest.graph.nodes
-        yield f"{dtype}-all_results", Made(replace(simplest.graph, outputs=node.outputs))
+        yield f"{dtype}-all_results", OneNodeGraph(replace(simplest.graph, outputs=node.outputs))
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
-            yield label, Made(make())
+            yield label, OneNodeGraph(make())
     yield from of_extents(op, dtype, ir)
     roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
@@ -198,7 +200,7 @@ def _labelled(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[t
             yield f"{other}-constant_operand", graph
         builder = Builder(seed=1)
         lead = builder.lead(op, default_type(op, dtype))
-        yield f"{dtype}-same_operand", Made(boundary.with_itself(op, builder, lead))
+        yield f"{dtype}-same_operand", OneNodeGraph(boundary.with_itself(op, builder, lead))
         yield f"{dtype}-constant_first", constant_lead(op, dtype)
     yield from squared(op, dtype)
     if WEIGHT in roles or BIAS in roles:
@@ -209,7 +211,7 @@ def _shape_label(shape: tuple[int, ...]) -> str:
     return "shape_" + ("x".join(map(str, shape)) if shape else "scalar")
 
 
-def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Made | None]]:
+def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields graphs with floats up to 100, for which exp() overflows, and integers up to 2**23."""
     if op.domain is not None:
         return
@@ -220,7 +222,7 @@ def _large_values(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Ma
             yield dtype + _LARGE_VALUES, one_node(op, x, first, "weights", limit)
 
 
-def _unset(op: Operator, dtype: str, ir: str | None) -> Made | None:
+def _unset(op: Operator, dtype: str, ir: str | None) -> OneNodeGraph | None:
     """Returns the simplest graph without the attributes optional in the IR; None if none is."""
     optional = getattr(op, ir).optional if ir else ()
     simplest = by_default(op, default_type(op, dtype), {})
@@ -228,7 +230,7 @@ def _unset(op: Operator, dtype: str, ir: str | None) -> Made | None:
         return None
     (node,) = simplest.graph.nodes
     attrs = {**node.attrs, UNSET: optional}
-    return Made(replace(simplest.graph, nodes=(replace(node, attrs=attrs),)), simplest.classes)
+    return OneNodeGraph(replace(simplest.graph, nodes=(replace(node, attrs=attrs),)), simplest.classes)
 
 
 def _other_classes(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Parameter, str]]:

@@ -145,9 +145,9 @@ def _validate_operands(op: Operator, attrs: Attrs, types: Sequence[TensorType]) 
     numbers = set(_operand_numbers(op, attrs, types[0]))
     # Operators with any number of operands have cases with a few numbers; their type rules check
     # the rest.
-    few, many = min(numbers, default=0), max(numbers, default=0)
-    if few == many != len(types) and numbers:
-        raise GraphError(f"it takes {_operands(few)}, found {len(types)}")
+    least, most = min(numbers, default=0), max(numbers, default=0)
+    if least == most != len(types) and numbers:
+        raise GraphError(f"it takes {_operands(least)}, found {len(types)}")
 
 
 def _operands(number: int) -> str:

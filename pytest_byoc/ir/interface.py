@@ -290,10 +290,10 @@ class IR(Protocol):
     def pattern_table(self, name: str) -> list[tuple[str, Any, Any]]:
         """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
 
-    def match_alone(self, module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
+    def match_alone(self, module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
         """Returns whether one entry of a pattern table, used alone, matches in the module.
 
-        watch: wraps the entry's check; the result is called in its place. None: the check is
+        wrap: wraps the entry's check; the result is called in its place. None: the check is
         skipped, and only the structure counts.
         """
 
@@ -338,12 +338,12 @@ class IR(Protocol):
     # --- building and running ---
 
     def build(
-        self, module: Any, executor: str, opt_level: int, quick: bool = False,
+        self, module: Any, executor: str, opt_level: int, fast_build: bool = False,
         config: Mapping[str, Any] | None = None,
     ) -> Executable:
         """Compiles a module for this machine's CPU and an executor of `executors()`.
 
-        quick: saves compile time; the code that TVM generates may be slow. config: the
+        fast_build: saves compile time; the code that TVM generates may be slow. config: the
         PassContext's.
         """
 

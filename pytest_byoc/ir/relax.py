@@ -90,17 +90,17 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
 
 
-def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
+def match_alone(module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
     """Returns whether one registered pattern, used as the only one, matches in the module.
 
-    watch: wraps the pattern's check; the result is called in its place. None: the check is skipped,
+    wrap: wraps the pattern's check; the result is called in its place. None: the check is skipped,
     and only the structure counts.
     """
     from tvm import relax
 
     check = entry.check
     if check is not None:
-        check = watch(check) if watch is not None else None
+        check = wrap(check) if wrap is not None else None
     alone = relax.transform.FusionPattern(
         entry.name, entry.pattern, entry.annotation_patterns, check, entry.attrs_getter
     )
@@ -320,19 +320,19 @@ def _has_codegen(compiler: str) -> bool:
 
 
 def build(
-    module: Any, executor: str, opt_level: int, quick: bool = False,
+    module: Any, executor: str, opt_level: int, fast_build: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> VMExecutable:
     """Runs the codegens of the regions and compiles the module for this machine with LLVM.
 
-    quick: switches LLVM's optimisations off. config: the PassContext's.
+    fast_build: switches LLVM's optimisations off. config: the PassContext's.
     """
     import tvm
     from tvm import relax
 
     with tvm.transform.PassContext(opt_level=opt_level, config=config):
         module = relax.transform.RunCodegen()(module)
-        target = {"kind": "llvm", "opt-level": 0} if quick else "llvm"
+        target = {"kind": "llvm", "opt-level": 0} if fast_build else "llvm"
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 

@@ -140,10 +140,10 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     return [(str(entry[0]), entry[1], tuple(entry)) for entry in table or ()]
 
 
-def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> bool:
+def match_alone(module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
     """Returns whether one entry of a pattern table, used as the only one, matches in the module.
 
-    watch: wraps the entry's check; the result is called in its place. None: the check is skipped,
+    wrap: wraps the entry's check; the result is called in its place. None: the check is skipped,
     and only the structure counts.
     """
     from tvm import relay
@@ -155,8 +155,8 @@ def match_alone(module: Any, entry: Any, watch: Callable[[Any], Any] | None) -> 
             composites.append(str(e.attrs["Composite"]))
 
     alone = entry[:2]
-    if watch is not None and len(entry) > 2:
-        alone = (*alone, watch(entry[2]))
+    if wrap is not None and len(entry) > 2:
+        alone = (*alone, wrap(entry[2]))
     for function in relay.transform.MergeComposite([alone])(module).functions.values():
         relay.analysis.post_order_visit(function.body, visit)
     return bool(composites)
@@ -374,12 +374,12 @@ def _quantized(module: Any) -> bool:
 
 
 def build(
-    module: Any, executor: str, opt_level: int, quick: bool = False,
+    module: Any, executor: str, opt_level: int, fast_build: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> Executable:
     """Compiles a module for `_targets` and an executor of `executors()`.
 
-    quick: skips the passes `_SLOW`. config: the PassContext's.
+    fast_build: skips the passes `_SLOW`. config: the PassContext's.
     """
     import tvm
     from tvm import relay
@@ -387,7 +387,7 @@ def build(
     # Quantised operators are lowered to reshapes of zero points. TVM cannot plan the memory of such
     # a reshape if it is neither folded nor fused.
     required = ["FoldConstant"] if _quantized(module) else []
-    disabled = _SLOW if quick else []
+    disabled = _SLOW if fast_build else []
     target = _targets(module)
     with contextlib.ExitStack() as scopes:
         context = tvm.transform.PassContext(opt_level, required, disabled_pass=disabled, config=config)

@@ -272,25 +272,26 @@ class Operator:
         does not compile in the operator's first IR.
         """
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
-        return self._narrowed(lowering, taken=ir in self.irs(), built=True)
+        return self._narrowed(lowering, supported=ir in self.irs(), built=True)
 
-    def taken(self, ir: str) -> Operator:
+    def supported(self, ir: str) -> Operator:
         """Returns the operator with all values that the IR supports, compiled by TVM or not."""
-        return self._narrowed(getattr(self, ir), taken=True, built=False)
+        return self._narrowed(getattr(self, ir), supported=True, built=False)
 
-    def _narrowed(self, lowering: Lowering, taken: bool, built: bool) -> Operator:
+    def _narrowed(self, lowering: Lowering, supported: bool, built: bool) -> Operator:
         """Returns the operator with fewer values of its parameters.
 
-        taken: leave out values that the IR does not support. built: leave out values that TVM's
+        supported: leave out values that the IR does not support. built: leave out values that TVM's
         LLVM build does not compile there.
         """
-        names = {*((*lowering.only, *lowering.lacks) if taken else ()), *(lowering.unbuilt if built else ())}
+        unsupported = (*lowering.only, *lowering.lacks) if supported else ()
+        names = {*unsupported, *(lowering.unbuilt if built else ())}
         if not names:
             return self
 
         def narrowed(p: Parameter) -> Parameter:
             def keep(value: Any, chosen: Attrs) -> bool:
-                if taken and not lowering.takes(p.name, value, chosen):
+                if supported and not lowering.takes(p.name, value, chosen):
                     return False
                 return not (built and lowering.cannot_build(p.name, value, chosen))
 

@@ -13,10 +13,10 @@ from ..config.levels import Level
 from ..config.plan import ALL_CHECKS, structures, thorough
 from ..config.settings import Settings
 from ..gate.planned import PARAMETERS, Selection, case_of
-from ..generation import beyond
+from ..generation import without_llvm
 from ..generation.structures import STRUCTURES
 from ..generation.systematic import EARLY, FEW, REST, Case, cases
-from ..report.work import OWN
+from ..report.time_estimate import OWN
 from ..storage.corpus import Entry
 from ..storage.scratch import Scratch
 from ..storage.shared_answers import FOLDER
@@ -144,7 +144,7 @@ class Collection:
                 selection.plan("structure", STRUCTURES if file == "test_structures" else found, file)
             metafunc.parametrize("structure", found)
         own = {
-            "byoc_case": lambda t: [*cases(t.operators, t.ir), *beyond.cases(t.operators, t.ir)],
+            "byoc_case": lambda t: [*cases(t.operators, t.ir), *without_llvm.cases(t.operators, t.ir)],
             "byoc_operator": lambda t: list(t.operators),
             "byoc_pattern": lambda t: t.patterns.names(),
             "byoc_entry": self._entries_for,
@@ -187,14 +187,14 @@ class Collection:
         for item in items:
             if not is_ours(item) and "byoc_target" in getattr(item, "fixturenames", ()):
                 self.selection_of(item).planned.add(item.nodeid)
-        items.sort(key=self._turn)
+        items.sort(key=self._position)
 
     def position_of(self, item: pytest.Item) -> int:
         """Returns the position, among all sessions, of the one that a test belongs to."""
         position = _params(item).get("byoc_target")
         return position if isinstance(position, int) else 0
 
-    def _turn(self, item: pytest.Item) -> int:
+    def _position(self, item: pytest.Item) -> int:
         """Returns the position of a test's phase; -1 for tests outside the suite. The systematic
         cases are in four phases: early cases first; then the simplest cases on which all checks are
         made, which take longer than all the early ones; then cases with each class of each
@@ -210,12 +210,12 @@ class Collection:
             # pytest makes a skipped test, without a case, of an empty list of cases.
             return _PHASES.index(EARLY if item.path.name == "test_operators.py" else item.path.name)
         expensive = case.simplest and not session.is_plain(case.graph, {*case.kinds, ALL_CHECKS})
-        return _PHASES.index(_SIMPLEST if expensive else case.turn)
+        return _PHASES.index(_SIMPLEST if expensive else case.phase)
 
     def kind_of(self, item: pytest.Item) -> str:
         """Returns the phase of a test of the suite, which determines its cost; OWN for any other
         test."""
-        return _PHASES[self._turn(item)] if is_ours(item) else OWN
+        return _PHASES[self._position(item)] if is_ours(item) else OWN
 
     def selection_of(self, item: pytest.Item) -> Selection:
         return self.selections[self.position_of(item)]

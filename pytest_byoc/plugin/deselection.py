@@ -88,8 +88,8 @@ class Deselection:
 
     def take(self) -> int:
         """Returns the number of tests that were deselected since the last call."""
-        taken, self.count = self.count, 0
-        return taken
+        count, self.count = self.count, 0
+        return count
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -23,7 +23,7 @@ from ..record.target_record import Excused, TargetRecord
 from ..report import junit, progress, schema, terminal
 from ..report.left_to_levels import left_to_levels
 from ..report.text import in_own_words
-from ..report.work import Work
+from ..report.time_estimate import Work
 from ..storage import corpus, scratch
 from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers

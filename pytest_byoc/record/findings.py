@@ -51,7 +51,7 @@ def likewise(findings: Sequence[Finding]) -> list[str]:
 
 def others(findings: Sequence[Finding]) -> list[str]:
     """Returns the messages of up to MOST further findings, without repetitions of earlier ones."""
-    told, subjects = [], set()
+    messages, subjects = [], set()
     for position, finding in enumerate(findings):
         if "how" in finding.details:
             if _subject(finding) in subjects:
@@ -60,8 +60,8 @@ def others(findings: Sequence[Finding]) -> list[str]:
         elif finding.message in {f.message for f in findings[:position]}:
             continue
         if position:
-            told.append(with_runs(finding.message, likewise([finding, *findings[position + 1 :]])))
-    return told[:MOST]
+            messages.append(with_runs(finding.message, likewise([finding, *findings[position + 1 :]])))
+    return messages[:MOST]
 
 
 def with_runs(message: str, runs: Sequence[str]) -> str:
@@ -72,7 +72,7 @@ def with_runs(message: str, runs: Sequence[str]) -> str:
     return f"{message}\nlikewise: {'; '.join(runs[:_RUNS])}{more}"
 
 
-def told(findings: Sequence[Finding]) -> list[str]:
+def message_lines(findings: Sequence[Finding]) -> list[str]:
     """Returns the text of all findings as lines: the first message, the wrong elements, further
     findings."""
     first = findings[0]

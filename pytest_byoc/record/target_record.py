@@ -30,7 +30,7 @@ def failure_id(signature: Signature, operators: Iterable[str], traits: Iterable[
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def is_claimed(cell: Mapping[str, Any]) -> bool:
+def is_offloaded(cell: Mapping[str, Any]) -> bool:
     """Returns whether the target offloads a node of a cell, or failed before that could be seen."""
     return bool(cell["offloaded"] or cell["failed"])
 
@@ -212,19 +212,19 @@ class TargetRecord:
             self.speed.append({"case": case, "operators": list(verdict.graph.operators), **us})
         self._case(case, verdict.outcome, [f.check for cause in causes(verdict) for f in cause.findings[:1]])
         if verdict.outcome == PASS:
-            self.held.update(verdict.made)
+            self.held.update(verdict.checks_made)
         for text in verdict.not_checked:
             if f"check {text}" not in self.not_checked:
                 self.not_checked.append(f"check {text}")
         offloaded = verdict.offloaded or (False,) * len(verdict.graph.nodes)
-        for node, taken in zip(verdict.graph.nodes, offloaded):
+        for node, inside in zip(verdict.graph.nodes, offloaded):
             if node.op.startswith(ONNX):
                 continue
             cell = self._cell(node.op, node.types[0].dtype)
             cell["generated"] += 1
-            cell["offloaded"] += taken
-            cell["passed"] += taken and verdict.outcome == PASS
-            cell["inconclusive"] += taken and verdict.outcome == INCONCLUSIVE
+            cell["offloaded"] += inside
+            cell["passed"] += inside and verdict.outcome == PASS
+            cell["inconclusive"] += inside and verdict.outcome == INCONCLUSIVE
         if verdict.outcome not in FAILURES and verdict.notes:
             text = "; ".join(dict.fromkeys(verdict.notes))
             self.notes.setdefault(verdict.outcome, []).append(f"{case}: {text}")
@@ -260,8 +260,8 @@ class TargetRecord:
         left in the shrunk graph, or for the offloaded ones of these where that is known. known: the
         failure that the graph was recognised as."""
         origin = found_in or verdict.graph
-        taken = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
-        left = taken or set(verdict.graph.operators)
+        operators = {n.op for n, offloaded in zip(verdict.graph.nodes, verdict.offloaded) if offloaded}
+        left = operators or set(verdict.graph.operators)
         cells = {(n.op, n.types[0].dtype) for n in origin.nodes if n.op in left and not n.op.startswith(ONNX)}
         for op, dtype in cells:
             self._fail_cell(op, dtype, verdict.findings[0].check)
@@ -338,14 +338,14 @@ class TargetRecord:
     def take(self) -> dict[str, Any]:
         """Returns everything recorded since the last call, as `as_dict`, and forgets it. Failures
         stay known with a count of 0, so that they are not new again."""
-        taken = self.as_dict()
+        part = self.as_dict()
         known = {name: replace(failure, count=0) for name, failure in self.failures.items()}
         empty = TargetRecord(
             self.target, self.ir, self.versions, precision=self.precision,
             partition_only=self.partition_only, failures=known,
         )
         vars(self).update(vars(empty))
-        return taken
+        return part
 
     def merge(self, other: dict[str, Any]) -> None:
         """Adds the record of another process (its `as_dict`)."""

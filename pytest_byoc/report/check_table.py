@@ -19,7 +19,7 @@ _PROCESS = {
 }
 #: The meaning of each check: id, rule, why, and the graphs that it is made on.
 MEANINGS = [
-    _PROCESS, *({"id": c.id, "rule": c.rule, "why": c.why, "where": c.where or c.made} for c in CHECKS),
+    _PROCESS, *({"id": c.id, "rule": c.rule, "why": c.why, "where": c.where or c.made_on} for c in CHECKS),
 ]
 KNOWN = frozenset(meaning["id"] for meaning in MEANINGS)
 
@@ -49,5 +49,5 @@ def _not_made(check: str, ir: str, level: str) -> str:
     where = next((meaning["where"] for meaning in MEANINGS if meaning["id"] == check), "")
     if ir == "relax" and "Relay" in where and "Relax" not in where:
         return "not made in Relax"
-    made_on_all = any(c.id == check and c.made == EVERY for c in CHECKS) or check == _PROCESS["id"]
+    made_on_all = any(c.id == check and c.made_on == EVERY for c in CHECKS) or check == _PROCESS["id"]
     return "not made" if made_on_all or level in ("", "full") else f"not made at level {level}"

@@ -89,17 +89,17 @@ def layout(shown: Mapping[str, Any]) -> Layout:
     layers: list[list[int]] = [[] for _ in range(max(b.layer for b in boxes) + 1)]
     for i, box in enumerate(boxes):
         layers[box.layer].append(i)
-    found = Layout(boxes, edges, layers)
-    _order(found)
-    _place(found)
-    return found
+    result = Layout(boxes, edges, layers)
+    _order(result)
+    _place(result)
+    return result
 
 
 def svg(shown: Mapping[str, Any]) -> Markup:
     """Returns the drawing; its colours are classes of the page's style sheet."""
-    found = layout(shown)
-    tops = found.tops()
-    width = max(b.x + b.width for b in found.boxes) + _MARGIN
+    result = layout(shown)
+    tops = result.tops()
+    width = max(b.x + b.width for b in result.boxes) + _MARGIN
     height = tops[-1] - _LAYER_GAP + _MARGIN
     parts = [
         Markup('<svg class="graph" role="img" width="{0}" height="{1}" viewBox="0 0 {0} {1}">').format(
@@ -107,8 +107,8 @@ def svg(shown: Mapping[str, Any]) -> Markup:
         ),
         Markup("<title>{}</title>").format("graph of " + ", ".join(str(n["op"]) for n in shown["nodes"])),
     ]
-    parts += [_edge(found, tops, e) for e in found.edges]
-    parts += [_box(b, tops[b.layer]) for b in found.boxes if b.kind != "bend"]
+    parts += [_edge(result, tops, e) for e in result.edges]
+    parts += [_box(b, tops[b.layer]) for b in result.boxes if b.kind != "bend"]
     parts.append(Markup("</svg>"))
     return Markup("\n").join(parts)
 
@@ -173,40 +173,40 @@ def _with_bends(boxes: list[Box], edges: list[Edge]) -> tuple[list[Box], list[Ed
 # --- where it goes -----------------------------------------------------------------------------
 
 
-def _near(found: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
+def _near(layout: Layout) -> tuple[list[list[Edge]], list[list[Edge]]]:
     """Returns for each box the edges that enter it, and for each box the edges that leave it."""
-    above: list[list[Edge]] = [[] for _ in found.boxes]
-    below: list[list[Edge]] = [[] for _ in found.boxes]
-    for edge in found.edges:
+    above: list[list[Edge]] = [[] for _ in layout.boxes]
+    below: list[list[Edge]] = [[] for _ in layout.boxes]
+    for edge in layout.edges:
         above[edge.target].append(edge)
         below[edge.source].append(edge)
     return above, below
 
 
-def _order(found: Layout) -> None:
+def _order(layout: Layout) -> None:
     """Orders each layer by the mean position of its neighbours, in sweeps downward and upward. The
     places of edges along the sides count too, so that the results of a split keep their order."""
-    above, below = _near(found)
-    for turn in range(8):
-        at = {i: k for layer in found.layers for k, i in enumerate(layer)}
+    above, below = _near(layout)
+    for sweep in range(8):
+        at = {i: k for layer in layout.layers for k, i in enumerate(layer)}
 
-        def centre(i: int, up: bool = bool(turn % 2), at: dict[int, int] = at) -> float:
+        def centre(i: int, up: bool = bool(sweep % 2), at: dict[int, int] = at) -> float:
             if up:
                 near = [at[e.target] + e.end * 0.9 for e in below[i]]
             else:
                 near = [at[e.source] + e.start * 0.9 for e in above[i]]
             return sum(near) / len(near) if near else at[i]
 
-        for layer in found.layers[:: -1 if turn % 2 else 1]:
+        for layer in layout.layers[:: -1 if sweep % 2 else 1]:
             layer.sort(key=centre)
             at.update({i: k for k, i in enumerate(layer)})
 
 
-def _place(found: Layout) -> None:
+def _place(layout: Layout) -> None:
     """Sets the x of each box so that its edges are as straight as possible. Boxes of a layer keep
     their order and do not overlap."""
-    above, below = _near(found)
-    boxes = found.boxes
+    above, below = _near(layout)
+    boxes = layout.boxes
 
     def wanted(i: int) -> float:
         """Returns the x at which a box would be centred among its neighbours. Bends of one edge
@@ -220,37 +220,37 @@ def _place(found: Layout) -> None:
             weight += 8 if both else 1
         return total / weight if near else boxes[i].x
 
-    for layer in found.layers:
-        _pack(found, layer, lambda i: 0.0)
-    for turn in range(24):
-        for layer in found.layers[:: -1 if turn % 2 else 1]:
-            _pack(found, layer, wanted)
+    for layer in layout.layers:
+        _pack(layout, layer, lambda i: 0.0)
+    for sweep in range(24):
+        for layer in layout.layers[:: -1 if sweep % 2 else 1]:
+            _pack(layout, layer, wanted)
     left = min(b.x for b in boxes) - _MARGIN
     for box in boxes:
         box.x -= left
 
 
-def _pack(found: Layout, layer: Sequence[int], wanted: Callable[[int], float]) -> None:
+def _pack(layout: Layout, layer: Sequence[int], wanted: Callable[[int], float]) -> None:
     """Places the boxes of a layer without overlap: at the mean of two packings, one that moves
     boxes to the right and one that moves them to the left."""
     goals = [wanted(i) for i in layer]
     right, edge = [], float("-inf")
     for i, goal in zip(layer, goals):
         right.append(max(goal, edge))
-        edge = right[-1] + found.boxes[i].width + _GAP
+        edge = right[-1] + layout.boxes[i].width + _GAP
     left, edge = [0.0] * len(layer), float("inf")
     for k in reversed(range(len(layer))):
-        left[k] = min(goals[k], edge - found.boxes[layer[k]].width)
+        left[k] = min(goals[k], edge - layout.boxes[layer[k]].width)
         edge = left[k] - _GAP
     for i, a, b in zip(layer, right, left):
-        found.boxes[i].x = (a + b) / 2
+        layout.boxes[i].x = (a + b) / 2
 
 
 # --- SVG -----------------------------------------------------------------------------------------
 
 
-def _edge(found: Layout, tops: Sequence[float], edge: Edge) -> Markup:
-    a, b = found.boxes[edge.source], found.boxes[edge.target]
+def _edge(layout: Layout, tops: Sequence[float], edge: Edge) -> Markup:
+    a, b = layout.boxes[edge.source], layout.boxes[edge.target]
     x1, y1 = a.x + a.width * edge.start, tops[a.layer] + a.height
     x2, y2 = b.x + b.width * edge.end, tops[b.layer]
     half = (y2 - y1) / 2

@@ -15,8 +15,8 @@ import pytest
 from ..examination.activity import Activity
 from ..examination.outcome import OUTCOMES
 from ..record.target_record import TargetRecord
+from .time_estimate import OWN, Finished, Work
 from .words import counted, duration
-from .work import OWN, Finished, Work
 
 #: Seconds before the first line; between lines on a terminal; between lines in a pipe or a CI job's
 #: log.
@@ -54,7 +54,7 @@ class Progress:
         self._test: tuple[str, float] | None = None
         self._deselected = False
         #: Finished tests that were not yet reported to the controller.
-        self._untold: list[Finished] = []
+        self._unsent: list[Finished] = []
         self._processes: set[str] = set()
         self._ended = threading.Event()
 
@@ -95,16 +95,16 @@ class Progress:
         self._work.finish(finished)
         self._test = None
         if self._in_xdist:
-            self._untold.append(finished)
+            self._unsent.append(finished)
         self.tick()
         return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._in_xdist:
-            told = (dict(self._work.planned), [astuple(f) for f in self._untold])
-            setattr(report, _FINISHED, told)
-            self._untold = []
+            sent = (dict(self._work.planned), [astuple(f) for f in self._unsent])
+            setattr(report, _FINISHED, sent)
+            self._unsent = []
         elif self._controller:
             self._processes.add(str(getattr(report, "worker_id", "")))
             planned, finished = vars(report).pop(_FINISHED, ({}, []))
@@ -130,7 +130,7 @@ class Progress:
         now = time.monotonic()
         if self._interval is None or now - self._last < (FIRST if self._first else self._interval):
             return
-        if set(self._work.planned) == {OWN} and not self._found():
+        if set(self._work.planned) == {OWN} and not self._outcomes():
             # These are a project's ordinary tests; its ini file names a target.
             return
         self._last, self._first = now, False
@@ -154,12 +154,12 @@ class Progress:
         if self._work.done:
             left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
             parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
-        found = self._found()
+        found = self._outcomes()
         if found:
             parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found.items())
         return "byoc: " + "; ".join([*parts, *self._waiting(now)])
 
-    def _found(self) -> dict[str, int]:
+    def _outcomes(self) -> dict[str, int]:
         """Returns the number of graphs so far, by outcome."""
         counts = {o: sum(r.outcomes[o] for r in self._records) for o in OUTCOMES}
         return {outcome: n for outcome, n in counts.items() if n}

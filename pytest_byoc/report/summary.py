@@ -13,7 +13,7 @@ from ..examination.outcome import OUTCOMES
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import likely_causes
-from ..record.target_record import TargetRecord, is_claimed
+from ..record.target_record import TargetRecord, is_offloaded
 from . import terminal
 from .words import cause_title
 
@@ -85,12 +85,12 @@ def _target(record: TargetRecord) -> Iterator[str]:
         if len(found) > _ROWS:
             yield ""
             yield f"and {len(found) - _ROWS} more causes (report.json has them all)"
-    rows = [(k, c) for k, c in sorted(record.cells.items()) if is_claimed(c)]
+    rows = [(k, c) for k, c in sorted(record.cells.items()) if is_offloaded(c)]
     # Failing cells come first, since the end of the table may be cut off.
     rows.sort(key=lambda row: not row[1]["failed"])
     if rows:
         yield ""
-        yield f"<details><summary>{len(rows)} claimed cells (operator and dtype)</summary>"
+        yield f"<details><summary>{len(rows)} offloaded cells (operator and dtype)</summary>"
         yield ""
         yield "| operator | dtype | generated | offloaded | passed | failed | inconclusive |"
         yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"

@@ -14,7 +14,7 @@ from ..examination.outcome import NOT_OFFLOADED, ORACLE_SUSPECT, OUTCOMES, REFER
 from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import Cause, likely_causes
-from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_claimed
+from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_offloaded
 from .words import cause_extent, cause_title, counted
 
 #: Number of cases under one heading, and of causes that are shown in full.
@@ -162,7 +162,7 @@ def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     rows = [
         (op, dtype, *(str(cell[k]) for k in head[2:]))
         for (op, dtype), cell in sorted(record.cells.items())
-        if is_claimed(cell)
+        if is_offloaded(cell)
     ]
     if not rows:
         yield "no operator was offloaded", {"yellow": True}
@@ -180,16 +180,18 @@ def _table(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     never: dict[str, list[str]] = {}
-    taken: set[str] = set()
+    offloaded: set[str] = set()
     for (op, dtype), cell in sorted(record.cells.items()):
-        if is_claimed(cell):
-            taken.add(op)
+        if is_offloaded(cell):
+            offloaded.add(op)
         else:
             never.setdefault(op, []).append(dtype)
     hardly = [
         f"{op} ({dtype}: {cell['offloaded']} of {cell['generated']})"
         for (op, dtype), cell in sorted(record.cells.items())
-        if is_claimed(cell) and cell["generated"] >= ENOUGH and cell["offloaded"] < HARDLY * cell["generated"]
+        if is_offloaded(cell)
+        and cell["generated"] >= ENOUGH
+        and cell["offloaded"] < HARDLY * cell["generated"]
     ]
     if hardly:
         yield "hardly ever offloaded, so hardly judged:", {}
@@ -198,11 +200,11 @@ def _not_offloaded(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]
     if refused:
         yield "at least a tenth of the cases not offloaded, so not judged (report.json names them):", {}
         yield from _wrapped(refused)
-    some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in taken]
+    some = [f"{op} ({', '.join(dtypes)})" for op, dtypes in never.items() if op in offloaded]
     if some:
         yield "never offloaded in these dtypes, so not judged:", {}
         yield from _wrapped(some)
-    others = [op for op in never if op not in taken]
+    others = [op for op in never if op not in offloaded]
     if others:
         yield f"never offloaded in any dtype, so not judged ({counted(len(others), 'operator')}):", {}
         yield from _wrapped(others)
@@ -212,7 +214,7 @@ def _refused(record: TargetRecord) -> list[str]:
     """Describes the operators with several cases, at least a share HARDLY, that were not offloaded
     in the dtypes that the target offloads. A single such case is usual: nearly every target refuses
     tensors without elements."""
-    cells = {key for key, cell in record.cells.items() if is_claimed(cell)}
+    cells = {key for key, cell in record.cells.items() if is_offloaded(cell)}
     counts: dict[str, Counter[bool]] = {}
     for case, outcome in record.cases.items():
         op, _, label = case.partition("[")

@@ -14,7 +14,7 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 from ..core.irs import IR_TITLES
 from ..examination.description import Description
 from ..examination.outcome import Verdict
-from ..record.findings import told
+from ..record.findings import message_lines
 from ..record.process_output import printed_lines, raising_frame, stack_lines, vendor_frame
 from ..record.source import graph_text
 from ..record.target_record import Failure
@@ -48,7 +48,7 @@ class FailureText:
         repeat it. original: the verdict before shrinking. described: the texts that the target made
         of the graph."""
         finding = verdict.findings[0]
-        lines = self._heading(verdict, told(verdict.findings))
+        lines = self._heading(verdict, message_lines(verdict.findings))
         if failure.besides:
             lines.append(f"the graph of the case fails other checks too: {', '.join(failure.besides)}")
         frame = raising_frame(finding.details.get("exception", {}).get("frames", []))
@@ -64,8 +64,8 @@ class FailureText:
             shrunk = ", simpler than the one of the case"
         lines += ["", f"graph ({counted(n, 'operator')}{shrunk}{needed(failure.each_needed, n)}):"]
         lines += ["  " + line for line in graph_text(verdict.graph, self.ir).splitlines()]
-        taken = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
-        lines.append(f"offloaded: {', '.join(taken) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
+        inside = [node.op for node, t in zip(verdict.graph.nodes, verdict.offloaded) if t]
+        lines.append(f"offloaded: {', '.join(inside) or 'nothing'} ({counted(verdict.regions, 'subgraph')})")
         lines += [f"note: {note}" for note in verdict.notes]
         lines += described.lines()
         folder = Path(failure.graph).parent

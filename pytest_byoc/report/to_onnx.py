@@ -31,11 +31,11 @@ class _Writer:
         self.graph = graph
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
-        self._made = 0
+        self._count = 0
 
     def name(self) -> str:
-        self._made += 1
-        return "_%d" % self._made
+        self._count += 1
+        return "_%d" % self._count
 
     def constant(self, array: np.ndarray, name: str | None = None) -> str:
         from onnx import numpy_helper

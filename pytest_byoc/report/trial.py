@@ -68,13 +68,13 @@ class Trial:
         started."""
         folder = tempfile.TemporaryDirectory(prefix="pytest-byoc-trial-", ignore_cleanup_errors=True)
         with folder as scratch, tempfile.TemporaryFile() as out, open(os.devnull) as nothing:
-            watched, lifeline = os.pipe()
+            read_end, lifeline = os.pipe()
             memory = self.memory + _OF_TVM if self.memory else 0
             program = shutil.which(self.python) or self.python
-            kept = [str(nothing.fileno()), str(watched), scratch, str(memory), program, str(script)]
+            kept = [str(nothing.fileno()), str(read_end), scratch, str(memory), program, str(script)]
             try:
                 process = subprocess.Popen(
-                    [self.python, str(MAIN), *kept], pass_fds=[nothing.fileno(), watched],
+                    [self.python, str(MAIN), *kept], pass_fds=[nothing.fileno(), read_end],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
                     env={**os.environ, "TMPDIR": scratch}, start_new_session=True,
                 )
@@ -82,7 +82,7 @@ class Trial:
                 status = _waited_for(process, _SLACK + 4 * self.stage)
             finally:
                 os.close(lifeline)
-                os.close(watched)
+                os.close(read_end)
             if status is None and _waited_for(process, STOPPING) is None:
                 process.kill()
                 process.wait()

@@ -20,7 +20,7 @@ from ..examination.outcome import (
     REFERENCE_WRONG,
 )
 from ..examination.stages import EXIT_PARTITION_ONLY, in_words
-from ..record.target_record import COUNTS, is_claimed
+from ..record.target_record import COUNTS, is_offloaded
 from . import check_table
 from .words import needed, title
 
@@ -241,12 +241,12 @@ def _state(cell: Mapping[str, Any]) -> str:
 def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the table of operators by dtypes, without operators of which nothing was offloaded
     and nothing failed. Failing operators come first."""
-    taken = {c["operator"] for c in cells if is_claimed(c)}
-    found = {(c["operator"], c["dtype"]): c for c in cells if c["operator"] in taken}
+    operators = {c["operator"] for c in cells if is_offloaded(c)}
+    found = {(c["operator"], c["dtype"]): c for c in cells if c["operator"] in operators}
     known = {d: i for i, d in enumerate(DTYPES)}
     dtypes = sorted({d for _, d in found}, key=lambda d: (known.get(d, len(known)), d))
     rows = []
-    for operator in taken:
+    for operator in operators:
         row = [found.get((operator, d)) for d in dtypes]
         mine = [c for c in row if c is not None]
         states = {_state(c) for c in mine}
@@ -260,13 +260,13 @@ def _heat(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             }
         )
     rows.sort(key=lambda r: r["order"])
-    claimed = [c for c in found.values() if is_claimed(c)]
+    offloaded = [c for c in found.values() if is_offloaded(c)]
     return {
         "dtypes": [{"name": d, "short": _short(d)} for d in dtypes],
         "rows": rows,
-        "claimed": len(claimed),
-        "passing": sum(_state(c) in ("pass", "part") for c in claimed),
-        "failing": sum(bool(c["failed"]) for c in claimed),
+        "offloaded": len(offloaded),
+        "passing": sum(_state(c) in ("pass", "part") for c in offloaded),
+        "failing": sum(bool(c["failed"]) for c in offloaded),
     }
 
 
@@ -292,10 +292,10 @@ def _short(dtype: str) -> str:
 def _never(cells: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Returns the operators of which nothing was offloaded and nothing failed, with their
     dtypes."""
-    taken = {c["operator"] for c in cells if is_claimed(c)}
+    operators = {c["operator"] for c in cells if is_offloaded(c)}
     found: dict[str, list[str]] = {}
     for c in cells:
-        if c["operator"] not in taken:
+        if c["operator"] not in operators:
             found.setdefault(c["operator"], []).append(_short(c["dtype"]))
     return [(operator, " ".join(dtypes)) for operator, dtypes in sorted(found.items())]
 

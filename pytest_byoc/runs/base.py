@@ -43,7 +43,7 @@ class Run:
         """Makes `check` the current one: facts and failures from now on belong to it."""
         self._check = check
         self._executor = None
-        self._reporter.send({"turn": check})
+        self._reporter.send({"begins": check})
 
     def not_checked(self, reason: str) -> None:
         """Reports why the current check can't be made; it counts as not checked, not as passed."""
@@ -67,9 +67,9 @@ class Run:
         """Sends a fact to the check's host half at once, so that a later crash can't lose it."""
         self._reporter.send({"fact": key, "executor": self._executor, "value": value})
 
-    def hand(self, value: Any) -> None:
+    def pass_on(self, value: Any) -> None:
         """Leaves a value, for example a path, for the check's half in the loader."""
-        self.record("handed", {"check": self._check, "value": value})
+        self.record("passed_on", {"check": self._check, "value": value})
 
     def failed(self, error: BaseException) -> None:
         """Reports an exception, once even if it is raised several times."""

@@ -30,7 +30,7 @@ class LoaderRun(Run):
         #: Whether the process ends by a normal exit, which runs its exit handlers.
         self.leaves_normally = False
         self._first: dict[str, list[np.ndarray]] = {}
-        self._handed: Mapping[str, Mapping[str, Any]] = job.get("handed", {})
+        self._passed_on: Mapping[str, Mapping[str, Any]] = job.get("passed_on", {})
         #: Whether the target declares that equal inputs give bitwise equal outputs.
         self.deterministic: bool = job.get("deterministic", True)
 
@@ -47,9 +47,9 @@ class LoaderRun(Run):
         beside = os.path.dirname(next(iter(self.artifacts.values())))
         return tempfile.mkdtemp(prefix=self._check + "-", dir=beside)
 
-    def handed(self, executor: str) -> Any:
-        """Returns the value that the check left with `hand` in the target worker, or None."""
-        return self._handed.get(self._check, {}).get(executor)
+    def passed_on(self, executor: str) -> Any:
+        """Returns the value that the check left with `pass_on` in the target worker, or None."""
+        return self._passed_on.get(self._check, {}).get(executor)
 
     def first(self, executor: str) -> list[np.ndarray]:
         """Returns the outputs of the artifact for the first set of inputs."""

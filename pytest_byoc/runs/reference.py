@@ -49,7 +49,7 @@ class ReferenceRun(Run):
             # TVM unpacks the archive into a folder named like it without the suffix, so the name
             # must differ from the library's.
             executable.export(self._export + "_archive.tar", {})
-            self.hand(self._export + "_archive.tar")
+            self.pass_on(self._export + "_archive.tar")
         if "params" in self._checks and executable.has_parts:
             self._check = "params"
-            self.hand(executable.export_parts(self._export, {}))
+            self.pass_on(executable.export_parts(self._export, {}))

@@ -51,11 +51,11 @@ class TargetRun(Run):
         self.executors: list[str] = job.get("executors") or ir.executors()[0]
         self.constants: Arrays = job["constants"]
         #: Whether the code that TVM generates may be slow, which saves compile time.
-        self._quick = bool(job.get("quick", False))
+        self._fast_build = bool(job.get("fast_build", False))
         #: Whether LLVM builds the regions in the target's place: only partitioning is tested.
         self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
-        self._made: dict[tuple[str, ...], Any] = {}
+        self._products: dict[tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Compiler | None = None
         #: The graph with a larger batch; None where it has no batch.
@@ -76,12 +76,12 @@ class TargetRun(Run):
         self._changed = False
 
     def _once(self, key: tuple[str, ...], make: Any) -> Any:
-        if key not in self._made:
+        if key not in self._products:
             try:
-                self._made[key] = (make(), None)
+                self._products[key] = (make(), None)
             except Exception as e:
-                self._made[key] = (None, e)
-        value, error = self._made[key]
+                self._products[key] = (None, e)
+        value, error = self._products[key]
         if error is not None:
             raise error
         return value
@@ -269,7 +269,7 @@ class TargetRun(Run):
             return self.inlined(module, executor, opt_level)
         config = self.target.pass_config
         if not self._own_build:
-            return self.ir.build(module, executor, opt_level, self._quick, config)
+            return self.ir.build(module, executor, opt_level, self._fast_build, config)
         with configured(config, opt_level):
             return self.ir.built(self.target.build(module, executor), executor)
 

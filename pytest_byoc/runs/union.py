@@ -21,7 +21,7 @@ class UnionRun(TargetRun):
     def _partition_graph(self) -> Any:
         """Returns the partitioned module.
 
-        Records for each graph its partition facts ("claim"), and once ("kept") the positions of the
+        Records for each graph its partition facts ("partition"), and once ("kept") the positions of the
         graphs in the module, and whether it was merged or partitioned as a whole.
         """
         modules: dict[int, Any] = {}
@@ -33,7 +33,7 @@ class UnionRun(TargetRun):
             module, nodes = self.ir.lower(graph, self.constants)
             module = self.partition(module)
             facts = self.ir.partition_facts(module)
-            self.record("claim", dict(facts, number=position, nodes=nodes, changed=self.main_changed))
+            self.record("partition", dict(facts, number=position, nodes=nodes, changed=self.main_changed))
             # A graph whose main has changed is judged even if nothing of it is offloaded.
             changed |= self.main_changed
             if facts["regions"] or self.main_changed:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..worker.room import lacking
+from ..worker.disk_space import lacking
 from .session_ended import no_room
 
 _PREFIX = "pytest-byoc-"

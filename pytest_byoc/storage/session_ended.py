@@ -18,7 +18,7 @@ class SessionEnded(pytest.exit.Exception):  # type: ignore[misc, name-defined]
 
 def no_room(lacking: Mapping[str, Any]) -> SessionEnded:
     """Returns the exception for a lack of room for temporary files. lacking: from
-    `worker.room.lacking`."""
+    `worker.disk_space.lacking`."""
     used = lacking.get("used", 0)
     own = f", and this graph has used {_mib(used)}" if used else ""
     return SessionEnded(

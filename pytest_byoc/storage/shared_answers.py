@@ -22,12 +22,12 @@ class Peers:
     processes have the same questions. Each process begins at a different one, so that together they
     examine each about once.
 
-    folder: None if there is no other process; nothing is stored then. turn: the number of this
+    folder: None if there is no other process; nothing is stored then. index: the number of this
     process among `processes`."""
 
-    def __init__(self, folder: Path | None = None, turn: int = 0, processes: int = 1) -> None:
+    def __init__(self, folder: Path | None = None, index: int = 0, processes: int = 1) -> None:
         self._folder = folder
-        self._share = turn % processes / processes
+        self._share = index % processes / processes
         self.processes = processes
 
     @classmethod
@@ -36,8 +36,8 @@ class Peers:
         pytest-xdist's controller; outside of pytest-xdist nothing is shared."""
         if FOLDER not in workerinput:
             return cls()
-        turn = int(workerinput["workerid"].lstrip("gw"))
-        return cls(Path(workerinput[FOLDER], str(target)), turn, workerinput["workercount"])
+        index = int(workerinput["workerid"].lstrip("gw"))
+        return cls(Path(workerinput[FOLDER], str(target)), index, workerinput["workercount"])
 
     def beginning_elsewhere(self, items: Sequence[_Item]) -> list[_Item]:
         """Returns all items, rotated so that this process's part comes first."""

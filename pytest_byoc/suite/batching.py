@@ -20,10 +20,10 @@ from ..core.union import positions, union
 from ..evidence.comparison import share_judged
 from ..evidence.evidence import Evidence
 from ..evidence.fragmentation import smallest
-from ..examination.claims import Claim, Claims
 from ..examination.decision import JUDGED_SHARE, causes
 from ..examination.examiner import Examiner, suspicious
 from ..examination.outcome import NOT_OFFLOADED, PASS, REFERENCE_WRONG, Verdict
+from ..examination.partitions import Partition, Partitions
 from .known_failures import KnownFailures
 
 #: Largest numbers of graphs in one module, of their nodes (by IR), and of the elements of all their
@@ -68,14 +68,14 @@ def groups(graphs: Sequence[Graph], ir: str) -> Iterator[Group]:
             found.append(i)
 
 
-def of_cases(graphs: Mapping[str, Graph], claims: Claims, ir: str) -> dict[str, Group]:
+def of_cases(graphs: Mapping[str, Graph], partitions: Partitions, ir: str) -> dict[str, Group]:
     """Returns the group of each case, by the case's id. Groups consist of neighbouring graphs of
     which partitioning offloads or changes something. Several cases may share one graph, which is in
     its group once."""
     cases: dict[Graph, list[str]] = {}
-    known = claims.survey(graphs.values())
-    for (case, graph), claim in zip(graphs.items(), known):
-        if claim is not None and claim.to_be_judged:
+    known = partitions.survey(graphs.values())
+    for (case, graph), partition in zip(graphs.items(), known):
+        if partition is not None and partition.to_be_judged:
             cases.setdefault(graph, []).append(case)
     found: dict[str, Group] = {}
     for group in groups(list(cases), ir):
@@ -121,14 +121,15 @@ class Examinations:
         unknown = [g for g in graphs if not examiner.knows(g, effort)]
         effort = replace(effort, merged=effort.executors == ONE and examiner.merges)
         # Merging partitions each graph by itself, so a survey of the graphs is not needed before.
-        surveyed = map(examiner.claims.known, unknown) if effort.merged else examiner.claims.survey(unknown)
-        judged = [g for g, c in zip(unknown, surveyed) if (effort.merged if c is None else c.to_be_judged)]
+        partitions = examiner.partitions
+        surveyed = map(partitions.known, unknown) if effort.merged else partitions.survey(unknown)
+        judged = [g for g, p in zip(unknown, surveyed) if (effort.merged if p is None else p.to_be_judged)]
         tried = [g for g in judged if self._failed_beside[g.digest] < ATTEMPTS]
         if len(tried) < 2 or not examiner.exact:
             return None
         verdict = examiner.first_look(union(tried), effort)
         if isinstance(verdict.evidence, Evidence):
-            examiner.claims.learn(tried, verdict.evidence.target)
+            examiner.partitions.learn(tried, verdict.evidence.target)
         if verdict.failed and self._learn_known_parts(verdict, tried, effort):
             # They explain the failure; the other graphs are examined when their tests run.
             return None
@@ -149,7 +150,7 @@ class Examinations:
         """Stores the verdicts on the graphs of a failed module whose own outputs show a known
         failure. Returns whether there are any."""
         graphs = [tried[i] for i in positions(verdict.graph)]
-        failing = failing_parts(verdict, graphs, self._examiner.claims.survey(graphs))
+        failing = failing_parts(verdict, graphs, self._examiner.partitions.survey(graphs))
         known = [part for part in failing if self._is_known(part)]
         for part in known:
             self._examiner.learn(part.graph, effort, part)
@@ -158,14 +159,14 @@ class Examinations:
     def _learn_parts(self, verdict: Verdict, tried: Sequence[Graph], effort: Effort) -> None:
         """Stores the verdicts on the graphs of a module that has passed."""
         graphs = [tried[i] for i in positions(verdict.graph)]
-        alone = self._examiner.claims.survey(graphs)
+        alone = self._examiner.partitions.survey(graphs)
         for graph, part in zip(graphs, parts(verdict, graphs, alone, self.changed_alone)):
             if part is not None:
                 self._examiner.learn(graph, effort, part)
 
 
 def failing_parts(
-    verdict: Verdict, graphs: Sequence[Graph], claims: Sequence[Claim | None]
+    verdict: Verdict, graphs: Sequence[Graph], partitions: Sequence[Partition | None]
 ) -> Iterator[Verdict]:
     """Yields the verdicts on the graphs of a module whose own outputs are wrong. Yields nothing if
     the module has any finding but wrong outputs."""
@@ -173,19 +174,19 @@ def failing_parts(
     if len(found) < len(verdict.findings) or not all("output" in f.details for f in found):
         return
     first = 0
-    for graph, claim in zip(graphs, claims):
+    for graph, partition in zip(graphs, partitions):
         outputs = range(first, first + len(graph.outputs))
         first = outputs.stop
         own = tuple(
             _moved(f, verdict.graph, graph, first=outputs.start)
             for f in found if f.details["output"] in outputs
         )
-        if claim is None or not own:
+        if partition is None or not own:
             continue
         yield Verdict(
-            graph, WRONG_RESULT, own, claim.offloaded, claim.regions, (), None, claim.placement,
-            claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
-            verdict.merges,
+            graph, WRONG_RESULT, own, partition.offloaded, partition.regions, (), None, partition.placement,
+            partition.boundary_bytes, verdict.not_checked,
+            smallest(graph, partition.placement, partition.regions), verdict.merges,
         )
 
 
@@ -203,7 +204,8 @@ def _moved(finding: Finding, whole: Graph, graph: Graph, first: int) -> Finding:
 
 
 def parts(
-    verdict: Verdict, taken: Sequence[Graph], claims: Sequence[Claim | None], changed_alone: set[str],
+    verdict: Verdict, graphs: Sequence[Graph], partitions: Sequence[Partition | None],
+    changed_alone: set[str],
 ) -> Iterator[Verdict | None]:
     """Yields the verdict on each graph of a module that has passed, or None where the module does
     not decide about the graph: other nodes are offloaded than of the graph alone, or too few
@@ -219,25 +221,26 @@ def parts(
     evidence = verdict.evidence
     assert isinstance(evidence, Evidence)
     merged = any(kept["merged"] for _, kept in evidence.target.facts("kept"))
-    claimed = tuple(sorted(region for claim in claims if claim for region in claim.calls))
-    alike = merged or evidence.calls() == claimed
+    calls_alone = tuple(sorted(region for partition in partitions if partition for region in partition.calls))
+    alike = merged or evidence.calls() == calls_alone
     node = output = 0
-    for graph, claim in zip(taken, claims):
+    for graph, partition in zip(graphs, partitions):
         offloaded = verdict.offloaded[node : node + len(graph.nodes)]
         expected = evidence.expected[0][output : output + len(graph.outputs)] if evidence.expected else ()
         node, output = node + len(graph.nodes), output + len(graph.outputs)
-        same = claim is not None and (alike or offloaded == claim.offloaded)
-        if claim is not None and not claim.regions:
+        same = partition is not None and (alike or offloaded == partition.offloaded)
+        if partition is not None and not partition.regions:
             # Partitioning changed the graph, and the result is right, if it was changed here too.
             operators = {n.op for n in graph.nodes}
             here = merged or (bool(expected) and operators <= changed_alone)
             changed_alone |= operators
-            yield Verdict(graph, NOT_OFFLOADED, offloaded=claim.offloaded) if here else None
-        elif claim is None or not same or share_judged(expected) < JUDGED_SHARE:
+            yield Verdict(graph, NOT_OFFLOADED, offloaded=partition.offloaded) if here else None
+        elif partition is None or not same or share_judged(expected) < JUDGED_SHARE:
             yield None
         else:
             yield Verdict(
-                graph, PASS, (), claim.offloaded, claim.regions, (), None, claim.placement,
-                claim.boundary_bytes, verdict.not_checked, smallest(graph, claim.placement, claim.regions),
-                verdict.merges, made=verdict.made,
+                graph, PASS, (), partition.offloaded, partition.regions, (), None, partition.placement,
+                partition.boundary_bytes, verdict.not_checked,
+                smallest(graph, partition.placement, partition.regions), verdict.merges,
+                checks_made=verdict.checks_made,
             )

@@ -33,7 +33,7 @@ _OPERATORS = 32
 #: Builds the graph of an operator among others, or returns None if there is none.
 _Make = Callable[[str], Graph | None]
 #: Builds it from the operator's name, a dtype, the operators that the target offloads, and the IR.
-_MakeOfClaimed = Callable[[str, str, Sequence[str], str], Graph | None]
+_MakeWithOffloaded = Callable[[str, str, Sequence[str], str], Graph | None]
 
 
 class Suite:
@@ -56,7 +56,7 @@ class Suite:
         kinds = self._kinds(case)
         if not self._session.is_plain(case.graph, kinds):
             return self._session.check(case.graph, case.id, kinds)
-        kind = f"{case.turn} of {self._alike_operators(case)[0]}"
+        kind = f"{case.phase} of {self._alike_operators(case)[0]}"
         if case.without_llvm:
             kind += " without LLVM"
         return self._check(f"cases: {kind}", case.id, case.graph, kinds, partial(self._alike_cases, case))
@@ -93,12 +93,14 @@ class Suite:
     def check_followed(self, operator: str) -> Verdict | None:
         """Checks a graph in which other operators follow the operator; returns None if none
         fits."""
-        return self._check_among_others("followed", operator, partial(self._of_claimed, followed), {NUMEROUS})
+        make = partial(self._with_offloaded, followed)
+        return self._check_among_others("followed", operator, make, {NUMEROUS})
 
     def check_forms(self, operator: str) -> Verdict | None:
         """Checks a graph with the operator in several forms on one value; returns None if it has
         one form."""
-        return self._check_among_others("forms", operator, partial(self._of_claimed, forms), {NUMEROUS})
+        make = partial(self._with_offloaded, forms)
+        return self._check_among_others("forms", operator, make, {NUMEROUS})
 
     def _check_among_others(
         self, kind: str, operator: str, make: _Make, kinds: Set[str] = PLAIN
@@ -109,15 +111,15 @@ class Suite:
         alike = partial(self._alike_among_others, kind, make)
         return self._check(kind, f"{kind}[{operator}]", graph, kinds, alike)
 
-    def _of_claimed(self, make: _MakeOfClaimed, operator: str) -> Graph | None:
-        claimed = self.offloaded.operators()
-        graph = make(operator, claimed[operator][0], list(claimed), self._session.ir)
+    def _with_offloaded(self, make: _MakeWithOffloaded, operator: str) -> Graph | None:
+        offloaded = self.offloaded.operators()
+        graph = make(operator, offloaded[operator][0], list(offloaded), self._session.ir)
         return graph and self.offloaded.adapted(graph)[0]
 
     def check_pattern(self, name: str) -> str:
         """Checks the graphs of one of the target's patterns. Returns the reason why there are none,
         or ""."""
-        found = self._session.patterns.found(name)
+        found = self._session.patterns.search_result(name)
         if found.failed is not None:
             raise found.failed
         # The target offloads these graphs too, though by another pattern.
@@ -139,7 +141,7 @@ class Suite:
     def _of_pattern(self, name: str) -> list[tuple[str, Graph, Set[str]]]:
         """Returns case, graph and kinds of each graph that the level has for a pattern: a fragment
         for each way of matching it, the smallest fragment twice in one graph, and near misses."""
-        level, fragments = self._session.settings.level, self._session.patterns.found(name).fragments
+        level, fragments = self._session.settings.level, self._session.patterns.search_result(name).fragments
         limit = level.near_misses
         operators = {o for f in fragments for o in f.graph.operators}
         if level.all_cases and not all(map(self.offloaded.first_case, sorted(operators))):
@@ -203,16 +205,16 @@ class Suite:
         return self.selected is None or case in self.selected
 
     def _alike_cases(self, like: Case) -> dict[str, Group]:
-        """Returns the groups of the cases with the same `turn`: early cases of several operators
+        """Returns the groups of the cases with the same `phase`: early cases of several operators
         together, the other cases by operator."""
         found = self.offloaded.cases(*self._alike_operators(like))
         # A case that LLVM cannot judge would hide the others in the same module.
-        alike = (c for c in found if (c.turn, c.without_llvm) == (like.turn, like.without_llvm))
+        alike = (c for c in found if (c.phase, c.without_llvm) == (like.phase, like.without_llvm))
         some = [c for c in alike if self._runs(c.id)]
         # One survey of all cases, the later ones of an operator included, takes less time than
         # several.
         surveyed = some if like.early else (c for c in found if self._runs(c.id))
-        self._session.examiner.claims.survey(c.graph for c in surveyed)
+        self._session.examiner.partitions.survey(c.graph for c in surveyed)
         plain = (c for c in some if self._session.is_plain(c.graph, self._kinds(c)))
         return self._grouped({c.id: c.graph for c in plain})
 
@@ -246,4 +248,4 @@ class Suite:
         return self._grouped({case: graph for case, graph, kinds in found if plain(graph, kinds)})
 
     def _grouped(self, graphs: Mapping[str, Graph]) -> dict[str, Group]:
-        return batching.of_cases(graphs, self._session.examiner.claims, self._session.ir)
+        return batching.of_cases(graphs, self._session.examiner.partitions, self._session.ir)

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core.graph import Graph, TensorType
-from ..examination.claims import PARTITIONING, Claim
-from ..generation import beyond, systematic
+from ..examination.partitions import PARTITIONING, Partition
+from ..generation import systematic, without_llvm
 from ..generation.adapting import LAST, Form, adapted, forms, joined, lead
 from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
@@ -35,7 +35,7 @@ class Offloaded:
 
     def __init__(self, session: TargetSession) -> None:
         self._session = session
-        self._claimed: dict[str, list[str]] | None = None
+        self._operators: dict[str, list[str]] | None = None
         #: The id of the first systematic case that the target offloads, or None, by operator.
         self._first_of: dict[str, str | None] = {}
         #: The form in which the target offloads the default case, by operator; () for its usual
@@ -45,26 +45,27 @@ class Offloaded:
     def operators(self) -> dict[str, list[str]]:
         """Returns the operators with a systematic case of the level that the target offloads, and
         the dtypes of those cases' first operands."""
-        if self._claimed is None:
+        if self._operators is None:
             found = self.cases()
             kinds: dict[tuple[str, str], list[int]] = {}
             for number, case in enumerate(found):
                 dtype = case.graph.type_of(case.graph.nodes[0].inputs[0]).dtype
                 kinds.setdefault((case.operator, dtype), []).append(number)
             with self._session.activity.during(PARTITIONING):
-                taken = self._first_taken({k: [found[n] for n in numbers] for k, numbers in kinds.items()})
-            self._claimed = {}
-            for operator, dtype in sorted(taken, key=lambda kind: kinds[kind][taken[kind]]):
-                self._claimed.setdefault(operator, []).append(dtype)
+                by_kind = {kind: [found[n] for n in numbers] for kind, numbers in kinds.items()}
+                first = self._first_offloaded(by_kind)
+            self._operators = {}
+            for operator, dtype in sorted(first, key=lambda kind: kinds[kind][first[kind]]):
+                self._operators.setdefault(operator, []).append(dtype)
             # The objects made since the session opened stay until its end, too.
             gc.freeze()
-        return self._claimed
+        return self._operators
 
     def cases(self, *operators: str) -> list[Case]:
         """Returns the systematic cases of the level for some operators, or for all tested ones."""
         settings = self._session.settings
         names, ir = operators or self._session.operators, self._session.ir
-        found = [*systematic.cases(names, ir), *beyond.cases(names, ir)]
+        found = [*systematic.cases(names, ir), *without_llvm.cases(names, ir)]
         return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 
     def _form(self, operator: str) -> Form:
@@ -81,8 +82,8 @@ class Offloaded:
         ir = self._session.ir
         known = [n for n in operators if ir in OPERATORS[n].irs()]
         found = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in known}
-        claims = self._session.examiner.claims.survey(found.values())
-        return {n: graph for (n, graph), claim in zip(found.items(), claims) if not _takes(claim)}
+        partitions = self._session.examiner.partitions.survey(found.values())
+        return {n: graph for (n, graph), p in zip(found.items(), partitions) if not _is_offloaded(p)}
 
     def _ask(self) -> None:
         """Determines the forms in which the target offloads operators whose default case it does
@@ -109,8 +110,8 @@ class Offloaded:
         for form in tried:
             left = {n: adapted(g, form, self._session.ir) for n, g in graphs.items() if n not in found}
             in_form = {n: g for n, g in left.items() if g is not None}
-            claims = self._session.examiner.claims.survey(in_form.values())
-            found.update((n, form) for n, claim in zip(in_form, claims) if claim and all(claim.offloaded))
+            partitions = self._session.examiner.partitions.survey(in_form.values())
+            found.update((n, form) for n, p in zip(in_form, partitions) if p and all(p.offloaded))
         return found
 
     def adapted(self, *graphs: Graph) -> list[Graph]:
@@ -118,9 +119,9 @@ class Offloaded:
         example with batches of one. A graph of which the target then offloads no more nodes stays
         unchanged."""
         made = {graph: other for graph in graphs if (other := self._in_form(graph)) is not None}
-        claims = self._session.examiner.claims.survey([*made, *made.values()])
+        partitions = self._session.examiner.partitions.survey([*made, *made.values()])
         more = {
-            graph for graph, as_it_is, then in zip(made, claims, claims[len(made) :])
+            graph for graph, as_it_is, then in zip(made, partitions, partitions[len(made) :])
             if as_it_is and then and sum(then.offloaded) > sum(as_it_is.offloaded)
         }
         return [made[graph] if graph in more else graph for graph in graphs]
@@ -156,8 +157,8 @@ class Offloaded:
             for name in self._session.operators
             if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
-        claims = self._session.examiner.claims.survey(defaults.values())
-        offloaded = frozenset(n for n, c in zip(defaults, claims) if _takes(c))
+        partitions = self._session.examiner.partitions.survey(defaults.values())
+        offloaded = frozenset(n for n, c in zip(defaults, partitions) if _is_offloaded(c))
         tested = frozenset(self._session.operators)
         adapted = frozenset(n for n in defaults if self._form(n))
         if adapted:
@@ -195,21 +196,21 @@ class Offloaded:
         """Returns the graph with the most operators per region in which the target offloads the
         operator, or None if no region has several operators. Candidates are fragments with the
         operator, and graphs of the operator between others that the target offloads."""
-        claimed = self.operators()
+        offloaded = self.operators()
         found = self.parts_with(operator)
-        for dtype in claimed[operator][:2]:
-            found += self.adapted(*between(operator, dtype, list(claimed), self._session.ir))
+        for dtype in offloaded[operator][:2]:
+            found += self.adapted(*between(operator, dtype, list(offloaded), self._session.ir))
         # The largest graphs come first, a few at a time: if one of them is a single region, no
         # later graph has a larger one.
         found.sort(key=lambda graph: -len(graph.nodes))
         best, size = None, 1.0
         for at in range(0, len(found), _AT_ONCE):
             some = found[at : at + _AT_ONCE]
-            for graph, claim in zip(some, self._session.examiner.claims.survey(some)):
-                inside = [n.op for n, t in zip(graph.nodes, claim.offloaded if claim else ()) if t]
+            for graph, partition in zip(some, self._session.examiner.partitions.survey(some)):
+                inside = [n.op for n, t in zip(graph.nodes, partition.offloaded if partition else ()) if t]
                 # With more than one operator per region, at least one of the regions has several.
-                if claim and operator in inside and len(inside) / claim.regions > size:
-                    best, size = graph, len(inside) / claim.regions
+                if partition and operator in inside and len(inside) / partition.regions > size:
+                    best, size = graph, len(inside) / partition.regions
             if size >= len(some[-1].nodes):
                 break
         return best
@@ -219,43 +220,43 @@ class Offloaded:
         it offloads none."""
         if name not in self._first_of:
             found = self.cases(name)
-            taken = self._first_taken({name: found})
-            self._first_of[name] = found[taken[name]].id if taken else None
+            first = self._first_offloaded({name: found})
+            self._first_of[name] = found[first[name]].id if first else None
         return self._first_of[name]
 
     def is_first(self, case: Case) -> bool:
         """Returns whether the case is its operator's first that the target offloads. No later case
         is partitioned to decide this."""
         name = case.operator
-        if name not in self._first_of and _takes(self._session.examiner.claims.of(case.graph)):
+        if name not in self._first_of and _is_offloaded(self._session.examiner.partitions.of(case.graph)):
             found = self.cases(name)
-            taken = self._first_taken({name: found[: [c.id for c in found].index(case.id) + 1]})
-            self._first_of[name] = found[taken[name]].id
+            first = self._first_offloaded({name: found[: [c.id for c in found].index(case.id) + 1]})
+            self._first_of[name] = found[first[name]].id
         return self._first_of.get(name) == case.id
 
-    def _first_taken(self, found: Mapping[_Kind, Sequence[Case]]) -> dict[_Kind, int]:
+    def _first_offloaded(self, found: Mapping[_Kind, Sequence[Case]]) -> dict[_Kind, int]:
         """Returns the position of the first case that the target offloads, by kind. Kinds of which
         it offloads no case are left out. Cases are partitioned in batches of growing size, since
         mostly the very first is offloaded."""
-        taken: dict[_Kind, int] = {}
+        first: dict[_Kind, int] = {}
         begin, end, longest = 0, 1, max(map(len, found.values()), default=0)
         while begin < longest:
             tried = [
-                (kind, at, case) for kind, of_kind in found.items() if kind not in taken
+                (kind, at, case) for kind, of_kind in found.items() if kind not in first
                 for at, case in enumerate(of_kind[begin:end], begin)
             ]
-            claims = self._session.examiner.claims.survey(case.graph for _, _, case in tried)
-            for (kind, at, _), claim in zip(tried, claims):
-                if _takes(claim):
-                    taken.setdefault(kind, at)
+            partitions = self._session.examiner.partitions.survey(case.graph for _, _, case in tried)
+            for (kind, at, _), partition in zip(tried, partitions):
+                if _is_offloaded(partition):
+                    first.setdefault(kind, at)
             begin, end = end, 8 * end
-        return taken
+        return first
 
 
 def _with(case: Case, graph: Graph) -> Case:
     return case if graph is case.graph else replace(case, graph=graph)
 
 
-def _takes(claim: Claim | None) -> bool:
+def _is_offloaded(partition: Partition | None) -> bool:
     # A graph whose partitioning fails counts as offloaded, so that its test reports the failure.
-    return claim is None or any(claim.offloaded)
+    return partition is None or any(partition.offloaded)

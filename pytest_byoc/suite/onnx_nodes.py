@@ -44,7 +44,7 @@ from ..examination.workers import Workers
 from ..generation import data
 from ..generation.systematic import default_case
 from ..operators import OPERATORS
-from ..record.findings import told
+from ..record.findings import message_lines
 from ..record.process_output import printed_lines, stack_lines
 from ..reference_kernels import FULL, Bounded, exact
 from ..worker.onnx_models import STAGE
@@ -350,14 +350,14 @@ def _list(types: Sequence[TensorType]) -> str:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def describe(verdict: Verdict, target: str, command: str, made: Description | None = None) -> str:
+def describe(verdict: Verdict, target: str, command: str, description: Description | None = None) -> str:
     """Returns the text of a failing verdict.
 
-    command: the pytest command that repeats the test. made: the modules and sources that the target
+    command: the pytest command that repeats the test. description: the modules and sources that the target
     makes of the model."""
     node = verdict.graph.nodes[0]
     finding = verdict.findings[0]
-    first, *rest = told(verdict.findings)
+    first, *rest = message_lines(verdict.findings)
     lines = [
         f"{node.op}: {first}",
         *rest,
@@ -370,7 +370,7 @@ def describe(verdict: Verdict, target: str, command: str, made: Description | No
     lines += [*printed_lines(finding.details), *stack_lines(finding.details)]
     lines += ["", "inputs:"]
     lines += [f"  %{s.name}: {s.type}" for s in verdict.graph.inputs]
-    lines += made.lines() if made is not None else ()
+    lines += description.lines() if description is not None else ()
     lines += [f"note: {note}" for note in verdict.notes]
     lines += ["", f"repeat: {command}"]
     return "\n".join(lines)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ..core.graph import Graph
 from ..examination.examiner import Examiner
-from ..generation.patterns import Found, Pattern, made_of, not_among, search
+from ..generation.patterns import Pattern, SearchResult, made_of, not_among, search
 from ..record.target_record import TargetRecord
 
-#: Words of the report for patterns without a graph that is offloaded, by `Found.fate`.
+#: Words of the report for patterns without a graph that is offloaded, by `SearchResult.fate`.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
 
 
@@ -26,14 +26,14 @@ class Patterns:
         self._operators = operators
         self._ir = examiner.workers.ir
         self._patterns: dict[str, Pattern] | None = None
-        self._found: dict[str, Found] = {}
+        self._results: dict[str, SearchResult] = {}
         self.left_out: list[str] = []
 
     def names(self) -> list[str]:
         """Returns the names of the target's patterns that consist of tested operators only."""
         if self._patterns is None:
-            found = self._examiner.claims.patterns()
-            unknown = self._examiner.claims.without_table
+            found = self._examiner.partitions.patterns()
+            unknown = self._examiner.partitions.without_table
             if unknown:
                 self._record.not_checked.append(
                     f"the patterns of {', '.join(unknown)}: TVM has none registered under the target's name "
@@ -51,37 +51,37 @@ class Patterns:
             self.left_out = list(others)
         return list(self._patterns)
 
-    def found(self, name: str) -> Found:
+    def search_result(self, name: str) -> SearchResult:
         """Returns graphs that the target offloads by this pattern, or the reason why there are
         none."""
         self.names()
         assert self._patterns is not None
-        if name not in self._found:
-            claims = self._examiner.claims
+        if name not in self._results:
+            partitions = self._examiner.partitions
             try:
-                found = search(self._patterns[name], self._ir, claims.composites, claims.alone)
+                found = search(self._patterns[name], self._ir, partitions.composites, partitions.alone)
             except Exception as e:
                 # The pattern's own test raises it; other tests go on without its graphs.
                 reason = f"the search for its graphs raised {type(e).__name__}: {e}"
-                found = Found(name, reason=reason, failed=e)
+                found = SearchResult(name, reason=reason, failed=e)
             if found.fragments:
                 # Alternatives of the pattern may contain operators that are not tested.
-                tested = [f for f in found.fragments if self._asked_for(f.graph)]
+                tested = [f for f in found.fragments if self._is_tested(f.graph)]
                 found = replace(found, fragments=tested or found.fragments)
-            self._found[name] = found
+            self._results[name] = found
             self._record.patterns[name] = "" if found.fragments else str(found.reason)
             if not found.fragments:
                 self._record.not_checked.append(f"pattern {name} is {_FATES[found.fate]}: {found.reason}")
-        return self._found[name]
+        return self._results[name]
 
     def fragments(self) -> list[Graph]:
         """Returns the smallest fragment found for each pattern."""
         names = self.names()
         for name in self._examiner.peers.beginning_elsewhere(names):
-            self.found(name)
-        found = (self.found(name).fragments for name in names)
+            self.search_result(name)
+        found = (self.search_result(name).fragments for name in names)
         smallest = [min((f.graph for f in fs), key=lambda g: len(g.nodes)) for fs in found if fs]
-        return [g for g in smallest if self._asked_for(g)]
+        return [g for g in smallest if self._is_tested(g)]
 
-    def _asked_for(self, graph: Graph) -> bool:
+    def _is_tested(self, graph: Graph) -> bool:
         return set(graph.operators) <= set(self._operators)

@@ -15,8 +15,8 @@ from ..config.settings import Settings
 from ..core.graph import Graph
 from ..examination.activity import Activity
 from ..examination.examiner import Examiner
+from ..examination.limited_dict import LimitedDict
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
-from ..examination.recent import Recent
 from ..gate.excuses import Excuses
 from ..operators import OPERATORS
 from ..record.target_record import TargetRecord
@@ -71,7 +71,7 @@ class TargetSession:
         self.test = ""
         #: Failing verdicts of the running test, of which `settle` reports one.
         self._examples: list[Verdict] = []
-        self._counted = Recent[tuple[str, bytes], None](COUNTED)
+        self._counted = LimitedDict[tuple[str, bytes], None](COUNTED)
         #: Verdicts on modules that fail though no graph in them does, by the module's first graph.
         self._modules: dict[Graph, Verdict] = {}
 

@@ -75,10 +75,10 @@ class Shrinking:
         if finding is None or verdict.outcome != CRASH or not verdict.signature.is_generic:
             return verdict
         # Memory that a run has corrupted may be noticed only in a later stage.
-        reported = _told_by_malloc(finding)
+        reported = _reported_by_malloc(finding)
         if not reported and finding.stage in RUNNING:
             guarded = self.examiner.examine(verdict.graph, plan.again(overrun.CHECK.id))
-            reported = any(_told_by_malloc(f) for f in guarded.findings if f.check == overrun.CHECK.id)
+            reported = any(_reported_by_malloc(f) for f in guarded.findings if f.check == overrun.CHECK.id)
         if not reported:
             return verdict
         text = f"something is written behind (or before) an output or a piece of its own: {finding.message}"
@@ -92,8 +92,8 @@ class Shrinking:
         return verdict.failed and self.recognised(verdict) is not None
 
 
-def _told_by_malloc(finding: Finding) -> bool:
-    return overrun.told_by_malloc(str(finding.details.get("printed", "")))
+def _reported_by_malloc(finding: Finding) -> bool:
+    return overrun.reported_by_malloc(str(finding.details.get("printed", "")))
 
 
 def _by_check(verdict: Verdict, check: str) -> Verdict:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..core.graph import Graph
 from ..examination.workers import Workers
-from ..generation import beyond, data
+from ..generation import data, without_llvm
 from ..generation.systematic import cases, default_case
 from ..operators import OPERATORS, measured
 
@@ -19,7 +19,7 @@ def unusable_operators(workers: Workers, names: Iterable[str]) -> dict[str, str]
         if workers.ir in OPERATORS[name].irs():
             try:
                 cases([name], workers.ir)
-                beyond.cases([name], workers.ir)
+                without_llvm.cases([name], workers.ir)
             except Exception as e:  # Whatever one record raises, the other operators are tested.
                 found[name] = f"its cases could not be generated: {_in_words(e)}"
     # The TVM version that the records were measured with has all operators.

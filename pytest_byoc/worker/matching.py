@@ -19,18 +19,18 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
     raised: the exception of the check as text. arguments: the numbers of arguments of the module's
     calls by operator, where the structure does not match.
     """
-    watched = _Watched()
+    tracer = _Tracer()
     raised = ""
     try:
-        matched = ir.match_alone(module, entry, watched.check)
+        matched = ir.match_alone(module, entry, tracer.check)
     except Exception as e:
-        if not watched.called:
+        if not tracer.called:
             raise
-        matched, raised = False, watched.raised or "%s: %s" % (type(e).__name__, e)
-    structure = matched or watched.called or ir.match_alone(module, entry, None)
+        matched, raised = False, tracer.raised or "%s: %s" % (type(e).__name__, e)
+    structure = matched or tracer.called or ir.match_alone(module, entry, None)
     return {
-        "matched": matched, "structure": structure, "progress": watched.progress, "raised": raised,
-        "words": watched.words(), "arguments": {} if structure else ir.arguments(module),
+        "matched": matched, "structure": structure, "progress": tracer.progress, "raised": raised,
+        "words": tracer.words(), "arguments": {} if structure else ir.arguments(module),
     }
 
 
@@ -41,14 +41,14 @@ _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
 def _importing(frame: Any) -> bool:
     """Returns whether a frame runs a module's top-level code, or is called by such code."""
-    while frame is not None and frame.f_code.co_name != "watched":
+    while frame is not None and frame.f_code.co_name != "traced":
         if frame.f_code.co_name == "<module>":
             return True
         frame = frame.f_back
     return False
 
 
-class _Watched:
+class _Tracer:
     """A tracer of a pattern's check that records which instructions are executed.
 
     It counts code in the check's own folder, and code outside of the installation. The more
@@ -100,7 +100,7 @@ class _Watched:
             self._executed.add((frame.f_code, frame.f_lasti))
             return step
 
-        def watched(*args: Any) -> Any:
+        def traced(*args: Any) -> Any:
             self.called = True
             before = sys.gettrace()
             sys.settrace(trace)
@@ -112,4 +112,4 @@ class _Watched:
             finally:
                 sys.settrace(before)
 
-        return watched
+        return traced

@@ -191,8 +191,8 @@ class TargetRole(Role):
         }
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
-        if job["kind"] == "claims":
-            self._claims(job["graphs"], reporter)
+        if job["kind"] == "partitions":
+            self._partitions(job["graphs"], reporter)
             return
         if job["kind"] == "patterns":
             self._patterns(job["graphs"], reporter)
@@ -268,7 +268,7 @@ class TargetRole(Role):
                 continue
             reporter.send({"fact": "alone", "executor": None, "value": dict(value, number=number)})
 
-    def _claims(self, graphs: list[Any], reporter: Reporter) -> None:
+    def _partitions(self, graphs: list[Any], reporter: Reporter) -> None:
         """Partitions graphs, and sends the facts about the regions of each."""
         for number, entry in enumerate(graphs):
             reporter.send({"fact": "begun", "executor": None, "value": number})
@@ -292,7 +292,8 @@ class LoaderRole(Role):
 
         config: "functions" (names of global functions, of which missing ones are reported as
         "absent"), "libraries" (the target's), "late" (whether each child loads them, and not this
-        process), "prepare" (the target's), "bare" (whether the module of "prepare" may be missing).
+        process), "prepare" (the target's), "without_libraries" (whether the module of "prepare" may
+        be missing).
         """
         import tvm
 
@@ -304,7 +305,7 @@ class LoaderRole(Role):
         fenv.remember()
         if not late:
             import_python(libraries)
-            if not config.get("bare"):
+            if not config.get("without_libraries"):
                 self._find_preparation()
         functions = config.get("functions", [])
         absent = [f for f in functions if tvm.get_global_func(f, allow_missing=True) is None]

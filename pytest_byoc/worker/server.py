@@ -21,7 +21,7 @@ from typing import Any, Callable
 from ..core.errors import Failure, describe_exception
 from ..core.protocol import Decoder, encode
 from ..runs.reporter import Reporter
-from . import native_stack, processes, room, stacks
+from . import disk_space, native_stack, processes, stacks
 from .supervision import Ends, Supervision, address_space
 
 
@@ -87,15 +87,15 @@ class ForkServer:
             os.makedirs(tempfile.gettempdir(), exist_ok=True)
             scratch = tempfile.mkdtemp(prefix="job-")
         except OSError as e:
-            lacking = room.lacking(tempfile.gettempdir()) or {}
+            lacking = disk_space.lacking(tempfile.gettempdir()) or {}
             no_room = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
             self._control.sendall(encode({"end": {"no_room": no_room}}))
             return
         end = self._run(job, timeout, scratch)
         failed = not end.pop("ended_well")
         for path in (scratch, folder or scratch):
-            if (failed or room.is_scarce(path)) and not end.get("lacking"):
-                end["lacking"] = room.lacking(path)
+            if (failed or disk_space.is_scarce(path)) and not end.get("lacking"):
+                end["lacking"] = disk_space.lacking(path)
         if failed and end.get("lacking"):
             end["no_room"] = end["lacking"]
         shutil.rmtree(scratch, ignore_errors=True)

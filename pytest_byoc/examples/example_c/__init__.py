@@ -1,6 +1,6 @@
 """example_c: a small, complete and correct codegen, made to be copied.
 
-It offloads what it claims to plain C, which TVM compiles into the exported library. Copy the
+It compiles what it offloads to plain C, which TVM compiles into the exported library. Copy the
 directory, replace the C by calls of your library, and cut the tables down to what it can do::
 
     pytest --byoc-target=example_c
@@ -8,7 +8,7 @@ directory, replace the C by calls of your library, and cut the tables down to wh
 How a model passes through it, file by file:
 
 ``relay.py`` and ``relax.py``
-    One for each IR, the same four parts in both: what is claimed, partitioning, code generation,
+    One for each IR, the same four parts in both: what is offloaded, partitioning, code generation,
     and the entry point by which TVM's runtime calls the generated function. You need the one your
     TVM has. Each registers with TVM what TVM looks up by name, so importing it is enough.
 ``relay_operators.py``, ``relax_operators.py``, ``adapters.py``
@@ -18,7 +18,7 @@ How a model passes through it, file by file:
     What is handed on: buffers and steps, without any TVM in it. ``fuse`` makes one step out of a
     composite (convolution, bias and relu, say).
 ``support.py``
-    What is claimed: dtypes in a table, conditions in a check per kernel. The partitioner's
+    What is offloaded: dtypes in a table, conditions in a check per kernel. The partitioner's
     predicates and the code generator ask the same function, so the generator never has to refuse
     what the predicate promised. This is the rule most worth copying.
 ``kernels.py``, ``c_text.py``, ``c_source.py``
@@ -33,7 +33,7 @@ Claimed, for float32 and float64, and int32 where it makes sense:
 * conv2d, dense, batch_matmul, max_pool2d, avg_pool2d, global_avg_pool2d, softmax;
 * sum, mean, max, reshape, squeeze, transpose, concatenate, split, strided_slice.
 
-Not claimed, on purpose, so that models are shared between this codegen and TVM's own: minimum,
+Not offloaded, on purpose, so that models are shared between this codegen and TVM's own: minimum,
 expand_dims, log, power, floor, cast, where, everything not listed above, tensors with a dynamic
 shape or without elements, slices that step backwards, pooling windows that see padding alone.
 

@@ -30,7 +30,7 @@ _Constant = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericCons
 Value = Union[Buffer, List["Value"]]
 
 
-# ---- what is claimed ---------------------------------------------------------------------------
+# ---- what is offloaded -------------------------------------------------------------------------
 
 # The parts of a composite in the order of execution, by the names its pattern gives them.
 _PARTS = ("transpose", "anchor", "bias", "activation")

@@ -1,4 +1,4 @@
-"""example_c for Relay (TVM up to 0.19): what is claimed, how a module is partitioned, the codegen.
+"""example_c for Relay (TVM up to 0.19): what is offloaded, how a module is partitioned, the codegen.
 
 Importing this module registers ``relay.ext.example_c``, the pattern table "example_c" and the
 ``target.example_c`` attribute of every operator in ``relay_operators.OPERATORS``.
@@ -25,7 +25,7 @@ NAME = "example_c"
 Value = Union[Buffer, List["Value"]]
 
 
-# ---- what is claimed ---------------------------------------------------------------------------
+# ---- what is offloaded -------------------------------------------------------------------------
 
 
 def _claims(call: relay.Call) -> bool:
@@ -89,7 +89,7 @@ def _check_composite(root: relay.Expr) -> bool:
 def pattern_table() -> List[Tuple[Any, ...]]:
     """Composites, the longest first: what a longer one cannot have is tried as a shorter one.
 
-    A convolution or dense layer by itself needs no pattern: it is claimed as an operator.
+    A convolution or dense layer by itself needs no pattern: it is offloaded as an operator.
     """
     conv2d = is_op("nn.conv2d")(wildcard(), wildcard())
     conv2d_bias = is_op("nn.bias_add")(conv2d, wildcard())
@@ -134,7 +134,7 @@ def partition_for_example_c(
 def _inline_trivial(mod: tvm.IRModule) -> tvm.IRModule:
     """Give back the regions that compute nothing.
 
-    AnnotateTarget also claims tuples and their fields, which leaves regions like ``fn(%x) {%x}``.
+    AnnotateTarget also offloads tuples and their fields, which leaves regions like ``fn(%x) {%x}``.
     (Its option to leave them out makes PartitionGraph crash on some graphs instead.)
     """
     # Other targets' regions are kept from the pass too.

@@ -1,4 +1,4 @@
-"""What this codegen claims: one table of dtypes, one check per kernel that has conditions.
+"""What this codegen offloads: one table of dtypes, one check per kernel that has conditions.
 
 Both the partitioner's predicates and the code generator ask :func:`reason_unsupported`, so a claim
 that the generator then refuses cannot happen. The checks see shapes and attributes alone, never an

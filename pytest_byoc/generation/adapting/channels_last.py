@@ -46,7 +46,7 @@ class _Conversion:
         #: Names of the weights of convolutions.
         self._weights = {n.inputs[1] for n in graph.nodes if _layout(n) and "kernel_layout" in n.attrs}
         #: Names of values that are combined with images and have a lower rank.
-        self._beside = self._found_beside()
+        self._beside = self._values_beside_images()
         self._types: dict[str, TensorType] = {}
 
     def converted(self) -> Graph:
@@ -73,7 +73,7 @@ class _Conversion:
     def _is_image(self, name: str) -> bool:
         return self._graph.type_of(name).rank == self._rank and name not in self._weights
 
-    def _found_beside(self) -> set[str]:
+    def _values_beside_images(self) -> set[str]:
         beside: set[str] = set()
         known = -1
         while known != len(beside):

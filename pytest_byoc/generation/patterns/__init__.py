@@ -5,17 +5,17 @@ from __future__ import annotations
 from .instance import Instance, instance
 from .near_misses import kind, near_misses, spread
 from .reading import NoInstance, made_of, not_among
-from .search import Alone, Found, Fragment, search
+from .search import Alone, Fragment, SearchResult, search
 from .tree import Pattern, parse, parse_table, ways
 from .twice import twice
 
 __all__ = [
     "Alone",
-    "Found",
     "Fragment",
     "Instance",
     "NoInstance",
     "Pattern",
+    "SearchResult",
     "instance",
     "kind",
     "made_of",

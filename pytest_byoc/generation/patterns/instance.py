@@ -154,8 +154,8 @@ class _Instance:
         name = self._reading.name(number)
         candidates = self._reading.candidates(number)
         # Several records may lower to one operator; the seed decides which is tried first.
-        turn = self._seed % len(candidates)
-        candidates = candidates[turn:] + candidates[:turn]
+        offset = self._seed % len(candidates)
+        candidates = candidates[offset:] + candidates[:offset]
         slots, more = self._slots(node)
         demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:

@@ -24,7 +24,8 @@ class NoInstance(Exception):
 @cache
 def records(ir: str, name: str) -> list[Operator]:
     """Returns the records that lower to the IR's operator of that name, its namesake first."""
-    narrowed = [op.taken(ir) for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
+    having = [op for op in OPERATORS.values() if getattr(op, ir) and getattr(op, ir).op == name]
+    narrowed = [op.supported(ir) for op in having]
     return sorted(narrowed, key=lambda op: op.name != name)
 
 

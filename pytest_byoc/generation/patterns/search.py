@@ -66,7 +66,7 @@ class Fragment:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The result of the search for one pattern. fragments: graphs that match, at most one for each
     way. shadowed: graphs that would match were the pattern alone, but that other patterns of the
     table match first. reason: why there is no fragment, in words. raising: if there is no fragment,
@@ -86,7 +86,7 @@ class Found:
         return "matched" if self.fragments else "shadowed" if self.shadowed else "never"
 
 
-def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> Found:
+def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> SearchResult:
     """Searches, for each way of matching a pattern, for a graph in which the target matches it."""
     return _Search(pattern, ir, matches, alone).run()
 
@@ -94,7 +94,7 @@ def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> Foun
 class _Search:
     def __init__(self, pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> None:
         self._pattern, self._ir, self._matches, self._alone = pattern, ir, matches, alone
-        self._found = Found(pattern.label)
+        self._result = SearchResult(pattern.label)
         #: Composites that the table makes of graphs that the pattern alone would match.
         self._takers: set[str] = set()
         #: Reasons why graphs could not be made.
@@ -107,25 +107,25 @@ class _Search:
         #: Instances that have the pattern's structure.
         self._pool: list[Instance] = []
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         left = ways(self._pattern)
         for number, seeds in enumerate(ROUNDS):
-            if self._found.fragments and number >= _PATIENCE:
+            if self._result.fragments and number >= _PATIENCE:
                 break
-            left = [way for way in left if not self._take(way, self._made(way, seeds), number == 0)]
+            left = [way for way in left if not self._take(way, self._instances(way, seeds), number == 0)]
             if number and self._hopeless():
                 break
-        if not self._found.fragments and not self._found.shadowed and self._structured > self._raising:
+        if not self._result.fragments and not self._result.shadowed and self._structured > self._raising:
             self._climb()
-        if not self._found.fragments:
-            self._found.reason = self._reason()
+        if not self._result.fragments:
+            self._result.reason = self._reason()
         else:
-            self._found.raising = None
-        return self._found
+            self._result.raising = None
+        return self._result
 
     # --- matching ----------------------------------------------------------------------------
 
-    def _made(self, way: Way, seeds: range) -> list[Instance]:
+    def _instances(self, way: Way, seeds: range) -> list[Instance]:
         instances: dict[Graph, Instance] = {}
         for seed in seeds:
             try:
@@ -137,9 +137,9 @@ class _Search:
                 instances.setdefault(one.graph, one)
         return list(instances.values())
 
-    def _ask(self, made: Sequence[Instance]) -> None:
+    def _ask(self, instances: Sequence[Instance]) -> None:
         """Finds the match of the pattern alone in each graph for which it is not known yet."""
-        new = list({m.graph: m for m in made if m.graph not in self._said}.values())
+        new = list({m.graph: m for m in instances if m.graph not in self._said}.values())
         for one, said in zip(new, self._alone(self._pattern, [m.graph for m in new]) if new else ()):
             self._said[one.graph] = said
             self._tried += 1
@@ -149,33 +149,33 @@ class _Search:
                 self._structured += said.structure
                 self._raised = self._raised or said.raised
                 self._raising += bool(said.raised)
-                if said.raised and self._found.raising is None:
-                    self._found.raising = one.graph
+                if said.raised and self._result.raising is None:
+                    self._result.raising = one.graph
                 self._words.update(said.words)
 
-    def _take(self, way: Way, made: Sequence[Instance], all_of_them: bool) -> bool:
+    def _take(self, way: Way, instances: Sequence[Instance], all_of_them: bool) -> bool:
         """Makes the first graph in which the table matches the pattern a fragment; False if none.
 
         all_of_them: also partition graphs that the pattern alone does not match, because a
         partition function may change a graph before it looks for patterns."""
-        self._ask(made)
-        settled = [self._settled(m) for m in made if self._fits(m)]
+        self._ask(instances)
+        settled = [self._settled(m) for m in instances if self._fits(m)]
         fit = sorted((m.graph for m in settled), key=lambda g: _unbuilt(g, self._ir))
-        others = [m.graph for m in made if not self._fits(m)] if all_of_them or not fit else []
+        others = [m.graph for m in instances if not self._fits(m)] if all_of_them or not fit else []
         others = others if all_of_them else [g for g in others if self._said[g] is None]
         graphs = fit + others
         matches = self._matches(graphs) if graphs else []
         for graph, composites in zip(graphs, matches):
             if composites is not None and self._pattern.name in composites:
-                self._found.fragments.append(Fragment(self._pattern.label, _label(way), graph))
+                self._result.fragments.append(Fragment(self._pattern.label, _label(way), graph))
                 return True
         for graph, composites in zip(fit, matches):
             self._takers.update(composites or ())
-            if len(self._found.shadowed) < 3:
-                self._found.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
+            if len(self._result.shadowed) < 3:
+                self._result.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
         if graphs and all(t is None for t in matches) and _RAISES not in self._why:
             self._why.append(_RAISES)
-            self._found.raising = self._found.raising or graphs[0]
+            self._result.raising = self._result.raising or graphs[0]
         return False
 
     def _settled(self, found: Instance) -> Instance:
@@ -208,8 +208,8 @@ class _Search:
         except NoInstance:
             return None
 
-    def _fits(self, made: Instance) -> bool:
-        said = self._said[made.graph]
+    def _fits(self, one: Instance) -> bool:
+        said = self._said[one.graph]
         return said is not None and said.matched
 
     def _hopeless(self) -> bool:
@@ -256,14 +256,14 @@ class _Search:
                 count += 1
                 yield child
 
-    def _progress(self, made: Instance) -> int:
-        said = self._said.get(made.graph)
+    def _progress(self, one: Instance) -> int:
+        said = self._said.get(one.graph)
         return said.progress if said is not None else 0
 
     # --- words -------------------------------------------------------------------------------
 
     def _reason(self) -> str:
-        if self._found.shadowed:
+        if self._result.shadowed:
             takers = ", ".join(sorted(self._takers)) or "nothing"
             return f"it matches alone; in the table {takers} matches its graphs first"
         if not self._tried:

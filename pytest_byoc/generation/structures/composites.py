@@ -178,9 +178,9 @@ def bias_dense_relu(b: Builder, v: Vocabulary) -> Graph:
 @structure
 def large_weight(b: Builder, v: Vocabulary) -> Graph:
     """A weight of 80 KiB makes up most of the artifact (class 50)."""
-    if "nn.dense" in v.claimed:
+    if "nn.dense" in v.offloaded:
         y = b.simple("nn.dense", b.input(TensorType((3, 128), "float32")), units=160)
-        return b.graph(b.simple(v.unary[0], y) if v.claimed.intersection(UNARY) else y)
+        return b.graph(b.simple(v.unary[0], y) if v.offloaded.intersection(UNARY) else y)
     type_ = TensorType((160, 128), "float32")
     y, *_ = b.node(v.binary, (b.input(type_), b.constant(type_, 0.5, 2.0)), {})
     return b.graph(b.simple(v.unary[0], y))
@@ -323,7 +323,7 @@ def matmul_permuted(b: Builder, v: Vocabulary) -> Graph:
         x, w = b.input(TensorType((4, 3, 4), "float32")), b.input(TensorType((4, 4, 4), "float32"))
         y = b.simple(product, x, b.simple("transpose", w, axes=axes), **plain)
         outputs.append(b.simple("nn.relu", y))
-    if "matmul" in v.claimed:
+    if "matmul" in v.offloaded:
         x, w = b.input(TensorType((4, 4, 2, 4), "float32")), b.input(TensorType((4, 4, 4, 4), "float32"))
         outputs += [b.simple("matmul", x, b.simple("transpose", w, axes=a)) for a in _HEADS]
     return b.graph(*outputs)

@@ -48,17 +48,17 @@ def uniform_operands(b: Builder, v: Vocabulary) -> Graph:
     def uniform(*shape: int) -> str:
         return b.constant(TensorType(shape, "float32"), 0.75, 0.75)
 
-    if "nn.conv2d" in v.claimed:
+    if "nn.conv2d" in v.offloaded:
         image = b.input(TensorType((1, 3, 5, 4), "float32"))
         y = b.simple("nn.conv2d", image, uniform(4, 3, 3, 2), channels=4, kernel_size=(3, 2))
         outputs += [y, b.node("add", (b.simple("nn.conv2d", image, channels=4), uniform(4, 1, 1)), {})[0]]
-    if "nn.dense" in v.claimed:
+    if "nn.dense" in v.offloaded:
         matrix = b.input(_MATRIX)
         outputs += [b.simple("nn.dense", matrix, uniform(5, 8), units=5)]
         outputs += b.node("add", (b.simple("nn.dense", matrix, units=5), uniform(5)), {})
-    if "nn.bias_add" in v.claimed:
+    if "nn.bias_add" in v.offloaded:
         outputs += [b.simple("nn.bias_add", b.input(_MATRIX), uniform(8), axis=1)]
-    if "concatenate" in v.claimed:
+    if "concatenate" in v.offloaded:
         outputs += b.node("concatenate", (b.input(_MATRIX), uniform(3, 5)), {"axis": 1})
     return b.graph(*outputs)
 
@@ -127,9 +127,9 @@ def special_constant(b: Builder, v: Vocabulary) -> Graph:
     values += [1.0031402553067892e-07, 1.177663762064185e-07, -1.0005203421314945e-07]
     data = [*values, *(0.1 * i - 1.0 for i in range(_T.size - len(values)))]
     outputs = b.node(v.binary, (b.input(_T), b.constant(_T, data=data)), {})
-    if "concatenate" in v.claimed:
+    if "concatenate" in v.offloaded:
         outputs += b.node("concatenate", (b.input(_T), b.constant(_T, data=data)), {"axis": 1})
-    if "maximum" in v.claimed:
+    if "maximum" in v.offloaded:
         outputs += b.node("maximum", (b.input(_T, -2.0, -1.0), b.constant(_T, data=data)), {})
     return b.graph(*outputs)
 
@@ -233,7 +233,7 @@ def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
 
     def layers(name: str, x: TensorType, w: TensorType, bias: TensorType, **chosen: Any) -> None:
         factors = (TensorType((), "float32"), bias)
-        for factor, biased in product(factors, (False, True) if "add" in v.claimed else (False,)):
+        for factor, biased in product(factors, (False, True) if "add" in v.offloaded else (False,)):
             weight, offset = b.constant(w, -1.0, 1.0), b.constant(bias, 0.5, 2.0)
             made = []
             for _ in range(2):
@@ -242,9 +242,9 @@ def shared_weight_scaled(b: Builder, v: Vocabulary) -> Graph:
             made[0] = b.node("multiply", (made[0], b.constant(factor, 2.0, 3.0)), {})[0]
             outputs.extend(b.node(v.binary, made, {}))
 
-    if "nn.dense" in v.claimed:
+    if "nn.dense" in v.offloaded:
         layers("nn.dense", _MATRIX, TensorType((5, 8), "float32"), _ROW, units=5)
-    if "nn.conv2d" in v.claimed:
+    if "nn.conv2d" in v.offloaded:
         kernel, bias = TensorType((4, 3, 2, 2), "float32"), TensorType((4, 1, 1), "float32")
         layers("nn.conv2d", TensorType((1, 3, 4, 5), "float32"), kernel, bias, channels=4, kernel_size=(2, 2))
     return b.graph(*outputs)

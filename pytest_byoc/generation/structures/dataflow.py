@@ -296,7 +296,7 @@ def large(b: Builder, v: Vocabulary) -> Graph:
     """Some 70,000 elements need buffers that do not fit where small ones do (class 18)."""
     type_ = TensorType((3, 157, 149), "float32")
     y = b.simple(v.unary[0], b.input(type_))
-    if not v.claimed.intersection(BINARY):
+    if not v.offloaded.intersection(BINARY):
         return b.graph(b.simple(v.unary[1], y))
     return b.graph(b.node(v.binary, (y, b.input(type_, 0.5, 2.0)), {})[0])
 
@@ -347,7 +347,7 @@ def joined_and_split(b: Builder, v: Vocabulary) -> Graph:
     need(v, "concatenate")
     x, y = b.input(TensorType((2, 4, 5), "float32")), b.input(TensorType((2, 2, 5), "float32"), 0.5, 2.0)
     (joined,) = b.node("concatenate", (x, y), {"axis": 1})
-    parts = fields(b, joined, 3, 1) if "split" in v.claimed else (joined, x, joined)
+    parts = fields(b, joined, 3, 1) if "split" in v.offloaded else (joined, x, joined)
     return b.graph(b.node("concatenate", parts, {"axis": 1 if joined in parts else 0})[0])
 
 

@@ -105,11 +105,11 @@ _BEHIND_ACTIVATIONS = ("bias", "residual", "scale", "negative_scale", "relu", "c
 _FEW = {"dense_returned_too", "conv_returned_too", "dense_relu_each", "conv_relu_each", "dense_float64_each"}
 
 
-def _taken(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
+def _offloaded_steps(v: Vocabulary, names: Collection[str] = tuple(_STEPS)) -> list[_Step]:
     """Returns the steps whose operators the target offloads. Raises Unavailable if there are
     none."""
     v.of(sorted({_STEPS[name][0] for name in names}))
-    return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.claimed]
+    return [_STEPS[name][1] for name in names if _STEPS[name][0] in v.offloaded]
 
 
 def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
@@ -118,7 +118,7 @@ def _pairs(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis, behind = anchor.channels, _BEHIND_ACTIVATIONS if name in _ACTIVATIONS else _PAIRED
-    return b.graph(*(last(b, step(b, anchor.make(b), axis), axis) for last in _taken(v, behind)))
+    return b.graph(*(last(b, step(b, anchor.make(b), axis), axis) for last in _offloaded_steps(v, behind)))
 
 
 def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
@@ -127,9 +127,10 @@ def _activated(anchor: _Anchor, name: str, b: Builder, v: Vocabulary) -> Graph:
     operator, step = _STEPS[name]
     need(v, anchor.operator, operator)
     axis = anchor.channels
-    return b.graph(
-        *(last(b, step(b, biased(b, v, anchor.make(b)), axis), axis) for last in _taken(v, _ACTIVATIONS))
-    )
+    return b.graph(*(
+        last(b, step(b, biased(b, v, anchor.make(b)), axis), axis)
+        for last in _offloaded_steps(v, _ACTIVATIONS)
+    ))
 
 
 def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
@@ -137,7 +138,7 @@ def _each(anchor: _Anchor, returned: bool, b: Builder, v: Vocabulary) -> Graph:
     (class 48)."""
     need(v, anchor.operator)
     outputs = []
-    for last in _taken(v):
+    for last in _offloaded_steps(v):
         y = anchor.make(b)
         outputs.append(last(b, y, anchor.channels))
         if returned:

@@ -67,11 +67,11 @@ def plain_products(b: Builder, v: Vocabulary) -> Graph:
     attrs = {"transpose_a": False, "out_dtype": "float32"}
     for rows, columns in ((1, 5), (3, 1), (3, 5)):
         x = TensorType((2, rows, 4), "float32")
-        for transposed in (False, True) if "nn.batch_matmul" in v.claimed else ():
+        for transposed in (False, True) if "nn.batch_matmul" in v.offloaded else ():
             y = TensorType((2, columns, 4) if transposed else (2, 4, columns), "float32")
             chosen = {**attrs, "transpose_b": transposed}
             outputs += b.node("nn.batch_matmul", (b.input(x), b.input(y)), chosen)
-        if "matmul" in v.claimed:
+        if "matmul" in v.offloaded:
             y = TensorType((4, columns), "float32")
             outputs += b.node("matmul", (b.input(x), b.constant(y)), {})
     return b.graph(*outputs)
@@ -100,7 +100,7 @@ def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
         ("nn.dense", (3, 8), (8,), {"units": 8}),
         ("nn.conv2d", (1, 4, 5, 6), (4, 1, 1), {"channels": 4, "kernel_size": (2, 3)}),
     ):
-        if name in v.claimed:
+        if name in v.offloaded:
             offset = b.simple(v.unary[1], b.input(TensorType(bias, "float32"), 0.5, 2.0))
             moved = b.node(v.binary, (b.input(TensorType(x, "float32")), offset), {})[0]
             layer = b.simple(name, b.simple(v.unary[0], moved), **chosen)
@@ -132,5 +132,5 @@ def _in_a_row(b: Builder, v: Vocabulary, name: str, x: TensorType, first: Attrs,
     """Adds two layers with biases, with an operator between them if the target offloads a unary
     one."""
     y = biased(b, v, b.simple(name, b.input(x), **first))
-    found = [o for o in UNARY if o in v.claimed]
+    found = [o for o in UNARY if o in v.offloaded]
     return biased(b, v, b.simple(name, b.simple(found[0], y) if found else y, **second))

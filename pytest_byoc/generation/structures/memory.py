@@ -17,7 +17,7 @@ def read_again_behind_each(b: Builder, v: Vocabulary) -> Graph:
     place (class 38)."""
     outputs = list[str]()
     binary = v.of(BINARY)
-    for op in (o for o in _IN_PLACE if o in v.claimed):
+    for op in (o for o in _IN_PLACE if o in v.offloaded):
         y = b.node(v.binary, (b.input(_T), b.input(_T, 0.5, 2.0)), {})[0]
         outputs += b.node(v.binary, (b.simple(op, y), y), {})
     for op in binary:
@@ -66,7 +66,7 @@ def computed_and_joined(b: Builder, v: Vocabulary) -> Graph:
     """Four values are all computed before the first is read, and they are read in another order
     (classes 18, 38)."""
     need(v, "concatenate")
-    unary = [o for o in UNARY if o in v.claimed]
+    unary = [o for o in UNARY if o in v.offloaded]
 
     def value() -> str:
         x = b.input(_CUBE)
@@ -99,7 +99,7 @@ def large_between(b: Builder, v: Vocabulary) -> Graph:
     column = b.input(TensorType((1531, 1), "float32"))
     row = b.input(TensorType((1, 1489), "float32"), 0.5, 2.0)
     y = b.simple(v.unary[0], b.node(v.binary, (column, row), {})[0])
-    reduction = next((o for o in ("max", "mean", "sum") if o in v.claimed), None)
+    reduction = next((o for o in ("max", "mean", "sum") if o in v.offloaded), None)
     return b.graph(b.simple(reduction, y) if reduction else b.simple(v.unary[1], y))
 
 

@@ -55,11 +55,11 @@ def cut_after_transpose(b: Builder, v: Vocabulary) -> Graph:
     v.of(("strided_slice", "split", "concatenate"))
     y = b.simple("transpose", b.input(TensorType((4, 4, 4), "float32")), axes=(2, 0, 1))
     found = []
-    if "strided_slice" in v.claimed:
+    if "strided_slice" in v.offloaded:
         found.append(b.simple("strided_slice", y, axes=(1,), strides=(1,), begin=(1,), end=(3,)))
-    if "split" in v.claimed:
+    if "split" in v.offloaded:
         found.append(fields(b, y, 2, 0)[1])
-    if "concatenate" in v.claimed:
+    if "concatenate" in v.offloaded:
         other = b.input(TensorType((4, 4, 2), "float32"))
         found.append(b.node("concatenate", (y, other), {"axis": 2})[0])
     return b.graph(*found)
@@ -93,7 +93,7 @@ def softmax_by_hand(b: Builder, v: Vocabulary) -> Graph:
     16)."""
     need(v, "exp", "divide", "sum")
     x = b.input(TensorType((3, 5), "float32"))
-    if {"max", "subtract"} <= v.claimed:
+    if {"max", "subtract"} <= v.offloaded:
         x = b.node("subtract", (x, b.simple("max", x, axis=(1,), keepdims=True)), {})[0]
     y = b.simple("exp", x)
     return b.graph(b.node("divide", (y, b.simple("sum", y, axis=(1,), keepdims=True)), {})[0])
@@ -108,7 +108,7 @@ def normalized_by_hand(b: Builder, v: Vocabulary) -> Graph:
     y = b.node("subtract", (x, b.simple("mean", x, axis=(2,), keepdims=True)), {})[0]
     row = b.constant(TensorType((4,), "float32"), 0.5, 2.0)
     y = b.node("multiply", (y, row), {})[0]
-    if "add" in v.claimed:
+    if "add" in v.offloaded:
         y = b.node("add", (y, b.constant(TensorType((4, 1), "float32"), -1.0, 2.0)), {})[0]
     return b.graph(y)
 
@@ -120,7 +120,7 @@ def attention(b: Builder, v: Vocabulary) -> Graph:
     need(v, "nn.batch_matmul", "nn.softmax")
     query, key, value = (b.input(TensorType((2, 4, 4), "float32")) for _ in range(3))
     y = b.simple("nn.batch_matmul", query, key, transpose_b=True)
-    if "multiply" in v.claimed:
+    if "multiply" in v.offloaded:
         y = b.node("multiply", (y, b.constant(TensorType((), "float32"), 0.5, 0.5)), {})[0]
     y = b.simple("nn.softmax", y, axis=-1)
     return b.graph(b.simple("nn.batch_matmul", y, value, transpose_b=False))
@@ -185,7 +185,7 @@ def joined_with_itself(b: Builder, v: Vocabulary) -> Graph:
 
 
 @numeric_structure
-def sliced_from_beyond(b: Builder, v: Vocabulary) -> Graph:
+def sliced_from_behind_the_end(b: Builder, v: Vocabulary) -> Graph:
     """Slices go backwards from behind the last element, as exporters write them (class 43)."""
     need(v, "strided_slice")
     x = b.input(TensorType((5, 6), "float32"))
@@ -211,13 +211,13 @@ def moved_beyond_16_bits(b: Builder, v: Vocabulary) -> Graph:
     18)."""
     x, found = b.input(TensorType((306, 227), "float32")), []
     v.of(("concatenate", "split", "strided_slice", "transpose"))
-    if "concatenate" in v.claimed:
+    if "concatenate" in v.offloaded:
         found.append(b.node("concatenate", (x, b.input(TensorType((306, 3), "float32"))), {"axis": 1})[0])
-    if "split" in v.claimed:
+    if "split" in v.offloaded:
         found.append(fields(b, x, 2, 0)[1])
-    if "strided_slice" in v.claimed:
+    if "strided_slice" in v.offloaded:
         found.append(b.simple("strided_slice", x, axes=(0,), strides=(2,), begin=(250,), end=(306,)))
-    if "transpose" in v.claimed:
+    if "transpose" in v.offloaded:
         found.append(b.simple("transpose", x, axes=(1, 0)))
     return b.graph(*found)
 
@@ -241,7 +241,7 @@ def vectors_in_a_cube(b: Builder, v: Vocabulary) -> Graph:
         for shape in ((4,), (4, 1), (4, 1, 1), (1, 4), (4, 4), (4, 1, 4)):
             outputs += b.node(name, (x, b.input(TensorType(shape, "float32"), 0.5, 2.0)), {})
         outputs += b.node(name, (x, b.constant(TensorType((4, 4), "float32"), 0.5, 2.0)), {})
-    if "nn.bias_add" in v.claimed:
+    if "nn.bias_add" in v.offloaded:
         outputs += [b.simple("nn.bias_add", b.input(cube), axis=axis) for axis in (0, 1, 2)]
     return b.graph(*outputs)
 
@@ -278,7 +278,7 @@ def gathered_between(b: Builder, v: Vocabulary) -> Graph:
 def inputs_of_many_kinds(b: Builder, v: Vocabulary) -> Graph:
     """Operators of several kinds read a dozen inputs of one region (class 7). The inputs' names in
     the code may clash with names that the code of an operator uses itself."""
-    kinds = [(name, attrs) for name, shape, attrs in _GATHERING if shape == _IMAGE and name in v.claimed]
+    kinds = [(name, attrs) for name, shape, attrs in _GATHERING if shape == _IMAGE and name in v.offloaded]
     kinds += [(name, {}) for name in sorted(set(v.unary))]
     found = []
     for position in range(12):
@@ -334,7 +334,7 @@ _APART: dict[str, tuple[Attrs, Attrs]] = {
 
 
 @numeric_structure
-def told_apart_by_attributes(b: Builder, v: Vocabulary) -> Graph:
+def same_but_for_attributes(b: Builder, v: Vocabulary) -> Graph:
     """Several operators occur twice each on one tensor, with other attributes (classes 10, 44)."""
     x = b.input(TensorType((4, 4, 4), "float32"))
     found = [
@@ -367,9 +367,9 @@ def joined_in_a_batch_of_one(b: Builder, v: Vocabulary) -> Graph:
     (class 43)."""
     v.of(("concatenate", "split"))
     image, outputs = TensorType((1, 3, 4), "float32"), list[str]()
-    if "concatenate" in v.claimed:
+    if "concatenate" in v.offloaded:
         outputs += b.node("concatenate", (b.input(image), b.input(image)), {"axis": 2})
-    if "split" in v.claimed:
+    if "split" in v.offloaded:
         outputs += fields(b, b.input(image), 2, 2)
     return b.graph(*outputs)
 

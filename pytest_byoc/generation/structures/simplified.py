@@ -206,10 +206,10 @@ def undone(b: Builder, v: Vocabulary) -> Graph:
     """An operator seems to undo the one before or to have no effect, but does so for some numbers
     only, as the root of a square (class 10)."""
     x, outputs = b.input(TensorType((3, 5), "float32")), list[str]()
-    if "sqrt" in v.claimed and "multiply" in v.claimed:
+    if "sqrt" in v.offloaded and "multiply" in v.offloaded:
         outputs.append(b.simple("sqrt", *b.node("multiply", (x, x), {})))
     for first, second in _UNDONE:
-        if first in v.claimed and second in v.claimed:
+        if first in v.offloaded and second in v.offloaded:
             outputs.append(b.simple(second, b.simple(first, x)))
     if not outputs:
         raise Unavailable("the target offloads no two operators that seem to undo each other")
@@ -229,11 +229,11 @@ def cut_from_joined(b: Builder, v: Vocabulary) -> Graph:
         return b.node("concatenate", [b.input(t) for t in types], {"axis": axis})[0]
 
     for axis in (0, 1):
-        if "strided_slice" in v.claimed:
+        if "strided_slice" in v.offloaded:
             for begin, end in ((0, 1), (1, 3), (3, 6), (3, 5), (2, 4)):
                 cut: Attrs = {"axes": (axis,), "strides": (1,), "begin": (begin,), "end": (end,)}
                 outputs.append(b.simple("strided_slice", joined(axis), **cut))
-        for at in ((1, 3), (2, 3)) if "split" in v.claimed else ():
+        for at in ((1, 3), (2, 3)) if "split" in v.offloaded else ():
             outputs += b.node("split", (joined(axis),), {"indices_or_sections": at, "axis": axis})
     return b.graph(*outputs)
 
@@ -283,14 +283,14 @@ def begun_alike(b: Builder, v: Vocabulary) -> Graph:
     elements in other shapes: they agree in some properties only (classes 33, 44)."""
     v.of(("strided_slice", "split", "reshape"))
     x, outputs = b.simple(v.unary[0], b.input(TensorType((4, 6), "float32"))), list[str]()
-    if "strided_slice" in v.claimed:
+    if "strided_slice" in v.offloaded:
         cut: Attrs = {"axes": (1,), "strides": (1,), "begin": (1,)}
         outputs += (b.simple("strided_slice", x, **cut, end=(end,)) for end in (3, 6))
-    if "split" in v.claimed:
+    if "split" in v.offloaded:
         for at in ((1,), (4,)):
             outputs += b.node("split", (x,), {"indices_or_sections": at, "axis": 1})
-    if "reshape" in v.claimed:
-        reader = next((o for o in REDUCTIONS if o in v.claimed), None)
+    if "reshape" in v.offloaded:
+        reader = next((o for o in REDUCTIONS if o in v.offloaded), None)
         for shape in ((3, 8), (8, 3)):
             y = b.simple("reshape", x, newshape=shape)
             outputs.append(b.simple(reader, y, axis=(1,)) if reader else b.simple(v.unary[0], y))

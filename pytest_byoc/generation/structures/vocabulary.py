@@ -13,21 +13,21 @@ from ..builder import Builder
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Operators to build structures from. claimed: the operators that the target offloads. asked:
+    """Operators to build structures from. offloaded: the operators that the target offloads. tested:
     the operators for which that is known. parts: returns a graph that the target offloads for each
     operator, and for each of its patterns with other operators.
 
     Properties and `of` raise Unavailable if there is no such operator."""
 
-    claimed: frozenset[str]
-    asked: frozenset[str] = frozenset(OPERATORS)
+    offloaded: frozenset[str]
+    tested: frozenset[str] = frozenset(OPERATORS)
     parts: Callable[[], Collection[Graph]] = tuple
 
     @property
     def unary(self) -> tuple[str, str]:
         """Two unary operators that the target offloads, or one twice; binary ones, each with an
         operand of its own, if it offloads no unary one."""
-        found = [o for o in UNARY if o in self.claimed] or self.of(BINARY, UNARY + BINARY)
+        found = [o for o in UNARY if o in self.offloaded] or self.of(BINARY, UNARY + BINARY)
         return found[0], found[-1]
 
     @property
@@ -38,7 +38,7 @@ class Vocabulary:
     @property
     def host(self) -> str:
         """A unary operator that is left to TVM."""
-        found = [o for o in HOST if o not in self.claimed]
+        found = [o for o in HOST if o not in self.offloaded]
         if not found:
             raise Unavailable("the target offloads all of " + ", ".join(HOST))
         return found[0]
@@ -46,14 +46,14 @@ class Vocabulary:
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
         """Returns those of the operators that the target offloads. Raises Unavailable if there are
         none; its message names `tried`, or the operators."""
-        found = [o for o in operators if o in self.claimed]
+        found = [o for o in operators if o in self.offloaded]
         if not found:
             raise Unavailable(self.lacks(tried or operators))
         return found
 
     def lacks(self, operators: Collection[str]) -> str:
         """Returns a message about operators that the target is not known to offload."""
-        names = [o for o in dict.fromkeys(operators) if o in self.asked]
+        names = [o for o in dict.fromkeys(operators) if o in self.tested]
         if not names:
             return "not among the tested operators: " + ", ".join(dict.fromkeys(operators))
         return f"the target {'offloads none of' if names[1:] else 'does not offload'} {', '.join(names)}"
@@ -92,7 +92,7 @@ def numeric_structure(function: Structure) -> Structure:
 
 
 def need(v: Vocabulary, *operators: str) -> None:
-    missing = [o for o in operators if o not in v.claimed]
+    missing = [o for o in operators if o not in v.offloaded]
     if missing:
         raise Unavailable(v.lacks(missing))
 
@@ -106,7 +106,7 @@ def biased(b: Builder, v: Vocabulary, y: str) -> str:
     """Adds a bias to the result of a layer, whose channels are its second axis; by nn.bias_add,
     unless the target offloads add and not nn.bias_add. Targets often offload nn.bias_add only in a
     pattern behind a layer."""
-    if "nn.bias_add" in v.claimed or "add" not in v.claimed:
+    if "nn.bias_add" in v.offloaded or "add" not in v.offloaded:
         return b.simple("nn.bias_add", y)
     _, channels, *others = b.types[y].shape
     bias = TensorType((channels,) + (1,) * len(others), b.types[y].dtype)

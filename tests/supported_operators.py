@@ -1,6 +1,6 @@
 """Prints, as JSON, the operators that TVM's own backends support. An interpreter with TVM runs it.
 
-    python claimed_operators.py relay|relax PATH_TO_REPOSITORY
+    python supported_operators.py relay|relax PATH_TO_REPOSITORY
 
 The operators are read from the pattern tables (those inside composites count) and, in Relay, from
 `target.NAME` attributes.
@@ -76,4 +76,4 @@ if __name__ == "__main__":
     sys.path.insert(0, sys.argv[2])
     by_backend = relay() if sys.argv[1] == "relay" else relax()
     plain: dict[str, list[str]] = {k: sorted(v) for k, v in by_backend.items()}
-    print("CLAIMED " + json.dumps(plain))
+    print("SUPPORTED " + json.dumps(plain))

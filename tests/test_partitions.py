@@ -11,7 +11,7 @@ import pytest
 
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.core.job_report import JobReport
-from pytest_byoc.examination.claims import Claims
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.examination.time_limit import FLOOR, TimeLimit
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.storage.shared_answers import FOLDER, Peers
@@ -31,14 +31,14 @@ class Crashing:
     def __init__(self, *crashing: str, first_alone: bool = False) -> None:
         self.crashing = crashing
         self.first_alone = first_alone
-        self.asked: list[Mapping[str, Any]] = []
+        self.received: list[Mapping[str, Any]] = []
 
     @property
     def jobs(self) -> int:
-        return len(self.asked)
+        return len(self.received)
 
     def submit(self, job: Mapping[str, Any]) -> None:
-        self.asked.append(job)
+        self.received.append(job)
         self.job = job
 
     def collect(self) -> JobReport:
@@ -66,22 +66,22 @@ class Crashing:
 
 def test_a_crash_does_not_affect_the_other_graphs() -> None:
     worker = Crashing("add", "sigmoid")
-    claims = Claims(worker).survey(GRAPHS)  # type: ignore[arg-type]
-    assert [c is not None for c in claims] == [True, False, True, False, True]
-    assert all(c is None or c.offloaded == (True,) for c in claims)
+    partitions = Partitions(worker).survey(GRAPHS)  # type: ignore[arg-type]
+    assert [c is not None for c in partitions] == [True, False, True, False, True]
+    assert all(c is None or c.offloaded == (True,) for c in partitions)
     assert worker.jobs == PROBES + 3, "one for each crash, and one for the rest"
 
 
 def test_each_graph_is_surveyed_once() -> None:
     worker = Crashing()
-    claims = Claims(worker)  # type: ignore[arg-type]
-    assert claims.survey(GRAPHS) == claims.survey(GRAPHS[::-1])[::-1]
-    assert worker.jobs == PROBES + 1 and claims.known(GRAPHS[0]) is not None
+    partitions = Partitions(worker)  # type: ignore[arg-type]
+    assert partitions.survey(GRAPHS) == partitions.survey(GRAPHS[::-1])[::-1]
+    assert worker.jobs == PROBES + 1 and partitions.known(GRAPHS[0]) is not None
 
 
 def test_a_target_that_keeps_state_gets_one_process_per_graph() -> None:
-    claims = Claims(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
-    assert all(c is not None and c.offloaded == (True,) for c in claims)
+    partitions = Partitions(Crashing(first_alone=True)).survey(GRAPHS)  # type: ignore[arg-type]
+    assert all(c is not None and c.offloaded == (True,) for c in partitions)
 
 
 def peers_of_processes(folder: Path, number: int) -> list[Peers]:
@@ -101,17 +101,17 @@ def test_the_first_answer_of_any_process_is_kept(tmp_path: Path) -> None:
 def test_answers_of_another_process_are_reused(tmp_path: Path) -> None:
     first, second = Crashing(), Crashing("nn.relu", "abs")
     one, two = peers_of_processes(tmp_path, 2)
-    claims = Claims(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
-    results = Claims(second, two).survey(GRAPHS)  # type: ignore[arg-type]
-    assert results[:3] == claims and None not in results
-    jobs = [[len(job["graphs"]), job["kind"]] for job in second.asked]
-    assert jobs[PROBES:] == [[2, "claims"]], "of sigmoid and tanh alone"
+    partitions = Partitions(first, one).survey(GRAPHS[:3])  # type: ignore[arg-type]
+    results = Partitions(second, two).survey(GRAPHS)  # type: ignore[arg-type]
+    assert results[:3] == partitions and None not in results
+    jobs = [[len(job["graphs"]), job["kind"]] for job in second.received]
+    assert jobs[PROBES:] == [[2, "partitions"]], "of sigmoid and tanh alone"
 
 
 def test_processes_start_at_different_graphs_with_equal_answers(tmp_path: Path) -> None:
     worker = Crashing()
     for peers in peers_of_processes(tmp_path, 2):
-        assert Claims(worker, peers).survey(GRAPHS) == Claims(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
+        assert Partitions(worker, peers).survey(GRAPHS) == Partitions(Crashing()).survey(GRAPHS)  # type: ignore[arg-type]
     orders = [peers.beginning_elsewhere("abcde") for peers in peers_of_processes(tmp_path, 3)]
     assert ["".join(items) for items in orders] == ["abcde", "bcdea", "deabc"]
     assert Peers().beginning_elsewhere("abc") == list("abc")
@@ -124,32 +124,32 @@ def test_processes_start_at_different_graphs_with_equal_answers(tmp_path: Path) 
 def test_unreadable_or_unwritable_answers_are_computed_again(tmp_path: Path, broken: bool) -> None:
     folder = tmp_path if broken else tmp_path / "on another machine" / "gone"
     one, two = peers_of_processes(folder, 2)
-    Claims(Crashing(), one).survey(GRAPHS)  # type: ignore[arg-type]
+    Partitions(Crashing(), one).survey(GRAPHS)  # type: ignore[arg-type]
     for file in folder.rglob("*") if broken else ():
         if file.is_file():
             file.write_text("{")
     worker = Crashing()
-    assert None not in Claims(worker, two).survey(GRAPHS)  # type: ignore[arg-type]
+    assert None not in Partitions(worker, two).survey(GRAPHS)  # type: ignore[arg-type]
     assert worker.jobs == PROBES + 1
 
 
 def test_answers_are_kept_apart_by_target_and_kind(tmp_path: Path) -> None:
     values = {FOLDER: str(tmp_path), "workerid": "gw0", "workercount": 1}
-    Peers.of(values, 0).tell(["a", "claims", {}], {"fact": "regions"})
-    assert Peers.of(values, 0).answer(["a", "claims", {}]) == {"fact": "regions"}
-    assert Peers.of(values, 1).answer(["a", "claims", {}]) is None
+    Peers.of(values, 0).tell(["a", "partitions", {}], {"fact": "regions"})
+    assert Peers.of(values, 0).answer(["a", "partitions", {}]) == {"fact": "regions"}
+    assert Peers.of(values, 1).answer(["a", "partitions", {}]) is None
     assert Peers.of(values, 0).answer(["a", "alone", {}]) is None
-    assert Peers.of({}, 0).answer(["a", "claims", {}]) is None
+    assert Peers.of({}, 0).answer(["a", "partitions", {}]) is None
 
 
 def test_the_oldest_claims_are_dropped_and_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_byoc.examination.claims.KEPT", 3)
+    monkeypatch.setattr("pytest_byoc.examination.partitions.KEPT", 3)
     worker = Crashing("add")
-    claims = Claims(worker)  # type: ignore[arg-type]
-    first = claims.survey(GRAPHS)
-    known = [claims.known(g) is not None for g in GRAPHS]
+    partitions = Partitions(worker)  # type: ignore[arg-type]
+    first = partitions.survey(GRAPHS)
+    known = [partitions.known(g) is not None for g in GRAPHS]
     assert known == [False, False, True, True, True]
-    assert claims.survey(GRAPHS) == first, "and no survey lacks what it has asked for itself"
+    assert partitions.survey(GRAPHS) == first, "and no survey lacks what it has asked for itself"
 
 
 def test_after_a_hang_the_other_graphs_get_less_time() -> None:
@@ -169,5 +169,5 @@ def test_after_a_hang_the_other_graphs_get_less_time() -> None:
             return report
 
     worker = Hanging("add")
-    Claims(worker, limit=TimeLimit(30.0)).survey(GRAPHS)  # type: ignore[arg-type]
+    Partitions(worker, limit=TimeLimit(30.0)).survey(GRAPHS)  # type: ignore[arg-type]
     assert worker.limits[0] is None and worker.limits[-1] == FLOOR

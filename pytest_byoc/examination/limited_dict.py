@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Recent(dict[K, V]):
+class LimitedDict(dict[K, V]):
     """A dict that keeps the `most` keys added last; writing to a key again does not renew it."""
 
     def __init__(self, most: int) -> None:

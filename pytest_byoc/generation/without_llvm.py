@@ -18,7 +18,7 @@ from ..operators.measured import dtypes as runnable
 from ..operators.measured import why_not
 from ..operators.record import FLOATS, Operator, Parameter, among
 from .builder import first
-from .single import Made, varied
+from .single import OneNodeGraph, varied
 from .systematic import Case
 
 #: The end of the label of such a case.
@@ -29,7 +29,7 @@ SUFFIX = "-without_llvm"
 _UNKNOWN = ("lower:", "kernel:")
 
 
-def is_beyond(graph: Graph, ir: str) -> bool:
+def llvm_fails(graph: Graph, ir: str) -> bool:
     """Returns whether TVM's own build is known to reject an operator, or to get it wrong."""
     for node in graph.nodes:
         lowering = getattr(OPERATORS[node.op], ir)
@@ -49,16 +49,16 @@ def cases(operators: Sequence[str], ir: str) -> list[Case]:
 def _cases(name: str, ir: str) -> tuple[Case, ...]:
     by_graph: dict[Graph, Case] = {}
     for label, smoke, one in _labelled(name, ir):
-        if one is not None and is_beyond(one.graph, ir) and one.graph not in by_graph:
+        if one is not None and llvm_fails(one.graph, ir) and one.graph not in by_graph:
             case = Case(f"{name}[{label}{SUFFIX}]", name, one.graph, smoke, without_llvm=True)
             by_graph[one.graph] = case
     return tuple(by_graph.values())
 
 
-def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, Made | None]]:
+def _labelled(name: str, ir: str) -> Iterator[tuple[str, bool, OneNodeGraph | None]]:
     """Yields (label, whether the case is in level smoke, the graph or None)."""
     record, built = OPERATORS[name], runnable(OPERATORS[name], ir)
-    lowering, narrowed = getattr(record, ir), record.taken(ir)
+    lowering, narrowed = getattr(record, ir), record.supported(ir)
     for chosen in _layouts(narrowed, TensorType(record.shapes[0], built[0])) if lowering.unbuilt else ():
         if lowering.is_unbuilt(chosen):
             fixed = replace(narrowed, parameters=tuple(

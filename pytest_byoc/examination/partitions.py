@@ -15,7 +15,7 @@ from ..generation.systematic import default_case
 from ..storage.shared_answers import Peers
 from .activity import Activity
 from .client import Worker
-from .recent import Recent
+from .limited_dict import LimitedDict
 from .time_limit import TimeLimit
 
 #: Common operators, of which most targets offload at least one.
@@ -25,13 +25,13 @@ _COMMON = ("nn.relu", "add", "nn.conv2d", "nn.dense", "nn.softmax")
 _AT_ONCE = 50
 #: The name of the activity of `survey`.
 PARTITIONING = "partitioning graphs to find out what the target offloads"
-#: The number of claims that are kept. It exceeds the number of all systematic cases, which are
+#: The number of partitions that are kept. It exceeds the number of all systematic cases, which are
 #: surveyed together and examined later.
 KEPT = 20_000
 
 
 @dataclass(frozen=True)
-class Claim:
+class Partition:
     """The result of partitioning one graph.
 
     placement: for each node, the position of its region, or None. regions: the number of regions.
@@ -51,8 +51,8 @@ class Claim:
     with_codegen: bool = True
 
     @classmethod
-    def told(cls, graph: Graph, regions: Any) -> Claim:
-        """Returns the claim on a graph. regions: the worker's fact "regions" on it."""
+    def from_fact(cls, graph: Graph, regions: Any) -> Partition:
+        """Returns the partition of a graph. regions: the worker's fact "regions" on it."""
         report = JobReport([{"fact": "regions", "executor": None, "value": regions}])
         evidence = Evidence(graph, [], {}, [], report, JobReport())
         names = frozenset(c for r in evidence.regions for c in r["composites"])
@@ -73,8 +73,8 @@ class Claim:
         return tuple(region is not None for region in self.placement)
 
 
-class Claims:
-    """The claims of one target. Each graph is partitioned once, by one process of the session.
+class Partitions:
+    """The partitions of one target. Each graph is partitioned once, by one process of the session.
 
     peers: the answers that the processes of the session share. limit: the time limit of a stage.
     """
@@ -87,39 +87,39 @@ class Claims:
         self._limit = limit
         self._activity = activity or Activity()
         self._peers = peers or Peers()
-        self._known = Recent[bytes, Claim | None](KEPT)
+        self._known = LimitedDict[bytes, Partition | None](KEPT)
         self._at_once = 0
         #: The names of composites of a target that has no pattern table; set by `patterns`.
         self.without_table: list[str] = []
 
-    def of(self, graph: Graph) -> Claim | None:
-        """Returns the claim on a graph; None where partitioning fails, which its test reports."""
+    def of(self, graph: Graph) -> Partition | None:
+        """Returns the partition of a graph; None where partitioning fails, which its test reports."""
         return self.survey([graph])[0]
 
-    def known(self, graph: Graph) -> Claim | None:
-        """Returns the claim on a graph that has been surveyed; None for any other graph."""
+    def known(self, graph: Graph) -> Partition | None:
+        """Returns the partition of a graph that has been surveyed; None for any other graph."""
         return self._known.get(graph.digest)
 
-    def survey(self, graphs: Iterable[Graph]) -> list[Claim | None]:
-        """Returns the claim on each graph as `of` does; unknown graphs share processes."""
+    def survey(self, graphs: Iterable[Graph]) -> list[Partition | None]:
+        """Returns the partition of each graph as `of` does; unknown graphs share processes."""
         keyed = [(g.digest, g) for g in graphs]
         new = {k: g for k, g in keyed if k not in self._known}
-        claims = {k: self._known[k] for k, _ in keyed if k not in new}
+        partitions = {k: self._known[k] for k, _ in keyed if k not in new}
         with self._activity.during(PARTITIONING, len(new)):
-            messages = self._each(list(new.values()), "claims", "regions")
+            messages = self._each(list(new.values()), "partitions", "regions")
         for (key, graph), message in zip(new.items(), messages):
-            claims[key] = None if message is None else Claim.told(graph, message["value"])
-            self._known[key] = claims[key]
-        return [claims[k] for k, _ in keyed]
+            partitions[key] = None if message is None else Partition.from_fact(graph, message["value"])
+            self._known[key] = partitions[key]
+        return [partitions[k] for k, _ in keyed]
 
     def learn(self, graphs: Sequence[Graph], report: JobReport) -> None:
-        """Keeps the claims of a report on graphs that were partitioned one by one.
+        """Keeps the partitions that a report has of graphs that were partitioned one by one.
 
         The report numbers its facts by the positions of the graphs.
         """
-        for _, value in report.facts("claim"):
+        for _, value in report.facts("partition"):
             graph = graphs[value["number"]]
-            self._known[graph.digest] = Claim.told(graph, value)
+            self._known[graph.digest] = Partition.from_fact(graph, value)
 
     @property
     def several(self) -> bool:
@@ -163,13 +163,13 @@ class Claims:
         """
         if not self._at_once:
             graphs = [default_case(name, "float32").graph for name in _COMMON]
-            alone = [self._taken([g]).get(0) for g in graphs]
+            alone = [self._calls([g]).get(0) for g in graphs]
             # If a graph kills the process, only the graphs before it are compared.
-            same = all(calls == alone[n] for n, calls in self._taken(graphs).items())
+            same = all(calls == alone[n] for n, calls in self._calls(graphs).items())
             self._at_once = max(8, _AT_ONCE // self._peers.processes) if same else 1
         return self._at_once
 
-    def _taken(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:
+    def _calls(self, graphs: list[Graph]) -> dict[int, list[list[str]]]:
         """Returns the calls in the regions of each graph, by the graph's position.
 
         All graphs are partitioned in one process.
@@ -200,7 +200,7 @@ class Claims:
         """Returns the names of the composites in each partitioned graph; None where that fails."""
         return [None if c is None else c.composites for c in self.survey(graphs)]
 
-    def report(self, graphs: list[Graph], kind: str = "claims", **more: Any) -> JobReport:
+    def report(self, graphs: list[Graph], kind: str = "partitions", **more: Any) -> JobReport:
         """Returns the worker's report on a job with several graphs.
 
         Its facts are numbered by the positions of the graphs. kind, more: of the job.

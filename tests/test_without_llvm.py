@@ -11,10 +11,10 @@ from fixtures.faults import FAULTS, apply
 from pytest_byoc.config.effort import EVERY, Effort
 from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.examination.claims import Claims
 from pytest_byoc.examination.examiner import Examiner
 from pytest_byoc.examination.outcome import PASS, REFERENCE_WRONG, Verdict
-from pytest_byoc.generation import beyond, data, systematic
+from pytest_byoc.examination.partitions import Partitions
+from pytest_byoc.generation import data, systematic, without_llvm
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluation
 
@@ -24,15 +24,15 @@ OHWI = "nn.conv2d[float32-nhwc-ohwi-without_llvm]"
 
 
 def ohwi() -> Graph:
-    (graphs,) = [c.graph for c in beyond.cases(["nn.conv2d"], "relay") if c.id == OHWI]
+    (graphs,) = [c.graph for c in without_llvm.cases(["nn.conv2d"], "relay") if c.id == OHWI]
     return graphs
 
 
 @pytest.mark.parametrize("ir", ["relay", "relax"])
 def test_exactly_these_cases_cannot_be_built_by_llvm(ir: str) -> None:
-    selected = beyond.cases(list(OPERATORS), ir)
-    assert not [c.id for c in selected if not c.without_llvm or not beyond.is_beyond(c.graph, ir)]
-    assert not [c.id for c in systematic.cases(list(OPERATORS), ir) if beyond.is_beyond(c.graph, ir)]
+    selected = without_llvm.cases(list(OPERATORS), ir)
+    assert not [c.id for c in selected if not c.without_llvm or not without_llvm.llvm_fails(c.graph, ir)]
+    assert not [c.id for c in systematic.cases(list(OPERATORS), ir) if without_llvm.llvm_fails(c.graph, ir)]
     assert max(Counter(c.id for c in selected).values()) == 1
     smoke = {c.operator for c in selected if c.smoke}
     assert smoke == {c.operator for c in selected} >= {n for n in OPERATORS if getattr(OPERATORS[n], ir) and
@@ -42,7 +42,7 @@ def test_exactly_these_cases_cannot_be_built_by_llvm(ir: str) -> None:
 def test_layouts_are_combined_with_every_class_of_other_parameters() -> None:
     layouts = Counter(
         tuple(c.graph.nodes[0].attrs[key] for key in ("data_layout", "kernel_layout"))
-        for c in beyond.cases(["nn.conv2d"], "relay")
+        for c in without_llvm.cases(["nn.conv2d"], "relay")
         if c.graph.inputs[0].type.dtype == "float32"
     )
     assert set(layouts) == {
@@ -56,7 +56,7 @@ def test_layouts_are_combined_with_every_class_of_other_parameters() -> None:
 def test_the_oracle_judges_cases_that_llvm_cannot_build(ir: str) -> None:
     """In all but a few cases at least half of the elements are unambiguous."""
     vague = []
-    for c in beyond.cases(list(OPERATORS), ir):
+    for c in without_llvm.cases(list(OPERATORS), ir):
         results = evaluation.evaluate(c.graph, {**data.constants(c.graph), **data.inputs(c.graph, 0)})
         assert [b.shape for b in results] == [c.graph.type_of(o).shape for o in c.graph.outputs]
         vague += [c.id for b in results if b.ambiguous.mean() > 0.5]
@@ -84,7 +84,7 @@ def test_only_failures_are_compared_to_llvm(
             return Verdict(graph, by_llvm if effort.with_llvm else alone)
 
     examiner = Canned(make_settings(tmp_path), declaration("example_c", "relay"))
-    examiner.workers.ir, examiner.claims = "relay", Claims(None)  # type: ignore[arg-type]
+    examiner.workers.ir, examiner.partitions = "relay", Partitions(None)  # type: ignore[arg-type]
     examiner.workers.executors = ["graph", "vm"]
     try:
         assert examiner.examine(ohwi()).outcome == outcome
