@@ -112,6 +112,13 @@ def strided_set(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     return placed(x, np.arange(x.value.size).reshape(x.shape)[where], values, "update")
 
 
+def slice_scatter(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
+    x, values = inputs
+    at = np.moveaxis(np.arange(x.value.size).reshape(x.shape), attrs["axis"], -1)
+    at = at[..., attrs["start"] : attrs["end"] : attrs["step"]]
+    return placed(x, np.moveaxis(at, -1, attrs["axis"]), values, "update")
+
+
 def matrix_set_diag(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
     """Sets the diagonals of a matrix.
 
@@ -184,6 +191,7 @@ KERNELS: dict[str, Kernel] = {
     "scatter_nd": scatter_nd,
     "index_put": index_put,
     "strided_set": strided_set,
+    "slice_scatter": slice_scatter,
     "matrix_set_diag": matrix_set_diag,
     "sequence_mask": sequence_mask,
     "reverse_sequence": reverse_sequence,

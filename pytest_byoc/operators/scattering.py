@@ -168,7 +168,7 @@ def _put_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorTyp
     return ns.index_put(args[0], args[1:-1], args[-1], accumulate=attrs["accumulate"])
 
 
-# --- strided_set, matrix_set_diag ------------------------------------------------------------
+# --- strided_set, slice_scatter, matrix_set_diag ----------------------------------------------
 
 
 def _whole(classes: Any) -> Any:
@@ -200,6 +200,35 @@ def _set_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, .
 def _set_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     begin, end, strides = (list(attrs[name]) for name in ("begin", "end", "strides"))
     return ns.strided_set(args[0], args[1], begin, end, strides)
+
+
+def _scatter_start(x: TensorType, chosen: Attrs) -> Classes:
+    # Only from the front: TVM counts a negative start or end as elements of the slice, and sets none.
+    extent = x.shape[chosen["axis"]]
+    return {"inside": (extent // 2,) if extent > 1 else (), "edge": (0,)}
+
+
+def _scatter_end(x: TensorType, chosen: Attrs) -> Classes:
+    extent, start = x.shape[chosen["axis"]], chosen["start"]
+    return {"edge": (extent,), "inside": (extent - 1,) if extent - 1 > start else ()}
+
+
+def _scatter_shape(x: TensorType, attrs: Attrs) -> tuple[int, ...]:
+    axis = normalize_axis(attrs["axis"], x.rank)
+    if attrs["step"] < 1 or not 0 <= attrs["start"] < attrs["end"] <= x.shape[axis]:
+        raise TypeRuleError("no slice of axis %d of %s: %s" % (axis, x, dict(attrs)))
+    steps = len(range(attrs["start"], attrs["end"], attrs["step"]))
+    return x.shape[:axis] + (steps,) + x.shape[axis + 1 :]
+
+
+def _scatter_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
+    return (Operand(LEAD, x), Operand(DATA, TensorType(_scatter_shape(x, chosen), x.dtype)))
+
+
+def _scatter_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
+    x, values = types
+    _fitting(x, values, _scatter_shape(x, attrs))
+    return (x,)
 
 
 def _diagonals(x: TensorType, chosen: Attrs) -> Classes:
@@ -348,6 +377,16 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("begin", _set_begin),
         Parameter("end", _whole(slice_end)),
         relay=Lowering("strided_set", _set_relay),
+    ),
+    _placing(
+        "slice_scatter",
+        _scatter_infer,
+        _scatter_operands,
+        Parameter("axis", axis_classes),
+        Parameter("step", {"unit": (1,), "strided": (2, 3)}),
+        Parameter("start", _scatter_start),
+        Parameter("end", _scatter_end),
+        relax=call("slice_scatter"),
     ),
     _placing(
         "matrix_set_diag",

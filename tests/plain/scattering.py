@@ -75,6 +75,14 @@ def strided_set(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
     return y
 
 
+def slice_scatter(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
+    y, axis = arrays[0].copy(), a["axis"] % arrays[0].ndim
+    for at in each(arrays[1].shape):
+        place = a["start"] + at[axis] * a["step"]
+        y[at[:axis] + (place,) + at[axis + 1 :]] = arrays[1][at]
+    return y
+
+
 def matrix_set_diag(arrays: Any, a: Any, outs: Any, add: Sum) -> np.ndarray:
     """Writes one diagonal after the other, each cut out of its padded row."""
     x, diagonal = arrays
@@ -114,6 +122,7 @@ PLAIN: dict[str, Any] = {
     "scatter_nd": scatter_nd,
     "index_put": index_put,
     "strided_set": strided_set,
+    "slice_scatter": slice_scatter,
     "matrix_set_diag": matrix_set_diag,
     "sequence_mask": sequence_mask,
     "reverse_sequence": reverse_sequence,
