@@ -146,7 +146,8 @@ def main() -> None:
                 for key, reasons in zip(kept, measure(worker, options.ir, name), strict=True):
                     if reasons:
                         kept[key][name] = reasons
-        table[options.ir] = {"tvm": worker.description["versions"]["tvm"], **kept}
+        version = part.get("tvm") if only else worker.description["versions"]["tvm"]
+        table[options.ir] = {"tvm": version, **kept}
     finally:
         worker.stop()
     measured.PATH.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -99,11 +99,13 @@ def _race(run: LoaderRun, executables: list[Any], alone: list[Any], runs: int) -
 def _distance(found: dict[str, Any]) -> float:
     """Returns the largest difference of a run's outputs from those alone.
 
-    It is infinite where a difference is not finite. Outputs whose shapes differ do not count.
+    It is infinite where shapes differ, or where a difference is not finite.
     """
     farthest = 0.0
     for a, b in zip(found["arrays"], found["alone"]):
-        if a.shape != b.shape or not a.size:
+        if a.shape != b.shape:
+            return float("inf")
+        if not a.size:
             continue
         with np.errstate(all="ignore"):
             apart = np.abs(a.astype(np.float64) - b.astype(np.float64))

@@ -30,7 +30,8 @@ def judge(
             strict_corpus(gate, record)
         if not record.graphs:
             if any("::" not in case for case in selection.finished):
-                gate.fail(f"{record.target}: no graph was examined: the session fails")
+                reasons = [text for text in record.not_checked if text.startswith("operator ")]
+                gate.fail(f"{record.target}: no graph was examined: the session fails", reasons)
             continue
         if not record.outcomes[PASS]:
             gate.fail(

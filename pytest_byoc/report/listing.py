@@ -17,6 +17,7 @@ from ..core.irs import IRS
 from ..examination.client import Worker, WorkerError
 from ..operators import FAMILIES, OPERATORS, measured
 from ..operators.record import Operator
+from .words import counted
 
 
 def run(config: pytest.Config) -> int:
@@ -59,7 +60,7 @@ def operators(names: Sequence[str], irs: Sequence[str], width: int, detail: bool
     it."""
     chosen = [OPERATORS[n] for n in names if set(irs) & set(OPERATORS[n].irs())]
     longest = max((len(op.name) for op in chosen), default=0)
-    yield f"{len(chosen)} operators in {' and '.join(irs)}"
+    yield f"{counted(len(chosen), 'operator')} in {' and '.join(irs)}"
     for family in FAMILIES:
         members = [op for op in family.OPERATORS if op in chosen]
         if members:

@@ -152,8 +152,10 @@ class Progress:
         parts = [duration(now - self._begin)]
         planned = self._work.planned.total()
         if self._work.done:
-            left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
-            parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}, {_about(left)} left"]
+            parts = [f"{self._work.done} of {counted(planned, 'test')} in {parts[0]}"]
+            if self._work.done < planned:
+                left = self._within_budget(self._work.seconds_left() / max(1, len(self._processes)))
+                parts[0] += f", {_about(left)} left"
         found = self._outcomes()
         if found:
             parts[-1] += ": " + ", ".join(f"{n} {outcome}" for outcome, n in found.items())

@@ -9,9 +9,12 @@ from ..core.graph import Graph
 from ..examination.examiner import Examiner
 from ..generation.patterns import Pattern, SearchResult, made_of, not_among, search
 from ..record.target_record import TargetRecord
+from ..report.words import counted
 
 #: Words of the report for patterns without a graph that is offloaded, by `SearchResult.fate`.
 _FATES = {"shadowed": "never matched in its table", "never": "never matched"}
+#: Number of patterns that the report names of those that are not tested.
+_NAMED = 6
 
 
 class Patterns:
@@ -46,8 +49,12 @@ class Patterns:
                 p.label: not_among(p, chosen, self._ir) for p in found if p.label not in self._patterns
             }
             if others:
-                named = ", ".join(f"{label} ({', '.join(ops)})" for label, ops in others.items())
-                self._record.not_checked.append(f"patterns of operators that are not tested: {named}")
+                named = [f"{label} ({', '.join(ops)})" for label, ops in others.items()]
+                more = [f"and {len(named) - _NAMED} more"] * (len(named) > _NAMED)
+                self._record.not_checked.append(
+                    f"{counted(len(named), 'pattern')} of operators that are not tested: "
+                    + ", ".join([*named[:_NAMED], *more])
+                )
             self.left_out = list(others)
         return list(self._patterns)
 

@@ -13,6 +13,7 @@ from ..config.effort import Effort
 from ..config.plan import PLAIN
 from ..config.settings import Settings
 from ..core.graph import Graph
+from ..core.irs import IR_TITLES
 from ..examination.activity import Activity
 from ..examination.examiner import Examiner
 from ..examination.limited_dict import LimitedDict
@@ -84,6 +85,9 @@ class TargetSession:
         """Returns the operators to be tested that the IR has. Operators that cannot be tested here
         are left out and recorded with a reason."""
         found = unusable_operators(self.examiner.workers, self.settings.operators)
+        if len(self.settings.operators) < len(OPERATORS):
+            absent = (o for o in self.settings.operators if self.ir not in OPERATORS[o].irs())
+            found.update(dict.fromkeys(absent, f"{IR_TITLES[self.ir]} does not have it"))
         self.record.not_checked += [f"operator {name}: {reason}" for name, reason in found.items()]
         here = (o for o in self.settings.operators if self.ir in OPERATORS[o].irs())
         return tuple(o for o in here if o not in found)
