@@ -16,10 +16,10 @@ from pytest_byoc.operators import OPERATORS
 
 #: Number of random graphs whose types are checked, and of those that LLVM also builds
 #: (BYOC_TEST_GRAPHS).
-TYPED = 2000
-BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "150"))
+TYPED = 1000
+BUILT = int(os.environ.get("BYOC_TEST_GRAPHS", "100"))
 #: LLVM builds one in STRIDE systematic cases (all of them with BYOC_TEST_STRIDE=1).
-STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "16"))
+STRIDE = int(os.environ.get("BYOC_TEST_STRIDE", "24"))
 
 
 def test_systematic_cases_type_check(reference_worker: Worker, ir: str) -> None:

@@ -20,7 +20,7 @@ from .test_worker import chain, examiner
 RESTARTING = FIXTURES / "targets" / "restarting.py"
 FILLING = FIXTURES / "targets" / "filling.py"
 FEW = (
-    "--byoc-operators=exp,nn.relu", "-k", "test_operator and float32", "--byoc-report=out", "-p",
+    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu", "-k", "test_operator and float32", "--byoc-report=out", "-p",
     "no:cacheprovider",
 )
 

@@ -115,8 +115,8 @@ def term_to_all(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize(
     ("send", "workers"),
-    [(to_one, ()), (to_one, ("-n", "2")), (term_to_one, ()), (term_to_all, ("-n", "2"))],
-    ids=["alone", "xdist", "terminated", "terminated-xdist"],
+    [(to_one, ("-n", "2")), (term_to_one, ()), (term_to_all, ("-n", "2"))],
+    ids=["xdist", "terminated", "terminated-xdist"],
 )
 def test_an_interrupted_session_writes_its_report(
     pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch,
