@@ -13,8 +13,8 @@ from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Ope
 from ..builder import Builder, choose_parameters
 from ..pool import takes
 from ..scales import natural
+from .alternatives import NoInstance, Reading, returns_tuple, takes_tuple
 from .draws import Draws
-from .reading import NoInstance, Reading, returns_tuple, takes_tuple
 from .tree import Pattern, Tree, Way
 
 T = TypeVar("T")
