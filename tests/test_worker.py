@@ -478,7 +478,7 @@ def test_a_compiler_that_is_a_target_kind_with_hooks_is_built_for(ir: str) -> No
         import platform
         import tvm
         from tvm import IRModule, relay
-        from pytest_byoc.ir.relay import _targets, host_target
+        from pytest_byoc.ir.relay_building import _targets, host_target
         # The script of a failure builds for the same.
         exec(open({str(script)!r}).read())
         for name in ("example_target_hook", "vendor", "c"):
