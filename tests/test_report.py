@@ -28,7 +28,8 @@ from pytest_byoc.core.finding import WRONG_RESULT, Finding
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.irs import IRS
 from pytest_byoc.core.job_report import JobReport
-from pytest_byoc.evidence.evidence import Evidence, type_bytes
+from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.evidence.placement import type_bytes
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, OUTCOMES, PASS, Verdict
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.record.failure import MOST_NODES, details, shown
