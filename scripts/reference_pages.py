@@ -1,19 +1,19 @@
-"""The pages of docs/reference/ that are made from the code: options, keys, outcomes, levels, checks, API."""
+"""The pages of docs/reference/ that are made from tables of the code: options, keys, outcomes, levels,
+checks."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import re
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import api_pages
 import pytest
+from markdown_pages import escaped, page, table
 
-import pytest_byoc
 from pytest_byoc.checks import CHECKS, inline_back
 from pytest_byoc.checks.base import EVERY
 from pytest_byoc.config import plan
@@ -22,44 +22,10 @@ from pytest_byoc.config.levels import LEVELS, STANDARD
 from pytest_byoc.config.options import FLAG, OPTIONAL, OPTIONS, REPEATED
 from pytest_byoc.core import target as target_module
 from pytest_byoc.core.target import EXECUTORS, ODDITIES
-from pytest_byoc.examination.outcome import FAILURES, OUTCOMES, Verdict
+from pytest_byoc.examination.outcome import FAILURES, OUTCOMES
 from pytest_byoc.examination.stages import EXIT_PARTITION_ONLY
-from pytest_byoc.plugin import entry, hookspecs
 from pytest_byoc.report.bundle import REPRODUCED
 from pytest_byoc.report.check_table import MEANINGS
-
-NOTE = "*Generated from the code by `python scripts/write_docs.py`: do not edit.*"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    for row in rows:
-        lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|")
-    return "\n".join(lines) + "\n"
-
-
-def page(title: str, *parts: str) -> str:
-    """The text of a page: its title, the note that it is generated, and its parts."""
-    return "\n\n".join([f"# {title}", NOTE, *(filled(part.strip("\n")) for part in parts)]) + "\n"
-
-
-def filled(text: str) -> str:
-    """Text whose paragraphs have lines of at most 100 characters; code, tables and lists stay as they are."""
-    paragraphs = text.split("\n\n")
-    if text.startswith("```"):
-        return text
-    return "\n\n".join(
-        p if p.startswith(("|", "#", "- ")) or all(len(line) <= 100 for line in p.splitlines())
-        else textwrap.fill(p, 100, break_long_words=False, break_on_hyphens=False)
-        for p in paragraphs
-    )
-
-
-def escaped(text: str) -> str:
-    """Text for a cell of a table."""
-    return text.replace("|", "\\|").replace("\n", " ")
-
 
 # --- options -------------------------------------------------------------------------------------
 
@@ -339,91 +305,13 @@ def checks() -> str:
     )
 
 
-# --- fixtures, hooks, API ------------------------------------------------------------------------
-
-
-def _fixtures() -> Iterator[tuple[str, str]]:
-    for name in ("byoc_check", "byoc_target", "byoc_suite", "byoc_share_of_time"):
-        function = getattr(entry, name)
-        yield name, inspect.getdoc(getattr(function, "_fixture_function", function)) or ""
-
-
-def fixtures() -> str:
-    parts = ["## Fixtures"]
-    for name, doc in _fixtures():
-        parts += [f"### `{name}`", doc]
-    parts += [
-        "`byoc_suite` and `byoc_share_of_time` serve the installed suite.",
-        "## Hooks",
-        "A `conftest.py` or a plugin implements these. They are called in the process that examines.",
-    ]
-    for name, function in inspect.getmembers(hookspecs, inspect.isfunction):
-        if name.startswith("pytest_byoc_"):
-            signature = ", ".join(inspect.signature(function).parameters)
-            parts += [f"### `{name}({signature})`", inspect.getdoc(function) or ""]
-    return page("Fixtures and hooks", *parts)
-
-
-def api() -> str:
-    parts = ["`import pytest_byoc as byoc` gives these names. Each is loaded when it is first used."]
-    for name in sorted(pytest_byoc._API, key=str.lower):
-        thing = getattr(pytest_byoc, name)
-        shown = name
-        if name != "Target" and not (inspect.isclass(thing) and issubclass(thing, BaseException | Warning)):
-            shown += _signature(thing)
-        parts += [f"## `{name}`"]
-        if shown != name:
-            parts += [f"```python\n{shown}\n```"]
-        parts += [_prose(inspect.getdoc(thing) or "")]
-        if name == "Target":
-            parts += ["Its attributes are the keys of [a target's table](target-table.md)."]
-    parts += [
-        "## The verdict",
-        "`byoc_check` returns a `Verdict`; `ConformanceFailure.verdict` and the hook `pytest_byoc_verdict` "
-        "have one. Its property `failed` says whether the outcome is a failure.",
-        table(("field", "content"), ((f"`{name}`", text) for name, text in _fields_of_verdict())),
-    ]
-    return page("Python API", *parts)
-
-
-def _fields_of_verdict() -> Iterator[tuple[str, str]]:
-    """The fields of a verdict, with what its docstring says of each."""
-    names = [field.name for field in dataclasses.fields(Verdict)]
-    parts = re.split(rf"\b({'|'.join(names)}): ", " ".join((inspect.getdoc(Verdict) or "").split()))
-    texts = dict(zip(parts[1::2], parts[2::2]))
-    described = {
-        "graph": "the graph", "outcome": "its [outcome](outcomes.md)", "regions": "the number of regions",
-        **texts,
-    }
-    for name in names:
-        yield name, escaped(described[name].strip().rstrip(".;"))
-
-
-def _signature(thing: Any) -> str:
-    signature = inspect.signature(thing)
-    parameters = signature.parameters.values()
-    # Annotations are strings: they are shown without their quotes.
-    shown = [re.sub(r": '([^']*)'", r": \1", str(p)) for p in parameters if not p.name.startswith("_")]
-    shown = [text for text in shown if not text.startswith("draw:")]
-    text = "(" + ", ".join(shown) + ")"
-    return text if len(text) < 80 else "(\n    " + ",\n    ".join(shown) + ",\n)"
-
-
-def _prose(doc: str) -> str:
-    """A docstring as Markdown: its notes on parameters become a list."""
-    parts = []
-    for paragraph in doc.split("\n\n"):
-        lines = paragraph.splitlines()
-        listed = bool(re.match(r"\w+: ", lines[0])) if lines else False
-        notes = [re.sub(r"^(\w+): ", r"- `\1`: ", line) for line in lines]
-        parts.append("\n".join(f"  {x}" if listed and not x.startswith("- ") else x for x in notes))
-    return "\n\n".join(parts)
+# --- all pages -----------------------------------------------------------------------------------
 
 
 def pages() -> dict[Path, str]:
     """The text of each page by its path within docs/."""
     made = {
         "options": options(), "target-table": target_keys(), "outcomes": outcomes(), "levels": levels(),
-        "checks": checks(), "fixtures": fixtures(), "api": api(),
+        "checks": checks(), "fixtures": api_pages.fixtures(), "api": api_pages.api(),
     }
     return {Path("reference") / f"{name}.md": text for name, text in made.items()}

@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import reference_pages
+from markdown_pages import NOTE
 
 from pytest_byoc.core.graph import TensorType, show
 from pytest_byoc.core.irs import IR_TITLES
@@ -53,7 +54,7 @@ def _overview() -> str:
         f"The catalogue holds {len(OPERATORS)} operators: {counts['relay']} in Relay, "
         f"{counts['relax']} in Relax.",
         "",
-        reference_pages.NOTE,
+        NOTE,
         "",
         "The page of a family has for each operator: its names in the IRs, its dtypes, its error bound, the",
         "values of its parameters by class, and its simplest case. [Options](../options.md) says how to list",
@@ -192,7 +193,7 @@ def stride() -> int:
 def kernels_checked() -> str:
     """The page docs/explanation/kernels-checked.md."""
     alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
-    page = _CHECKED % (reference_pages.NOTE, stride(), len(OPERATORS), len(OPERATORS) - alone, alone)
+    page = _CHECKED % (NOTE, stride(), len(OPERATORS), len(OPERATORS) - alone, alone)
     for op in OPERATORS.values():
         counts = [len(measured.dtypes(op, ir)) if ir in op.irs() else 0 for ir in IR_TITLES]
         ran = [f"{n} dtype{'s' * (n > 1)}" if n else "" for n in counts]

@@ -13,10 +13,10 @@ import pytest
 from fixtures.faults import FAULTS, apply
 from pytest_byoc.config.declarations import SettingsError
 from pytest_byoc.gate import baseline
+from pytest_byoc.gate.baseline_comparison import compare
 from pytest_byoc.gate.judge import fail_under
 from pytest_byoc.gate.planned import PARAMETERS, Selection
 from pytest_byoc.gate.problems import Gate
-from pytest_byoc.gate.regressions import compare
 from pytest_byoc.record.target_record import TargetRecord
 from pytest_byoc.report import json_report, schema, summary
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.finding import Finding
 from ..core.protocol import dtype_name
 from .base import Check
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import LoaderRun

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..core.finding import Finding, outcome_of
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..core.job_report import JobReport

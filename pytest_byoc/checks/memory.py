@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.finding import Finding
 from .base import CHOSEN, Check
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import LoaderRun

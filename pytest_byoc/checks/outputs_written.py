@@ -13,7 +13,7 @@ import numpy as np
 from ..core.finding import Finding
 from ..ir.poison import POISON_BYTE
 from .base import Check
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 
 def _unwritten(array: np.ndarray) -> np.ndarray:

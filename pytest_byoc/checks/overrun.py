@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
 from .base import CHOSEN, GUARDED, Check, of_death, of_raised
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import LoaderRun

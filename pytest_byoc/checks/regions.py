@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
 from .base import Check
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import TargetRun

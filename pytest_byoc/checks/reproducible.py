@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterator
 
 from ..core.finding import Finding
 from .base import AGAIN, FEW, Check, of_death
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import TargetRun

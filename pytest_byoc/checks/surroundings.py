@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator
 from ..core.finding import Finding
 from ..runs import surroundings
 from .base import CHOSEN, Check
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..core.job_report import JobReport

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Iterator
 
 from ..core.finding import Finding
 from .base import FEW, TWIN, Check, Variant, of_death, of_other, of_raised
-from .evidence import Evidence
+from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
     from ..runs import LoaderRun, TargetRun

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..checks import CHECKS
@@ -17,23 +13,10 @@ from ..core.finding import SUSPICION, Finding
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..reference_kernels import Bounded
-from . import difference
 from .comparison import agree, compare, is_inexact, share_judged, within
 from .fragmentation import smallest
-
-#: The attributes that name the axes of a result.
-_LAYOUTS = ("dst_layout", "data_layout", "layout")
-
-
-@lru_cache(maxsize=4096)
-def type_bytes(text: str) -> int:
-    """Returns the bytes of a tensor of a type written as in "float32[2,3]"; 0 for other texts."""
-    dtype, bracket, shape = text.partition("[")
-    bits = re.search(r"\d+", dtype.replace("bool", "int8"))
-    if not bracket or bits is None:
-        return 0
-    dims = [int(d) if d.strip().isdigit() else 1 for d in shape.rstrip("]").split(",") if d.strip()]
-    return math.prod(dims) * max(int(bits[0]) // 8, 1)
+from .output_findings import array_type, different_bits, element, outside_bound, where
+from .placement import may_be_offloaded, placement, times, type_bytes
 
 
 @dataclass
@@ -148,53 +131,23 @@ class Evidence:
         return tuple(ids)
 
     def placement(self) -> tuple[int | None, ...]:
-        """Returns for each node the position of the region that holds its call, or None.
-
-        First a call with the node's operator and output type is looked up, then one with only its
-        operator, since a partition function may change layouts. Each call stands for one node. If
-        several regions have equal calls, the first region is assumed.
-        """
-        nodes = self._signatures()
-        left = [(c, i) for i, r in enumerate(self.regions) for c in r["calls"] * _times(r)]
-        region_of: list[int | None] = [None] * len(self.graph.nodes)
-        for key in (lambda s: s, lambda s: s.split(" ")[0]):
-            having: dict[str, list[int]] = {}
-            for position in reversed(range(len(left))):
-                having.setdefault(key(left[position][0]), []).append(position)
-            used = set()
-            for i, node in enumerate(nodes):
-                if region_of[i] is None and having.get(key(node)):
-                    used.add(position := having[key(node)].pop())
-                    region_of[i] = left[position][1]
-            left = [call for position, call in enumerate(left) if position not in used]
-        return tuple(region_of)
+        """Returns for each node the position of the region that holds its call, or None."""
+        return placement(self._signatures(), self.regions, len(self.graph.nodes))
 
     def calls(self) -> tuple[tuple[str, ...], ...]:
         """Returns for each region the sorted signatures of its calls; the regions are sorted too.
 
         A region that is called from several places is listed once for each.
         """
-        return tuple(sorted(tuple(sorted(r["calls"])) for r in self.regions for _ in range(_times(r))))
+        return tuple(sorted(tuple(sorted(r["calls"])) for r in self.regions for _ in range(times(r))))
 
     def offloaded(self) -> tuple[bool, ...]:
         """Returns for each node whether its call is in a region."""
         return tuple(region is not None for region in self.placement())
 
     def may_be_offloaded(self) -> tuple[bool, ...]:
-        """Returns for each node whether it is offloaded or indistinguishable from an offloaded one.
-
-        Nodes are indistinguishable if they have the same operator and output type, or only the same
-        operator where the offloaded node's call has another output type.
-        """
-        nodes, calls = self._signatures(), {c for r in self.regions for c in r["calls"]}
-        if not nodes:
-            return self.offloaded()
-        keys = {
-            node if node in calls else node.split(" ")[0]
-            for node, offloaded in zip(nodes, self.offloaded())
-            if offloaded
-        }
-        return tuple(node in keys or node.split(" ")[0] in keys for node in nodes)
+        """Returns for each node whether it is offloaded or can't be told from an offloaded one."""
+        return may_be_offloaded(self._signatures(), self.regions, self.offloaded())
 
     def _signatures(self) -> list[str]:
         """Returns for each node the signature of its call; nothing before partitioning."""
@@ -207,7 +160,7 @@ class Evidence:
 
         They follow from the types in the partitioned module; an unknown dimension counts as 1.
         """
-        return sum(type_bytes(t) * _times(r) for r in self.regions for t in r.get("passed", ()))
+        return sum(type_bytes(t) * times(r) for r in self.regions for t in r.get("passed", ()))
 
     def reference_outputs(self, which: int) -> list[np.ndarray] | None:
         outputs = self.all_reference_outputs(which)
@@ -270,9 +223,9 @@ class Evidence:
                 if both.any():
                     yield Finding(
                         check, SUSPICION, "compare", SUSPICION,
-                        f"output {i} (%{name}): target and LLVM agree on {_element(actual, both)}, where "
-                        f"the oracle expects {_element(bounded.value, both)} "
-                        f"within {_element(bounded.error, both)}",
+                        f"output {i} (%{name}): target and LLVM agree on {element(actual, both)}, where "
+                        f"the oracle expects {element(bounded.value, both)} "
+                        f"within {element(bounded.error, both)}",
                     )
                     outside &= ~both
             for other in self.all_reference_outputs(which)[1:]:
@@ -288,50 +241,12 @@ class Evidence:
             final_kind = kind if numbers else "not-finite"
             if final_kind == "wrong-value" and is_inexact(actual, bounded, outside):
                 final_kind = "inexact"
-            yield self._wrong(check, final_kind, i, actual, bounded, outside, reference, how)
-
-    def _wrong(
-        self,
-        check: str,
-        kind: str,
-        i: int,
-        actual: np.ndarray,
-        bounded: Bounded,
-        outside: np.ndarray,
-        reference: Sequence[np.ndarray] | None,
-        how: str,
-    ) -> Finding:
-        with np.errstate(all="ignore"):
-            distance = np.abs(actual.astype(np.float64) - bounded.value)
-        distance = np.where(np.isnan(distance), np.inf, distance)
-        at = np.unravel_index(int(np.argmax(np.where(outside, distance, -1.0))), outside.shape)
-        index = [int(v) for v in at]
-        details: dict[str, Any] = {
-            "output": i,
-            "name": self.graph.outputs[i],
-            "index": index,
-            "expected": _scalar(bounded.value[at]),
-            "bound": _scalar(bounded.error[at]),
-            "actual": _scalar(actual[at]),
-            "how": how,
-            **self.where(i, outside),
-        }
-        text = (
-            f"output {i} (%{self.graph.outputs[i]}) is outside its error bound {how}: at {index} expected "
-            f"{details['expected']!r} within {details['bound']:.3g}, got {details['actual']!r}"
-        )
-        if reference is not None and reference[i].shape == actual.shape:
-            details["llvm"] = _scalar(reference[i][at])
-            text += f" (LLVM: {details['llvm']!r})"
-        text += f"; {details['outside']} of {details['elements']} elements are outside."
-        return Finding(check, "wrong-result", "compare", kind, text, details)
+            llvm = reference[i] if reference is not None else None
+            yield outside_bound(self.graph, check, final_kind, i, actual, bounded, outside, llvm, how)
 
     def where(self, output: int, mask: np.ndarray) -> dict[str, Any]:
         """Returns details for a finding on the elements of an output that a mask selects."""
-        return {
-            "outside": int(mask.sum()), "elements": int(mask.size), "mask": difference.pack(mask),
-            "layout": _layout(self.graph, self.graph.outputs[output]),
-        }
+        return where(self.graph, output, mask)
 
     def repeats(
         self, check: str, stage: str, kind: str, runs: Iterable[tuple[str, Sequence[np.ndarray]]], what: str
@@ -371,63 +286,6 @@ class Evidence:
             )
             return
         for i, (a, b) in enumerate(zip(first, second)):
-            if a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes():
-                continue
-            if a.shape != b.shape or a.dtype != b.dtype:
-                text = f"is {b.dtype}{list(b.shape)}, in the first run {a.dtype}{list(a.shape)}"
-                details: dict[str, Any] = {"output": i}
-            else:
-                raw_a = np.ascontiguousarray(a).view(np.uint8).reshape(a.shape + (a.itemsize,))
-                raw_b = np.ascontiguousarray(b).view(np.uint8).reshape(a.shape + (a.itemsize,))
-                differs = (raw_a != raw_b).any(axis=-1)
-                # NaNs with different bits count as equal.
-                if a.dtype.kind == "f" or a.dtype == ml_dtypes.bfloat16:
-                    differs &= ~(np.isnan(a) & np.isnan(b))
-                if not differs.any():
-                    continue
-                at = tuple(int(v) for v in np.argwhere(differs)[0])
-                details = {
-                    "output": i, "name": self.graph.outputs[i], "index": list(at),
-                    "expected": _scalar(a[at]), "actual": _scalar(b[at]), "bound": 0.0,
-                    "how": what, **self.where(i, differs),
-                }
-                text = f"differs at {list(at)}: {details['actual']!r}, first {details['expected']!r}"
-            yield Finding(
-                check, "wrong-result", stage, kind,
-                f"output {i} (%{self.graph.outputs[i]}) of {what} {text}.", details,
-            )
-
-
-def _times(region: Mapping[str, Any]) -> int:
-    """Returns the number of places from which a region is called."""
-    return int(region.get("times", 1))
-
-
-def _layout(graph: Graph, name: str) -> str:
-    """Returns the layout of a value, or "" if it is unknown.
-
-    It is an attribute of the node that computes the value, or of a node before it whose result has
-    the same shape.
-    """
-    producers = {output: node for node in graph.nodes for output in node.outputs}
-    shape, node = graph.type_of(name).shape, producers.get(name)
-    while node is not None:
-        layouts = [node.attrs[key] for key in _LAYOUTS if node.attrs.get(key)]
-        if layouts:
-            return str(layouts[0])
-        same_shape = (i for i in node.inputs if i in producers and graph.type_of(i).shape == shape)
-        node = next((producers[i] for i in same_shape), None)
-    return ""
-
-
-def array_type(array: np.ndarray) -> str:
-    """Returns an array's type as text, as in "float32[2,3]"."""
-    return f"{array.dtype}[{','.join(map(str, array.shape))}]"
-
-
-def _element(array: np.ndarray, mask: np.ndarray) -> Any:
-    return _scalar(array[tuple(np.argwhere(mask)[0])])
-
-
-def _scalar(value: Any) -> Any:
-    return value.item()
+            finding = different_bits(self.graph, check, stage, kind, i, a, b, what)
+            if finding is not None:
+                yield finding

@@ -9,8 +9,9 @@ from ..checks import CHECKS, selection
 from ..core.finding import WRONG_RESULT, Finding
 from ..core.job_report import JobReport
 from ..evidence.comparison import compare
-from ..evidence.evidence import Evidence, array_type
+from ..evidence.evidence import Evidence
 from ..evidence.judging import Judgement
+from ..evidence.output_findings import array_type
 from .outcome import (
     CRASH,
     ERROR,

@@ -9,9 +9,9 @@ from ..examination.outcome import PASS
 from ..record.target_record import TargetRecord, is_offloaded
 from . import waiver_rules
 from .baseline import Baseline
+from .baseline_comparison import compare
 from .planned import Selection
 from .problems import Gate
-from .regressions import compare
 from .waivers import Waiver, Waivers
 
 

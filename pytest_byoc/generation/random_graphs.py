@@ -20,8 +20,8 @@ def some(count: int, start: int | str, **options: Any) -> list[Graph]:
     """Returns `count` graphs of `grown(**options)`; they depend on `start` and the options alone.
 
     The suite uses these graphs. They are made with Python's random numbers and not by a Hypothesis
-    strategy: a failing graph is shrunk as a graph (`reduce.py`), and recording each number for
-    Hypothesis to shrink takes longer than examining the graph."""
+    strategy: a failing graph is shrunk as a graph (`shrink_steps.py`), and recording each number
+    for Hypothesis to shrink takes longer than examining the graph."""
     return [grown(Random(f"{start} {number}"), **options) for number in range(count)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import platform
 from collections.abc import Callable, Collection, Mapping
@@ -10,17 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import Failure, NotAModule
+from ..core.errors import Failure
 from ..core.graph import Graph, Node, Source
 from . import relay_modules
 from .assembly import NotLowered, assemble
-from .interface import Executable, Modules
+from .interface import Modules
 from .main_function import Type, main_of, tensor_type
-from .relay_executables import AotExecutable, GraphExecutable, VMExecutable, tensor
+from .relay_building import build as build
+from .relay_building import built as built
+from .relay_building import has_hooks
+from .relay_building import load as load
+from .relay_building import load_archive as load_archive
 from .relay_executables import load_parts as load_parts
+from .relay_executables import tensor
 from .relay_names import known_partition as known_partition
 from .relay_names import known_targets as known_targets
-from .shared import attribute, check_module, has, headers_in, signature, symbol_of
+from .shared import check_module, has, signature, symbol_of
 from .shared import scopes as scopes
 
 NAME = "relay"
@@ -103,28 +107,6 @@ def lacks_aot() -> str | None:
         return "this TVM has no AOT executor (%s)" % e
     name = "tvm.aot_executor_factory.create"
     return "" if tvm.get_global_func(name, True) else "this TVM's library has no " + name
-
-
-def host_target() -> str:
-    """Returns the LLVM target of this machine, which may not be the default of a vendor's TVM."""
-    return "llvm -mtriple=%s-linux-gnu" % platform.machine()
-
-
-def _targets(module: Any) -> Any:
-    """Returns the targets to build a module for: this machine, and target kinds named like regions.
-
-    A region's compiler may also be registered as a target kind with a hook that lowers the region
-    to TIR (as UMA's backends do). That TIR may name the kind, and TVM compiles it only if the kind
-    is among the targets of the build.
-    """
-    import tvm
-
-    names = {attribute(function, "Compiler") for function in module.functions.values()}
-    kinds = names.intersection(tvm.target.Target.list_kinds())
-    host = host_target()
-    targets = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
-    hooked = [k for k in targets if _hooked(k)]
-    return [tvm.target.Target(host), *hooked] if hooked else host
 
 
 # --- names that TVM knows --------------------------------------------------------------------
@@ -343,108 +325,4 @@ def _has_codegen(compiler: str) -> bool:
 
     if tvm.get_global_func("relay.ext." + compiler, allow_missing=True) is not None:
         return True
-    return compiler in tvm.target.Target.list_kinds() and _hooked(tvm.target.Target(compiler))
-
-
-def _hooked(target: Any) -> bool:
-    return bool(target.get_kind_attr("RelayToTIR") or target.get_kind_attr("TIRToRuntime"))
-
-
-# --- building and running --------------------------------------------------------------------
-
-#: Optimisation passes of TVM that infer the types of the whole module dozens of times.
-_SLOW = ["SimplifyExpr", "SimplifyExprPostAlterOp", "FoldScaleAxis", "CanonicalizeCast", "CanonicalizeOps"]
-
-
-def _quantized(module: Any) -> bool:
-    """Returns whether a function outside the regions calls an operator of the QNN dialect."""
-    import tvm
-    from tvm import relay
-
-    operators: list[str] = []
-
-    def visit(e: Any) -> None:
-        if isinstance(e, tvm.ir.Op) and e.name.startswith("qnn."):
-            operators.append(e.name)
-
-    for function in module.functions.values():
-        if isinstance(function, relay.Function) and not has(function.attrs, "Compiler"):
-            relay.analysis.post_order_visit(function.body, visit)
-    return bool(operators)
-
-
-def build(
-    module: Any, executor: str, opt_level: int, fast_build: bool = False,
-    config: Mapping[str, Any] | None = None,
-) -> Executable:
-    """Compiles a module for `_targets` and an executor of `executors()`.
-
-    fast_build: skips the passes `_SLOW`. config: the PassContext's.
-    """
-    import tvm
-    from tvm import relay
-
-    # Quantised operators are lowered to reshapes of zero points. TVM cannot plan the memory of such
-    # a reshape if it is neither folded nor fused.
-    required = ["FoldConstant"] if _quantized(module) else []
-    disabled = _SLOW if fast_build else []
-    target = _targets(module)
-    with contextlib.ExitStack() as scopes:
-        context = tvm.transform.PassContext(opt_level, required, disabled_pass=disabled, config=config)
-        scopes.enter_context(context)
-        if isinstance(target, list):
-            # With several targets TVM makes none of them current, but its lowering of some
-            # operators needs a current one.
-            scopes.enter_context(target[0])
-        if executor == "aot":
-            return _build_aot(module, target)
-        if executor == "graph":
-            return GraphExecutable(relay.build(module, target=target))
-        return VMExecutable(relay.vm.compile(module, target=target))
-
-
-#: The class of executables of each executor.
-_EXECUTABLES: dict[str, Callable[[Any], Executable]] = {
-    "graph": GraphExecutable, "vm": VMExecutable, "aot": AotExecutable,
-}
-
-
-def _build_aot(module: Any, target: Any) -> Executable:
-    from tvm import relay
-    from tvm.relay.backend import Executor, Runtime
-
-    options = {"interface-api": "packed", "unpacked-api": False, "link-params": True}
-    executor, runtime = Executor("aot", options), Runtime("cpp")
-    return AotExecutable(relay.build(module, target=target, executor=executor, runtime=runtime))
-
-
-def built(result: Any, executor: str) -> Executable:
-    """Wraps the result of a target's own build function.
-
-    Raises NotAModule for an object of another kind than `relay.build` or `relay.vm.compile`
-    returns.
-    """
-    if not hasattr(getattr(result, "mod", result), "export_library"):
-        usual = "relay.vm.compile" if executor == "vm" else "relay.build"
-        raise NotAModule(
-            "the build function returned %s for the %s executor, expected what %s returns"
-            % (type(result).__name__, executor, usual)
-        )
-    executable = _EXECUTABLES[executor](result)
-    executable.has_parts = executable.has_parts and hasattr(result, "get_graph_json")
-    return executable
-
-
-def load(path: str, executor: str) -> Executable:
-    """Loads a file that `Executable.export` wrote."""
-    import tvm
-
-    return _EXECUTABLES[executor](tvm.runtime.load_module(path))
-
-
-def load_archive(path: str, executor: str) -> Executable:
-    """Loads an archive (.tar) that `Executable.export` wrote; TVM compiles the sources in it."""
-    from tvm._ffi.libinfo import find_include_path
-
-    with headers_in(find_include_path()):
-        return load(path, executor)
+    return compiler in tvm.target.Target.list_kinds() and has_hooks(tvm.target.Target(compiler))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ..core.graph import TensorType
-from .indexing import (
+from .index_operands import (
     INDEX_DTYPE,
     SHAPES,
     axis_classes,

@@ -18,7 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from ..core import files
-from . import drawing, grid, view
+from . import drawing, grid, quantities, view
 
 TEMPLATES = Path(__file__).with_name("templates")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -55,8 +55,8 @@ def _environment() -> jinja2.Environment:
     found.globals["svg"] = drawing.svg
     found.globals["grid"] = grid.svg
     found.globals["colours"] = drawing.COLOURS
-    found.filters["count"] = view.count
-    found.filters["bytes"] = view.in_bytes
+    found.filters["count"] = quantities.count
+    found.filters["bytes"] = quantities.in_bytes
     found.filters["code"] = _code
     return found
 

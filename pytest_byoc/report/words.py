@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..generation.reduce import EXAMINATIONS, SECONDS
+from ..generation.shrink_steps import EXAMINATIONS, SECONDS
 
 if TYPE_CHECKING:
     from ..record.likely_causes import Cause

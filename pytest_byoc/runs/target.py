@@ -1,39 +1,23 @@
-"""The run of the target worker: one graph goes through the vendor's code.
-
-Each product (module, partitioned module, executable, outputs) is made once, when a check first
-needs it. A stage that failed is not tried again, and is reported once.
-"""
+"""The run of the target worker: one graph goes through the vendor's code, from lower to run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.graph import Graph
-from ..ir.interface import IR, Executable, Form
-from ..ir.main_function import check_type
+from ..ir.interface import IR, Executable
 from ..ir.shared import configured
-from .base import Arrays, NotCheckable, Run
+from .base import Arrays, NotCheckable
 from .compiling import Compiler
+from .partitioning import PartitioningRun
 from .reporter import Reporter
 
 
-class Other(NamedTuple):
-    """A second graph, with its constants and a set of inputs."""
-
-    graph: Graph
-    constants: Arrays
-    inputs: Arrays
-
-
-def _other(given: Mapping[str, Any] | None) -> Other | None:
-    return Other(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
-
-
-class TargetRun(Run):
+class TargetRun(PartitioningRun):
     """A run through the stages lower, partition, build, run and export, with the vendor's code."""
 
     #: Whether the sources of the regions may be compiled as one (see `Compiler`).
@@ -42,194 +26,22 @@ class TargetRun(Run):
     def __init__(
         self, ir: IR, target: Any, graph: Graph, job: Mapping[str, Any], reporter: Reporter
     ) -> None:
-        super().__init__(ir, job, reporter)
-        self.graph = graph
-        self.target = target
+        super().__init__(ir, target, graph, job, reporter)
         self._preparation = target.preparation
         #: Whether the module to be built was not partitioned, so that TVM alone builds it.
         self._of_tvm = False
         self.executors: list[str] = job.get("executors") or ir.executors()[0]
-        self.constants: Arrays = job["constants"]
         #: Whether the code that TVM generates may be slow, which saves compile time.
         self._fast_build = bool(job.get("fast_build", False))
         #: Whether LLVM builds the regions in the target's place: only partitioning is tested.
         self._partition_only = bool(job.get("partition_only", False))
         self._folder: str = job.get("folder", "")
-        self._products: dict[tuple[str, ...], Any] = {}
         self._exports = 0
         self._compiler: Compiler | None = None
-        #: The graph with a larger batch; None where it has no batch.
-        self.larger = _other(job.get("larger"))
-        #: The graph with other constants; None where it has none that could be different.
-        self.twin = _other(job.get("twin"))
-        #: TVM's current target and PassContext before the first partitioning (see `IR.scopes`).
-        self.scopes: dict[str, str] = {}
-        #: The partitioned module as text, where the check "reproducible" is made. It is taken
-        #: before any build, since Relay's build writes into attributes (of qnn.requantize) that the
-        #: module shares.
-        self.outline: list[str] = []
-        #: Whether the partitioned module is known to hold no region.
-        self.nothing_offloaded = False
-        #: Whether the last call of `partition` changed main.
-        self.main_changed = False
-        #: Whether partitioning this run's own graph changed main.
-        self._changed = False
-
-    def _once(self, key: tuple[str, ...], make: Any) -> Any:
-        if key not in self._products:
-            try:
-                self._products[key] = (make(), None)
-            except Exception as e:
-                self._products[key] = (None, e)
-        value, error = self._products[key]
-        if error is not None:
-            raise error
-        return value
 
     def can_use(self, executor: str) -> bool:
         """Returns whether TVM has that executor and the target's regions can be built for it."""
         return executor in self.ir.executors()[0] and self.target.takes_executor(executor)
-
-    def module(self) -> Any:
-        """Returns the graph as an IRModule."""
-
-        def make() -> Any:
-            self.stage("lower")
-            module, self._signatures = self.ir.lower(self.graph, self.constants)
-            return module
-
-        return self._once(("lower",), make)
-
-    def partitioned(self) -> Any:
-        """Returns the IRModule that the vendor's partition function returned for the graph."""
-
-        def make() -> Any:
-            module = self._partition_graph()
-            self._changed = self.main_changed
-            if "reproducible" in self._checks:
-                self.outline = self.ir.modules.outline(module)
-            return module
-
-        return self._once(("partition",), make)
-
-    def _partition_graph(self) -> Any:
-        return self.partition(self.module())
-
-    def narrow(self, graph: Graph, signatures: list[str]) -> None:
-        """Replaces the graph by a part of it, and drops the inputs and constants of the rest."""
-        self.graph, self._signatures = graph, signatures
-        names = [s.name for s in graph.inputs]
-        self.inputs = [{name: given[name] for name in names} for given in self.inputs]
-        self.constants = {s.name: self.constants[s.name] for s in graph.constants}
-
-    def regions(self) -> dict[str, Any]:
-        """Returns facts about the partitioned module.
-
-        They are those of `IR.partition_facts`, "nodes" (the signature of each node of the graph),
-        and "changed" (whether partitioning changed main).
-        """
-        facts = self.ir.partition_facts(self.partitioned())
-        self.nothing_offloaded = not facts["regions"]
-        return dict(facts, nodes=self._signatures, changed=self._changed)
-
-    @property
-    def nothing_to_judge(self) -> bool:
-        """True if nothing is offloaded and main is unchanged: a check would only judge TVM."""
-        return self.nothing_offloaded and not self._changed
-
-    def lowered_again(self) -> Any:
-        """Returns the graph as a second IRModule, which shares nothing with the first."""
-        return self.lowered_other(self.graph, self.constants)
-
-    def lowered_other(self, graph: Graph, constants: Arrays) -> Any:
-        """Returns another graph as an IRModule."""
-        return self.ir.lower(graph, constants)[0]
-
-    def partitioned_other(self, graph: Graph, constants: Arrays) -> Any:
-        """Returns another graph as the vendor's partition function partitions it."""
-        self.stage("lower")
-        return self.partition(self.lowered_other(graph, constants))
-
-    def partition(self, module: Any) -> Any:
-        """Calls the vendor's partition function, and returns the partitioned module.
-
-        Raises NotAModule where it returns something other than a module, and MainLost where main is
-        gone or has another type.
-        """
-        self.stage("partition")
-        self.scopes = self.scopes or self.ir.scopes()
-        # The vendor may change the module in place. Functions are immutable, so main is kept.
-        main, types = module["main"], self.ir.main_type(module)
-        with configured(self.target.pass_config):
-            partitioned = self.ir.check_partitioned(self.target.partition(module))
-        check_type(types, self.ir.main_type(partitioned))
-        self.main_changed = not self.ir.same_function(main, partitioned["main"])
-        return partitioned
-
-    def marked_by_hand(self) -> Any:
-        """Returns the graph's module with one region marked as a user would do it.
-
-        The region holds an operator that the target offloads. None where that can't be done.
-        """
-        partitioned, regions = self.partitioned(), self.regions()["regions"]
-        table = self.pattern_table(regions)
-        return self.ir.modules.marked_by_hand(self.lowered_again(), partitioned, regions, table)
-
-    def pattern_table(self, regions: Sequence[Mapping[str, Any]]) -> Any:
-        """Returns the patterns of the declared name, or else those of the regions' compiler."""
-        names = [self.target.patterns] + [region["compiler"] for region in regions]
-        tables = (self.ir.pattern_table(name) for name in dict.fromkeys(names))
-        return next((table for table in tables if table), [])
-
-    def lowered_unbound(self) -> Any:
-        """Returns the graph as an IRModule with its constants as inputs."""
-        return self.ir.lower(self.graph.unbound(), {})[0]
-
-    def unbound(self) -> Any:
-        """Returns the graph with its constants as inputs, partitioned.
-
-        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
-        """
-
-        def make() -> Any:
-            module = self._lowered(self.lowered_unbound, "TVM accepts these values as constants only")
-            return None if module is None else self.partition(module)
-
-        return self._once(("unbound",), make)
-
-    def _lowered(self, lower: Callable[[], Any], why_not: str) -> Any:
-        """Returns lower(). If that raises, it reports the check as not made, and returns None."""
-        try:
-            return lower()
-        except Exception as e:
-            self.not_checked("%s (%s)" % (why_not, type(e).__name__))
-            return None
-
-    def open_module(self) -> Any:
-        """Returns the graph as an IRModule whose batch has no fixed extent.
-
-        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
-        """
-        assert self.larger is not None
-        batched = self.graph.differing(self.larger.graph)
-        self.stage("lower")
-        return self._lowered(
-            lambda: self.ir.lower(self.graph, self.constants, batched)[0],
-            "TVM cannot express this graph with a dynamic batch",
-        )
-
-    def with_non_op_nodes(self) -> Form | None:
-        """Returns the graph as a Form with nodes that call no operator; None where it has none.
-
-        Where TVM does not lower such a graph, it reports the check as not made, and returns None.
-        """
-        self.stage("lower")
-        facts = self.regions()
-
-        return self._lowered(
-            lambda: self.ir.modules.with_non_op_nodes(self.lowered_again, facts, self.inputs),
-            "TVM cannot lower the graph in this form",
-        )
 
     def executable(self, executor: str) -> Executable:
         """Returns the partitioned module, built for an executor."""

@@ -20,7 +20,7 @@ from ..generation.structures import NUMERIC, STRUCTURES, Vocabulary
 from ..generation.systematic import Case
 from . import batching
 from .batching import Group
-from .offloaded import Offloaded
+from .offloaded_operators import Offloaded
 
 if TYPE_CHECKING:
     from .session import TargetSession

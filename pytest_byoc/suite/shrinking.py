@@ -14,7 +14,7 @@ from ..examination.examiner import Examiner
 from ..examination.outcome import CRASH, Verdict
 from ..examination.signature import suspects
 from ..generation.plain import without
-from ..generation.reduce import reduce
+from ..generation.shrink_steps import reduce
 from ..record.target_record import Failure
 
 #: Stages in which code that the target has compiled runs.

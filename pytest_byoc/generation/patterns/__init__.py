@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .alternatives import NoInstance, made_of, not_among
 from .instance import Instance, instance
 from .near_misses import kind, near_misses, spread
-from .reading import NoInstance, made_of, not_among
 from .search import Alone, Fragment, SearchResult, search
 from .tree import Pattern, parse, parse_table, ways
 from .twice import twice

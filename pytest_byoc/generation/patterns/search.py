@@ -9,8 +9,8 @@ from typing import Any
 
 from ...core.graph import Graph
 from ...operators import OPERATORS
+from .alternatives import NoInstance
 from .instance import Instance, instance, varied
-from .reading import NoInstance
 from .tree import Pattern, Way, ways
 
 #: Seeds of the graphs tried for each way of a pattern, one round after the other until one matches.

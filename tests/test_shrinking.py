@@ -16,7 +16,7 @@ from pytest_byoc.examination.signature import traits
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.plain import differences
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.generation.reduce import reduce
+from pytest_byoc.generation.shrink_steps import reduce
 from pytest_byoc.generation.systematic import cases, default_case
 from pytest_byoc.suite.session import TargetSession
 
