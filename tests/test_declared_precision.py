@@ -27,7 +27,8 @@ def run(pytester: pytest.Pytester, ir: str, fault: Fault, *declared: str) -> tup
     pytester.makepyprojecttoml("\n".join(lines))
     result = pytester.runpytest_subprocess(
         "--byoc-target=mine", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "--byoc-operators=nn.dense",
-        "--byoc-report=out", "--byoc-level=smoke", "-x", "-k", "test_operator and float32 and not infinities and not extremes",
+        "--byoc-report=out", "--byoc-level=smoke", "-x",
+        "-k", "test_operator and float32 and not infinities and not extremes",
         "-p", "no:cacheprovider", timeout=300,
     )
     report: dict[str, object] = json.loads(Path(pytester.path, "out", "report.json").read_text())

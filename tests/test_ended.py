@@ -20,8 +20,8 @@ from .test_worker import chain, examiner
 RESTARTING = FIXTURES / "targets" / "restarting.py"
 FILLING = FIXTURES / "targets" / "filling.py"
 FEW = (
-    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu", "-k", "test_operator and float32", "--byoc-report=out", "-p",
-    "no:cacheprovider",
+    "--byoc-level=smoke", "--byoc-operators=exp,nn.relu", "-k", "test_operator and float32",
+    "--byoc-report=out", "-p", "no:cacheprovider",
 )
 
 #: One IR is enough: the tests examine the host.

@@ -155,7 +155,8 @@ def test_exploring_generates_other_reproducible_graphs(
     pytester: pytest.Pytester, common: tuple[str, ...]
 ) -> None:
     def graphs(*more: str) -> dict[str, int]:
-        result = pytester.runpytest_subprocess(*common, "-k", "random", "--byoc-max-examples=3", *more, timeout=300)
+        few = (*common, "-k", "random", "--byoc-max-examples=3", *more)
+        result = pytester.runpytest_subprocess(*few, timeout=300)
         assert result.ret == 0
         target = _report(pytester)
         return {f"{c['operator']} {c['dtype']}": c["generated"] for c in target["cells"]}
@@ -167,7 +168,8 @@ def test_exploring_generates_other_reproducible_graphs(
 
 @pytest.mark.once
 def test_the_time_budget_ends_the_session(pytester: pytest.Pytester, common: tuple[str, ...]) -> None:
-    result = pytester.runpytest_subprocess(*common, "--byoc-level=smoke", "--byoc-time-budget=0.01s", "-rs", timeout=300)
+    spent = ("--byoc-level=smoke", "--byoc-time-budget=0.01s", "-rs")
+    result = pytester.runpytest_subprocess(*common, *spent, timeout=300)
     result.stdout.fnmatch_lines(["*not checked: the time budget of 0.01 s is used up*"])
     # A session that examined nothing is no success.
     assert result.ret == 1
@@ -187,7 +189,8 @@ def test_one_time_surveys_do_not_count_against_the_time_budget(
             activity.uncharged += 3600
         """
     )
-    few = (*common, "--byoc-level=smoke", "--byoc-time-budget=0.01s", "-k", "test_operator and relu and shape")
+    spent = ("--byoc-level=smoke", "--byoc-time-budget=0.01s")
+    few = (*common, *spent, "-k", "test_operator and relu and shape")
     assert pytester.runpytest_subprocess(*few, timeout=300).ret == 1
     assert pytester.runpytest_subprocess(*few, "-p", "imported", timeout=300).ret == 0
 
