@@ -2,7 +2,7 @@
 
 It generates plain C for the operators that it offloads, and TVM compiles that C into the exported
 library. To start your own codegen, copy the directory, replace the C by calls of your library, and
-reduce the tables to the operators that your library has::
+reduce the tables to the operators that your library has. This command tests the original::
 
     pytest --byoc-target=example_c
 
