@@ -147,7 +147,7 @@ def test_failures_are_not_replayed_without_a_cache(
 
 @pytest.fixture
 def graphs(pytester: pytest.Pytester, ir: str) -> Path:
-    """A folder with one graph that passes, one that fails with CHANGING=raises, and unusable
+    """Returns a folder with a graph that passes, one that fails with CHANGING=raises, and unusable
     files."""
     folder = pytester.path / "regressions"
     relu = default_case("nn.relu", "float32").graph

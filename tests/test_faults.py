@@ -213,7 +213,7 @@ def test_views_check_inputs_of_the_target_beside_nodes_run_by_tvm(pytester: pyte
 
 
 def test_a_tuple_passed_on_whole(pytester: pytest.Pytester, ir: str) -> None:
-    """A tuple of inputs in Relay, an operator's result in Relax."""
+    """The tuple holds inputs in Relay, and is an operator's result in Relax."""
     name = {"relay": "tuple_parameter_reversed", "relax": "whole_tuple_reversed"}[ir]
     failure = the_failure(pytester, ir, name, "test_thoroughly and joined_and_split")
     assert (failure["check"], failure["outcome"]) == ("non-op-nodes", "wrong-result")
