@@ -141,7 +141,7 @@ OF_RUNS = frozenset(c.id for c in CHECKS if c.reload is not None and c.observe i
 def level_of(check: str, module: str) -> str:
     """Returns the fastest level that makes the check in that module of the suite."""
     # Smoke may choose an executor under which no view reaches the target.
-    at_smoke = plan.effort(LEVELS["smoke"]).checks - {"views"}
+    at_smoke = set(plan.effort(LEVELS["smoke"]).checks) - {"views"}
     every = module != "test_thoroughly" and check in at_smoke
     return "smoke" if every else "standard"
 
