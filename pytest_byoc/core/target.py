@@ -7,8 +7,8 @@ from typing import Any
 
 #: References of the targets that this package contains, by name.
 EXAMPLES = {
-    name: f"pytest_byoc.examples.{name}:target"
-    for name in ("example_c", "example_extern")
+    "example_c": "pytest_byoc.examples.example_c:target",
+    "example_extern": "pytest_byoc.examples.example_extern:target",
 }
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
