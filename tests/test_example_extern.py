@@ -43,10 +43,13 @@ if ir == "relay":
     assert len(partitioned.functions) == 2  # main, and one region
     host = "llvm -mtriple=x86_64-linux-gnu"
     aot = Executor("aot", {"interface-api": "packed", "unpacked-api": False, "link-params": True})
-    for kind, executor, usmp in (("graph", Executor("graph"), False), ("aot", aot, False), ("usmp", aot, True)):
+    graph = Executor("graph")
+    for kind, executor, usmp in (("graph", graph, False), ("aot", aot, False), ("usmp", aot, True)):
         with tvm.transform.PassContext(opt_level=3, config={"tir.usmp.enable": usmp}):
             library = relay.build(partitioned, target=host, executor=executor, runtime=Runtime("cpp"))
-        library.export_library(f"{folder}/{kind}.so", options=list(target.export_options.get("options", [])))
+        # Relay appends to the caller's lists.
+        options = {key: list(value) for key, value in target.export_options.items()}
+        library.export_library(f"{folder}/{kind}.so", **options)
 else:
     from tvm import relax
     builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((2, 3), "float32"))
@@ -161,7 +164,7 @@ void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float
 
 def test_source_is_compiled_into_the_artifact(tmp_path: Path, ir: str) -> None:
     patch = Patch("library.py", 'SOURCES = ("kernels.c",)', 'SOURCES = ("kernels.c", "plain_blas.c")')
-    target = planted("with_source", "", (), patch, folder=tmp_path)
+    target = planted("with_source", patch, folder=tmp_path)
     (target / "plain_blas.c").write_text(PLAIN_BLAS)
     for artifact in built(ir, f"{target.name}:preloaded", tmp_path / "out", PYTHONPATH=str(target.parent)):
         done = python(RUN, artifact, runtime=True)
@@ -199,8 +202,9 @@ def test_library_that_does_not_fit_is_refused(
     assert "Traceback" not in error
 
 
-def planted(name: str, what: str, operators: tuple[str, ...], *patches: Patch, folder: Path) -> Path:
-    return apply(Fault(name, 1, what, operators, None, patches, example="example_extern"), folder)
+def planted(name: str, *patches: Patch, folder: Path) -> Path:
+    """Returns the path of a copy of the example with these patches."""
+    return apply(Fault(name, 1, name, (), None, patches, example="example_extern"), folder)
 
 
 _GETENV = "#ifdef __cplusplus\nextern \"C\" {\n#endif\nchar* getenv(const char*);\n"
@@ -224,12 +228,12 @@ MISTAKES = {
                "  float* const result = c;\n  const size_t bytes = sizeof *c * stack * m * n;\n"
                "  if (bytes <= sizeof scratch) c = scratch;\n"),
          Patch("kernels.c", "c + i * m * n, n);\n", "c + i * m * n, n);\n"
-               "  if (c != result) memcpy(result, c, bytes);\n")],
+               "  if (c != result) __builtin_memcpy(result, c, bytes);\n")],
         "nn.dense", "test_thoroughly and large", {"threads"},
     ),
     "state_of_the_compiler": (
-        [Patch("library.py", "def sources() -> List[str]:\n", "def sources() -> List[str]:\n"
-               '    os.environ["EXAMPLE_EXTERN_SET_UP"] = "1"\n'),
+        [Patch("steps.py", "    is_new = ", '    __import__("os").environ["EXAMPLE_EXTERN_SET_UP"] = "1"\n'
+               "    is_new = "),
          Patch("kernels.c", '#ifdef __cplusplus\nextern "C" {\n#endif\n', _GETENV),
          Patch("kernels.c", "n, k, 1,\n", 'n, k, getenv("EXAMPLE_EXTERN_SET_UP") ? 1 : 0,\n')],
         "nn.dense", "test_operator and float32", {"roundtrip"},
@@ -241,7 +245,7 @@ MISTAKES = {
 def test_planted_mistake_is_found(pytester: pytest.Pytester, ir: str, name: str) -> None:
     patches, operators, pattern, checks = MISTAKES[name]
     operators = operators if isinstance(operators, str) else operators[ir]
-    target = planted(name, name, (operators,), *patches, folder=pytester.path)
+    target = planted(name, *patches, folder=pytester.path)
     result = pytester.runpytest_subprocess(
         f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
         f"--byoc-operators={operators}", "--byoc-report=out", "-x", "-k", pattern, "-p", "no:cacheprovider",

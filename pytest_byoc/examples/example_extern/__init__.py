@@ -34,7 +34,7 @@ There are three ways to supply the library's functions:
 2. Load the library before the artifact, with RTLD_GLOBAL: by LD_PRELOAD, by ctypes, or declared as
    ``libraries``, as ``preloaded`` does.
 3. Compile their source into the artifact: add the file to ``library.SOURCES``. The kernels themselves
-   come that way, as C source among the module's ``external_mods``.
+   come that way.
 
 Where all are missing, a run raises an error that names the function and these ways. The reference to it
 is weak: otherwise the dynamic linker would end the process at the first call.
@@ -46,7 +46,7 @@ import importlib
 import importlib.util
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .library import find, link_options
+from .library import find, kernels, link_options
 
 
 class ExampleExtern:
@@ -58,7 +58,15 @@ class ExampleExtern:
 
     def __init__(self) -> None:
         self.library = find()
-        self.export_options: Mapping[str, Any] = {"options": link_options(self.library)}
+        # An artifact without the kernels is to raise an error when it is loaded (-z now), not to die.
+        self.export_options: Mapping[str, Any] = {
+            "addons": [kernels()],
+            "options": ["-Wl,-z,now", *self.link_options()],
+        }
+
+    def link_options(self) -> Sequence[str]:
+        """The options that link an artifact with the library."""
+        return link_options(self.library)
 
     def load(self, ir: str) -> Any:
         """Register patterns, and in Relay the hook, with TVM, which has to have that IR."""
@@ -89,7 +97,10 @@ class Preloaded(ExampleExtern):
     def __init__(self) -> None:
         super().__init__()
         self.libraries = (self.library,)
-        self.export_options = {}
+
+    def link_options(self) -> Sequence[str]:
+        """None: the artifact finds the library in the process."""
+        return ()
 
 
 target = ExampleExtern()

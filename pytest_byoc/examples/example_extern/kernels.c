@@ -1,11 +1,10 @@
-/* The kernels that the generated TIR calls, one after the other. They are compiled into each artifact.
+/* The kernels that the generated TIR calls, one after the other. They are linked into each artifact.
  *
- * This text is for float32; library.py makes the one for float64 from it by replacing names. Valid as
- * C and as C++, because TVM compiles C sources with g++ by default. The functions are hidden: two
- * artifacts in one process must not call each other's. A kernel returns 0, or 1 if it can't compute.
+ * This text is for float32; library.py makes the one for float64 from it by replacing names. The
+ * functions are hidden: two artifacts in one process must not call each other's. A kernel returns 0,
+ * or 1 if it can't compute.
  */
 #include <stdint.h>
-#include <string.h>
 #ifdef __cplusplus
 extern "C" {
 #endif

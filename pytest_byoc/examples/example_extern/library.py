@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import hashlib
 import os
-from typing import Any, Dict, List
+import subprocess
+from typing import List, Sequence
 
-#: The C sources that are compiled into each artifact. A library that comes as source is listed here.
+#: The C sources that are linked into each artifact. A library that comes as source is listed here.
 SOURCES = ("kernels.c",)
-#: The environment variable that names another CBLAS than the OpenBLAS of the system.
+#: The environment variable that names another CBLAS than the system's OpenBLAS.
 VARIABLE = "EXAMPLE_EXTERN_CBLAS"
-#: The functions that the kernels call, by dtype. The dtypes that are offloaded are its keys.
+#: The function that the kernels call, by dtype; the dtypes that are offloaded.
 SYMBOLS = {"float32": "cblas_sgemm", "float64": "cblas_dgemm"}
-SUFFIXES = {"float32": "f32", "float64": "f64"}
+#: What makes the kernels for float64 from those for float32.
+_FOR_FLOAT64 = {"_f32": "_f64", "float": "double", "cblas_sgemm": "cblas_dgemm"}
 _REMEDY = "install OpenBLAS (apt-get install libopenblas-dev), or name a CBLAS by %s=PATH" % VARIABLE
 
 
@@ -59,20 +62,36 @@ def link_options(path: str) -> List[str]:
     return ["-Wl,--no-as-needed", "-l:" + path]
 
 
-def sources() -> List[str]:
-    """The text of each source, with the kernels of all dtypes in it."""
-    texts = []
+def kernels() -> str:
+    """The path of the object with the kernels of all dtypes.
+
+    It is linked with the artifact, and not among the modules that TVM imports (``external_mods``):
+    with such modules Relay's build stores all weights of main a second time.
+    """
+    text = ""
     for name in SOURCES:
         with open(os.path.join(os.path.dirname(__file__), name)) as f:
-            text = f.read()
-        names: Dict[str, str] = {"_f32": "_f64", "float": "double", "cblas_sgemm": "cblas_dgemm"}
-        for_float64 = text
-        for old, new in names.items():
-            for_float64 = for_float64.replace(old, new)
-        texts += [text, for_float64]
-    return texts
+            text += f.read()
+    for_float64 = text
+    for old, new in _FOR_FLOAT64.items():
+        for_float64 = for_float64.replace(old, new)
+    return compiled(text + for_float64, ".o", ["-c", "-O2"])
 
 
-def modules(create: Any) -> List[Any]:
-    """Runtime modules of the sources; create: TVM's ``runtime.CSourceModuleCreate``."""
-    return [create(text, "c", ["example_extern_source_%d" % i], []) for i, text in enumerate(sources())]
+def compiled(text: str, ending: str, options: Sequence[str]) -> str:
+    """The path of a compiled source. It is compiled once, and kept in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    key = hashlib.sha256("\n".join([text, *options]).encode()).hexdigest()[:24]
+    path = os.path.join(cache, "example_extern", key + ending)
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        unfinished = "%s.%d" % (path, os.getpid())
+        command = ["g++", "-x", "c++", "-", "-fPIC", *options, "-o", unfinished]
+        try:
+            done = subprocess.run(command, input=text, stderr=subprocess.PIPE, text=True)
+        except FileNotFoundError:
+            raise ImportError("example_extern needs g++, and finds none") from None
+        if done.returncode:
+            raise ImportError("example_extern: g++ does not compile its source:\n" + done.stderr[-2000:])
+        os.replace(unfinished, path)  # another process may do the same
+    return path

@@ -17,7 +17,6 @@ from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 from tvm.script import tirx as T
 
-from .library import modules
 from .steps import Region, Step, Tensor, Unsupported, elementwise, matmul, script
 
 NAME = "example_extern"
@@ -199,7 +198,7 @@ class _CallsTIR(relax.PyExprMutator):  # type: ignore[misc]
 
 @tvm.transform.module_pass(opt_level=0, name="example_extern.RegionsToTIR")
 def regions_to_tir(mod: tvm.IRModule, context: Any) -> tvm.IRModule:
-    """The pass: every region becomes a TIR function; the kernels' sources go with the module."""
+    """The pass: every region becomes a TIR function."""
     regions = {
         var.name_hint: function
         for var, function in mod.functions.items()
@@ -213,10 +212,7 @@ def regions_to_tir(mod: tvm.IRModule, context: Any) -> tvm.IRModule:
             mutator.builder_.update_func(var, mutator.visit_expr(function))
     result = mutator.builder_.get()
     kept = {var: f for var, f in result.functions.items() if var.name_hint not in regions}
-    attrs = dict(mod.attrs) if mod.attrs else {}
-    kernels = modules(tvm.get_global_func("runtime.CSourceModuleCreate"))
-    attrs["external_mods"] = [*attrs.get("external_mods", []), *kernels]
-    return tvm.IRModule(kept, attrs=attrs, global_infos=mod.global_infos)
+    return tvm.IRModule(kept, attrs=mod.attrs, global_infos=mod.global_infos)
 
 
 def build(mod: tvm.IRModule) -> Any:

@@ -7,10 +7,8 @@ Importing this module registers the pattern table "example_extern" and a target 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import platform
-import subprocess
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import tvm
@@ -21,7 +19,7 @@ from tvm.relay.dataflow_pattern import is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 from tvm.script import tir as T
 
-from .library import modules
+from .library import compiled
 from .steps import Region, Step, Tensor, Unsupported, elementwise, matmul, script
 
 NAME = "example_extern"
@@ -180,7 +178,7 @@ def translate(function: relay.Function) -> Region:
 
 @tvm.register_func(f"{NAME}.relay_to_tir")
 def _relay_to_tir(mod: tvm.IRModule) -> tvm.IRModule:
-    """The hook: every region becomes a TIR function; the kernels' sources go with the module."""
+    """The hook: every region becomes a TIR function."""
     mod = tvm.get_global_func("relay._transform.OutlineCompilerFunctionsWithExistingGlobalSymbols")(NAME)(mod)
     regions = {var: f for var, f in mod.functions.items() if _compiler(f) == NAME}
     if not regions:
@@ -190,9 +188,7 @@ def _relay_to_tir(mod: tvm.IRModule) -> tvm.IRModule:
         lowered = tvm.script.from_source(script(translate(function), "tir"), {"T": T})
         lowered = lowered.with_attr("global_symbol", str(function.attrs["global_symbol"]))
         mod.update_func(var, lowered.with_attr("target", target))
-    others = list(mod.attrs["external_mods"]) if mod.attrs and "external_mods" in mod.attrs else []
-    kernels = modules(tvm.get_global_func("runtime.CSourceModuleCreate"))
-    return mod.with_attr("external_mods", [*others, *kernels])
+    return mod
 
 
 def _host() -> tvm.target.Target:
@@ -208,21 +204,11 @@ def _load_shim() -> None:
     """Compile and load shim.cc, once for each TVM: the attributes of target kinds are set in C++."""
     if NAME in tvm.target.Target.list_kinds():
         return
-    source = os.path.join(os.path.dirname(__file__), "shim.cc")
-    with open(source, "rb") as f:
-        key = hashlib.sha256(f.read() + f"{tvm.__version__} {find_lib_path()}".encode()).hexdigest()[:16]
-    folder = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    path = os.path.join(folder, NAME, f"shim-{key}.so")
-    if not os.path.exists(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        unfinished = f"{path}.{os.getpid()}"
-        # hhb-tvm is compiled with the old ABI of C++; a TVM of your own probably is not.
-        includes = [f"-I{folder}" for folder in find_include_path()]
-        command = ["g++", "-std=c++17", "-shared", "-fPIC", "-D_GLIBCXX_USE_CXX11_ABI=0", *includes]
-        done = subprocess.run([*command, source, "-o", unfinished], stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise ImportError(f"{NAME}: g++ cannot compile {source}:\n{done.stderr[-2000:]}")
-        os.replace(unfinished, path)
+    with open(os.path.join(os.path.dirname(__file__), "shim.cc")) as f:
+        text = f"// for {find_lib_path()[0]}, {tvm.__version__}\n" + f.read()
+    includes = [f"-I{folder}" for folder in find_include_path()]
+    # hhb-tvm is compiled with the old ABI of C++; another TVM may not be.
+    path = compiled(text, ".so", ["-std=c++17", "-shared", "-D_GLIBCXX_USE_CXX11_ABI=0", *includes])
     ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
 
 

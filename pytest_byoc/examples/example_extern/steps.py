@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .library import SUFFIXES, SYMBOLS, missing
+from .library import SYMBOLS, missing
 
 
 class Unsupported(Exception):
@@ -138,7 +138,7 @@ def script(region: Region, dialect: str) -> str:
         elif result not in pointers:
             body.append("t%d = T.allocate([%d], %r, 'global')" % (i, result.size, result.dtype))
         pointers.setdefault(result, "t%d.access_ptr('rw')" % i if is_new else "t%d" % i)
-        name = "example_extern_%s_%s" % (step.kernel, SUFFIXES[result.dtype])
+        name = "example_extern_%s_f%s" % (step.kernel, result.dtype[-2:])
         arguments = [repr(name), *(pointers[t] for t in (*step.operands, result)), *map(str, step.numbers)]
         body.append("e%d: T.int32 = T.call_extern('int32', %s)" % (i, ", ".join(arguments)))
         if step.kernel == "matmul":  # the others can't fail
