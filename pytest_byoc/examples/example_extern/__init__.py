@@ -4,40 +4,41 @@ Here the library is a CBLAS, OpenBLAS by default (``apt-get install libopenblas-
 
     pytest --byoc-target=example_extern
 
-A region becomes one TIR function: one call of a kernel for each operator, in sequence, and buffers
-between them that TVM allocates. So the executors treat it as a function of their own, AOT with static
-memory planning (``tir.usmp.enable``) included. The kernels are C: those of products call CBLAS, the
-others are loops. File by file:
+A region becomes one TIR function: a call of a kernel for each operator, in sequence, and buffers
+between them that TVM allocates. Executors treat it as a function of their own, so static memory
+planning under AOT (``tir.usmp.enable``) works too. The kernels are C: those of products call CBLAS,
+the others are loops. File by file:
 
 ``relay.py``
     Patterns, partitioning, and a ``RelayToTIR`` hook. TVM reads the hook from a target kind, whose
-    attributes are set in C++: ``shim.cc`` does that, and calls the Python function that is the hook.
+    attributes are set in C++: ``shim.cc`` sets it, and calls the Python function.
 ``relax.py``
     The same, with a pass in place of the hook, which Relax lacks. It replaces calls of regions by
     ``call_tir``; ``build`` runs it before ``tvm.compile``.
 ``steps.py``
-    What is offloaded, for both IRs: from operators to calls of kernels, and from those to TVMScript.
+    For both IRs: from operators to calls of kernels, and from those to TVMScript.
 ``kernels.c``, ``library.py``
     The kernels, and how the library behind them is found and linked.
 
-Offloaded, in float32 and float64: dense layers with a bias and relu, each of both optional; nn.matmul
-and nn.batch_matmul (Relay), matmul, also of a permute_dims (Relax); add and multiply of equal shapes or
-with an operand that is repeated as a whole (a bias, a scalar), bias_add along the last axis, relu.
+Offloaded, in float32 and float64: dense layers, each with or without bias and relu; nn.matmul and
+nn.batch_matmul (Relay); matmul, its right side transposed or not (Relax); add and multiply of equal
+shapes, or with an operand that is repeated as a whole (a bias, a scalar); bias_add along the last
+axis; relu.
 
 Left to TVM: everything else, tensors without elements or with an unknown extent, products with a
-vector, and stacks of matrices of which one dimension among several is repeated, because the kernel
+vector, and stacks of matrices in which one of several dimensions is repeated, because the kernel
 walks through a stack by one stride.
 
 There are three ways to supply the library's functions:
 
-1. Link them into the artifact when it is exported, as ``target`` does (see ``library.link_options``).
-2. Load the library before the artifact, with RTLD_GLOBAL: by LD_PRELOAD, by ctypes, or declared as
+1. Link them into the artifact when it is exported, as ``target`` does.
+2. Load the library with RTLD_GLOBAL before the artifact: by LD_PRELOAD, by ctypes, or declared as
    ``libraries``, as ``preloaded`` does.
-3. Compile their source into the artifact: add the file to ``library.SOURCES``. The kernels themselves
-   come that way.
+3. Compile their source into the artifact: add the file to ``library.SOURCES``. The kernels
+   themselves come that way.
 
-Where all are missing, a run raises an error that names the function and these ways. The reference to it
-is weak: otherwise the dynamic linker would end the process at the first call.
+Otherwise a run raises an error that names the function and these ways. The kernels' reference to it
+is weak: the dynamic linker would end the process at the first call.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from .library import find, kernels, link_options
 
 
 class ExampleExtern:
-    """The target. Raises ImportError, with a remedy, where there is no CBLAS that the kernels can call."""
+    """The target. Raises ImportError, with a remedy, where the kernels' library is missing."""
 
     name = "example_extern"
     ir = ("relay", "relax")
@@ -58,7 +59,8 @@ class ExampleExtern:
 
     def __init__(self) -> None:
         self.library = find()
-        # An artifact without the kernels is to raise an error when it is loaded (-z now), not to die.
+        # With -z now, an artifact that lacks a kernel raises an error when it is loaded. Otherwise
+        # its process would end at the first call.
         self.export_options: Mapping[str, Any] = {
             "addons": [kernels()],
             "options": ["-Wl,-z,now", *self.link_options()],
@@ -82,7 +84,7 @@ class ExampleExtern:
 
     @property
     def build(self) -> Optional[Callable[[Any, str], Any]]:
-        """None in Relay, where ``relay.build`` calls the hook; in Relax the function that runs the pass."""
+        """None in Relay, where ``relay.build`` calls the hook; in Relax a function that runs the pass."""
         if importlib.util.find_spec("tvm.relay") is not None:
             return None
         return lambda mod, executor: self.load("relax").build(mod)

@@ -1,8 +1,8 @@
-/* The kernels that the generated TIR calls, one after the other. They are linked into each artifact.
+/* The kernels that the generated TIR calls. They are linked into each artifact.
  *
  * This text is for float32; library.py makes the one for float64 from it by replacing names. The
- * functions are hidden: two artifacts in one process must not call each other's. A kernel returns 0,
- * or 1 if it can't compute.
+ * functions are hidden: two artifacts in one process must not call each other's. A kernel returns
+ * 0, or 1 if it can't compute.
  */
 #include <stdint.h>
 #ifdef __cplusplus
@@ -10,13 +10,12 @@ extern "C" {
 #endif
 #define KERNEL __attribute__((visibility("hidden"))) int32_t
 
-/* Weak: if nobody supplies the function, its address is 0. Otherwise the dynamic linker would end the
- * process at the first call. The 32-bit interface of CBLAS (library.py refuses the 64-bit one). */
+/* The interface with 32-bit integers. Weak: if nobody supplies the function, its address is 0. */
 __attribute__((weak)) void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k,
                                        float alpha, const float* a, int lda, const float* b, int ldb,
                                        float beta, float* c, int ldc);
 
-/* c[i] = a[i] b[i] for a stack of row-major matrices; a stride of 0 repeats the operand's only one. */
+/* c[i] = a[i] b[i] for stacks of row-major matrices; a stride of 0 repeats the only one. */
 KERNEL example_extern_matmul_f32(const float* a, const float* b, float* c, int32_t stack, int32_t m,
                                  int32_t n, int32_t k, int32_t trans_a, int32_t trans_b,
                                  int32_t stride_a, int32_t stride_b) {
@@ -30,7 +29,7 @@ KERNEL example_extern_matmul_f32(const float* a, const float* b, float* c, int32
   return 0;
 }
 
-/* The second operand is repeated every `period` elements: a bias along the last axis, or a scalar. */
+/* The second operand is repeated every `period` elements: a bias along the last axis, a scalar. */
 KERNEL example_extern_add_f32(const float* a, const float* b, float* y, int32_t size, int32_t period) {
   int32_t i, j;
   for (i = 0; i < size; i += period)

@@ -1,4 +1,4 @@
-"""The library behind the kernels: how it is found, checked, linked and, where it is missing, named."""
+"""The library behind the kernels: how it is found, checked, linked, and named where it is missing."""
 
 from __future__ import annotations
 

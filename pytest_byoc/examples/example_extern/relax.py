@@ -68,7 +68,7 @@ def _swapped(call: relax.Call, operand: Tensor) -> Tensor:
     backwards = list(range(rank))[::-1]
     axes = backwards if call.attrs.axes is None else [int(axis) % rank for axis in call.attrs.axes]
     if rank < 2 or axes != [*range(rank - 2), rank - 1, rank - 2]:
-        raise Unsupported("a product reads its right side with the last two dimensions swapped, or as it is")
+        raise Unsupported("a product reads its right side as it is, or transposed")
     return operand
 
 
@@ -169,7 +169,7 @@ def _bindings(function: relax.Function) -> List[Any]:
 
 @relax.expr_functor.mutator
 class _CallsTIR(relax.PyExprMutator):  # type: ignore[misc]
-    """Calls of regions become ``call_tir`` of their functions in TIR, to which tuples are passed in parts."""
+    """Replaces calls of regions by ``call_tir`` of their functions, which get a tuple's fields."""
 
     def __init__(self, mod: tvm.IRModule, regions: Mapping[str, Any]) -> None:
         super().__init__(mod)

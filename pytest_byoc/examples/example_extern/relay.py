@@ -50,7 +50,7 @@ def _step(call: relay.Call, operands: List[Tensor], result: Tensor) -> Step:
 
 
 def _check(*names: Tuple[str, ...]) -> Callable[[relay.Call], bool]:
-    """The predicate of a chain, given by the names that its operators may have, the last one first."""
+    """The predicate of a chain, given by the names that its operators may have, from the last on."""
 
     def check(call: relay.Call) -> bool:
         try:
@@ -179,7 +179,8 @@ def translate(function: relay.Function) -> Region:
 @tvm.register_func(f"{NAME}.relay_to_tir")
 def _relay_to_tir(mod: tvm.IRModule) -> tvm.IRModule:
     """The hook: every region becomes a TIR function."""
-    mod = tvm.get_global_func("relay._transform.OutlineCompilerFunctionsWithExistingGlobalSymbols")(NAME)(mod)
+    prefix = "relay._transform.OutlineCompilerFunctions"
+    mod = tvm.get_global_func(f"{prefix}WithExistingGlobalSymbols")(NAME)(mod)
     regions = {var: f for var, f in mod.functions.items() if _compiler(f) == NAME}
     if not regions:
         return mod
@@ -201,7 +202,7 @@ def _host() -> tvm.target.Target:
 
 
 def _load_shim() -> None:
-    """Compile and load shim.cc, once for each TVM: the attributes of target kinds are set in C++."""
+    """Compile shim.cc, once for each TVM, and load it."""
     if NAME in tvm.target.Target.list_kinds():
         return
     with open(os.path.join(os.path.dirname(__file__), "shim.cc")) as f:

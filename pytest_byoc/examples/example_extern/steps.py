@@ -54,7 +54,7 @@ class Region:
 def matmul(
     operands: Sequence[Tensor], result: Tensor, trans_a: bool = False, trans_b: bool = False
 ) -> Step:
-    """The product of two matrices, or of stacks of them; trans_a, trans_b: read with rows as columns."""
+    """The product of matrices, or of stacks of them. trans_a, trans_b: rows are read as columns."""
     a, b = operands
     if b.swapped is not None:
         b, trans_b = b.swapped, not trans_b
@@ -77,7 +77,7 @@ def matmul(
 
 
 def elementwise(kernel: str, operands: Sequence[Tensor], result: Tensor) -> Step:
-    """relu, add or multiply. One operand may be repeated as a whole, on either side: both commute."""
+    """relu, add or multiply, one operand of which may be repeated as a whole (both commute)."""
     _check(*operands, result)
     first, *others = sorted(operands, key=lambda operand: operand.shape != result.shape)
     for other in others:
@@ -117,9 +117,9 @@ def _without_ones(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 def script(region: Region, dialect: str) -> str:
     """The region as a TIR function in TVMScript: the kernels in sequence, and buffers between them.
 
-    dialect: "tir", or "tirx" from TVM 0.25 on. There ``offset_factor=1`` says that a tensor may begin
-    anywhere in its memory. Relay's AOT executor can't call functions that say so, and the kernels
-    that TVM itself makes for Relay refuse a ``byte_offset`` too.
+    dialect: "tir", or "tirx" from TVM 0.25 on. There ``offset_factor=1`` says that a tensor may
+    begin anywhere in its memory. Relay's AOT executor can't call functions that say so, and the
+    kernels that TVM itself makes for Relay refuse a ``byte_offset`` too.
     """
     is_new = dialect == "tirx"
     outside = [*region.inputs, *region.outputs]
@@ -128,7 +128,7 @@ def script(region: Region, dialect: str) -> str:
     for i, tensor in enumerate(outside):
         offset = ", offset_factor=1" if is_new else ""
         head.append("b%d = T.match_buffer(p%d, %r, %r%s)" % (i, i, tensor.shape, tensor.dtype, offset))
-        # Of a tensor that is passed more than once, the first place is read or written, and then copied.
+        # A tensor passed twice is read or written in its first place, and copied to the second.
         pointers.setdefault(tensor, "b%d.access_ptr('rw')" % i)
     body = []
     for i, step in enumerate(region.steps):
@@ -151,7 +151,7 @@ def script(region: Region, dialect: str) -> str:
             body.append(copy % (place, pointers[tensor], size))
     body.append("T.evaluate(0)")
     if is_new:
-        # Relax's passes look into a root block, which for opaque calls lists what it reads and writes.
+        # Relax's passes expect a root block; with opaque calls it has to list its reads and writes.
         body = ["with T.sblock('root'):", *("    " + line for line in ("T.reads()", "T.writes()", *body))]
     decorator = "@T.prim_func(s_tir=True)" if is_new else "@T.prim_func"
     return "\n    ".join([f"{decorator}\n{head[0]}", *head[1:], *body]) + "\n"
