@@ -98,4 +98,7 @@ class VMExecutable(Executable):
         return False
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        self._executable.export_library(path, **options)
+        # TVM appends to the caller's list of addons, so it gets a copy.
+        self._executable.export_library(
+            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
+        )

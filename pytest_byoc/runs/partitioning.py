@@ -108,6 +108,10 @@ class PartitioningRun(Run):
         """
         facts = self.ir.partition_facts(self.partitioned())
         self.nothing_offloaded = not facts["regions"]
+        if self.target.build is not None:
+            # The target's own function may compile regions for which TVM has no codegen.
+            for region in facts["regions"]:
+                region["codegen"] = True
         return dict(facts, nodes=self._signatures, changed=self._changed)
 
     @property
