@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 #: References of the targets that this package contains, by name.
-EXAMPLES = {"example_c": "pytest_byoc.examples.example_c:target"}
+EXAMPLES = {
+    "example_c": "pytest_byoc.examples.example_c:target",
+    "example_dnnl": "pytest_byoc.examples.example_dnnl:target",
+}
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
 #: The executors of TVM: Relay has all three, Relax only "vm".

@@ -77,7 +77,7 @@ def _patterns() -> List[Tuple[Any, ...]]:
     """The shortest first: of two patterns that match, TVM takes the one registered later."""
     patterns = []
     for name in OPERATORS:
-        if f"relax.{name}" not in tvm.ir.Op.list_op_names():
+        if f"relax.{name}" not in tvm.ir.Op.list_op_names():  # one of Relay
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         call = is_op(f"relax.{name}")(*[wildcard() for _ in range(count)])

@@ -91,15 +91,12 @@ def pattern_table() -> List[Tuple[Any, ...]]:
                 if len(names) > 1:
                     add(pattern, names)
     for name in OPERATORS:
-        if name not in _KNOWN:
+        if name not in tvm.ir.Op.list_op_names():  # one of Relax
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         pattern = is_op(name)(*[wildcard() for _ in range(count)])
         add(is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [name])
     return [row[:3] for row in sorted(table, key=lambda row: -row[3])]
-
-
-_KNOWN = [name for name in OPERATORS if name in tvm.ir.Op.list_op_names()]
 
 
 # ---- partitioning ------------------------------------------------------------------------------

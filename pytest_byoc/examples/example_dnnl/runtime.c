@@ -20,8 +20,8 @@ typedef struct {
   const void* data; /* of a constant */
 } Tensor;
 
-/* A tensor as a primitive sees it: reshaped to `dims`, then axis i moved to axes[i]. (A result has
- * `dims`, and its axes are moved back.) If `any`, oneDNN decides on the layout. */
+/* A tensor as a primitive sees it: reshaped to `dims`, then axis i moved to axes[i]. If `any`, oneDNN
+ * decides on the layout, as it always does for a result. */
 typedef struct { int code, tensor, any, rank; dnnl_dims_t dims; int axes[DNNL_MAX_NDIMS]; } Operand;
 
 typedef struct {
@@ -246,10 +246,12 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
 
   for (int i = 0; i <= last; ++i) {
     const Operand* const o = &s->operand[i];
+    dnnl_dims_t dims;
+    for (int k = 0; k < o->rank; ++k) dims[o->axes[k]] = o->dims[k];
     if (i < last) TRY(view(r, o, &c.value[i], &have[i]));
     want[i] = have[i];
-    if (i == last || o->any)
-      TRY(keep(r, &want[i], dnnl_memory_desc_create_with_tag(&want[i], o->rank, o->dims,
+    if (o->any)
+      TRY(keep(r, &want[i], dnnl_memory_desc_create_with_tag(&want[i], o->rank, dims,
                                 r->tables->tensor[o->tensor].type, dnnl_format_tag_any)));
     if (o->code == ADDEND) addend = want[i];
   }
@@ -261,7 +263,7 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
 
   for (int i = 0; i <= last && status == dnnl_success; ++i) {
     const Operand* const o = &s->operand[i];
-    if (i == last || o->any)
+    if (o->any)
       status = keep(r, &want[i], dnnl_memory_desc_clone(
                         &want[i], dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->code)));
     if (i < last && status == dnnl_success && !dnnl_memory_desc_equal(have[i], want[i]))
@@ -270,8 +272,10 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
   }
   if (status == dnnl_success) {
     Value* const result = &r->value[to->tensor];
+    int back[DNNL_MAX_NDIMS];
+    for (int k = 0; k < to->rank; ++k) back[to->axes[k]] = k;
     *result = r->value[new_value(r, want[last], WORKSPACE)];
-    status = keep(r, &result->desc, dnnl_memory_desc_permute_axes(&result->desc, want[last], to->axes));
+    status = keep(r, &result->desc, dnnl_memory_desc_permute_axes(&result->desc, want[last], back));
   }
   if (status == dnnl_success) return add_call(r, pd, &c);
   dnnl_primitive_desc_destroy(pd);

@@ -74,7 +74,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
             return None
         if len(others) != len(reads) - 1 or shape != step.result.shape:
             return None
-        channel = axes[1] if kind == "dnnl_convolution" else len(shape) - 1
+        channel = axes.index(1) if kind == "dnnl_convolution" else len(shape) - 1
         codes = [operand.code for operand in operands]
         if following.kind == "dnnl_eltwise":
             names = {"algorithm": "activation", "alpha": "activation_alpha", "beta": "activation_beta"}
@@ -85,8 +85,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
             dims = shape[channel:][:1] if kind == "dnnl_convolution" else others[0].dims
             operands = [*operands, _view(_BIAS, others[0].tensor, dims)]
         elif others[0].dims == shape:
-            forward = [axes.index(axis) for axis in range(len(axes))]
-            operands = [*operands, _view(_ADDEND, others[0].tensor, shape, forward, any=True)]
+            operands = [*operands, _view(_ADDEND, others[0].tensor, shape, axes, any=True)]
         else:
             return None
         step = Step(kind, [*(o for o in operands if o.tensor is not step.result), result], fields)
@@ -110,11 +109,7 @@ def _view(
 
 
 def _result(tensor: Tensor, axes: Optional[Sequence[int]] = None) -> Operand:
-    """The result; `axes` are those of the operand that has the same layout."""
-    dims = tensor.shape or (1,)
-    axes = range(len(dims)) if axes is None else axes
-    back = [list(axes).index(axis) for axis in range(len(dims))]
-    return Operand(_DST, tensor, tuple(dims[axis] for axis in back), tuple(back))
+    return _view(_DST, tensor, None, axes, any=True)
 
 
 def _only(axis: int, shape: Sequence[int]) -> Tuple[int, ...]:
@@ -154,7 +149,7 @@ def _convolution(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Opti
     channels, out_channels = data.shape[layout.index("C")], result.shape[layout.index("C")]
     if sizes["I"] * groups != channels or sizes["O"] != out_channels or out_channels % groups:
         return None
-    axes = ["NC".__add__(space).index(letter) for letter in layout]
+    axes = [f"NC{space}".index(letter) for letter in layout]
     dims: List[int] = []
     for letter in kernel:
         dims += [groups, sizes["O"] // groups] if letter == "O" else [sizes[letter]]
