@@ -32,7 +32,7 @@ class Region:
 
 
 def generate(region: Region, error: str) -> str:
-    """C99 with the function `<symbol>_run(void* const* args, int count)`; the data pointers of inputs and
+    """C11 with the function `<symbol>_run(void* const* args, int count)`; the data pointers of inputs and
     outputs are its arguments. error: a C expression that reports the message `error` to TVM."""
     tensors = [*region.inputs, *region.constants, *(step.result for step in region.steps)]
     numbers = {tensor: number for number, tensor in enumerate(tensors, 1)}

@@ -47,7 +47,7 @@ def _root(path: str) -> str:
 def export_options(path: str) -> Dict[str, Any]:
     """The keyword arguments of TVM's `export_library`."""
     lib = os.path.dirname(path)
-    options = ["-O1", "-std=gnu99", "-pthread", "-I" + os.path.join(_root(path), "include"), "-L" + lib]
+    options = ["-O1", "-std=gnu11", "-pthread", "-I" + os.path.join(_root(path), "include"), "-L" + lib]
     # TVM 0.27 names the options before the objects, which would leave out the library as not needed.
     # With -z now a function that the library lacks is an error when the artifact is loaded.
     options += ["-Wl,--no-as-needed", "-ldnnl", "-Wl,--as-needed", "-Wl,-z,now", "-Wl,-rpath," + lib]

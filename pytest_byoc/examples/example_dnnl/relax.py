@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
 from tvm.relax.backend.utils import has_leaking_intermediate_variables
-from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
+from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
 from .c_source import Region, generate
@@ -74,15 +74,15 @@ def _check(context: PatternCheckContext) -> bool:
 
 
 def _patterns() -> List[Tuple[Any, ...]]:
-    """The shortest first: of two patterns that match, TVM takes the one registered later."""
+    """The shortest first: of two patterns that match, TVM takes the one registered later. Pooling is the
+    last: relu of the layer before it is then done by the pooling."""
     patterns = []
     for name in OPERATORS:
         if f"relax.{name}" not in tvm.ir.Op.list_op_names():  # one of Relay
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         call = is_op(f"relax.{name}")(*[wildcard() for _ in range(count)])
-        root = is_tuple_get_item(call, 0) if name == "nn.batch_norm" else call
-        patterns.append((f"{NAME}.{name.replace('nn.', '')}", root, {"part0": call}, _check))
+        patterns.append((f"{NAME}.{name.replace('nn.', '')}", call, {"part0": call}, _check))
     for anchor in ("nn.conv2d", "matmul"):
         for added in range(3):
             for activation in ("", *ACTIVATIONS):
@@ -94,7 +94,9 @@ def _patterns() -> List[Tuple[Any, ...]]:
                     parts[f"part{i}"] = pattern
                 if len(names) > 1:
                     patterns.append((f"{NAME}.{'_'.join(names).replace('nn.', '')}", pattern, parts, _check))
-    return patterns
+    relu = is_op("relax.nn.relu")(wildcard())
+    pool = is_op("relax.nn.max_pool2d")(relu)
+    return [*patterns, (f"{NAME}.relu_max_pool2d", pool, {"part0": relu, "part1": pool}, _check)]
 
 
 register_patterns(_patterns())
@@ -152,7 +154,7 @@ def translate(function: relax.Function) -> Region:
     return region
 
 
-def _composite(function: relax.Function, operands: List[Value], region: Region) -> Tensor:
+def _composite(function: relax.Function, operands: List[Value], region: Region) -> Value:
     values: Dict[relax.Var, Value] = dict(zip(function.params, operands))
     steps: List[Step] = []
     for binding in _bindings(function):
@@ -162,15 +164,16 @@ def _composite(function: relax.Function, operands: List[Value], region: Region) 
             if step is None:
                 raise NotImplementedError(f"{NAME}: no code for {binding.value}")
             steps.append(step)
-            is_tuple = hasattr(_type(binding.var), "fields")
-            values[binding.var] = [step.result] if is_tuple else step.result
+            values[binding.var] = step.result
+            if hasattr(_type(binding.var), "fields"):  # batch_norm hands its moving averages on
+                values[binding.var] = [step.result, *inputs[3:]]
         else:
             values[binding.var] = _evaluate(binding.value, values, region)
     fused = fuse(steps)
     if fused is None:
         raise NotImplementedError(f"{NAME}: no code for {function}")
     region.steps.append(fused)
-    return fused.result
+    return _evaluate(function.body.body, values, region)
 
 
 def _evaluate(expr: relax.Expr, values: Dict[relax.Var, Value], region: Region) -> Value:

@@ -69,7 +69,8 @@ def _name(expr: relay.Expr) -> str:
 
 @register_pattern_table(NAME)
 def pattern_table() -> List[Tuple[Any, ...]]:
-    """Composites, the longest first: what a longer one cannot have is tried as a shorter one."""
+    """Composites, the longest first: what a longer one cannot have is tried as a shorter one. Pooling
+    goes before all others: relu of the layer before it is then done by the pooling."""
     table: List[Tuple[Any, ...]] = []
 
     def add(pattern: Any, names: Sequence[str]) -> None:
@@ -96,7 +97,8 @@ def pattern_table() -> List[Tuple[Any, ...]]:
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         pattern = is_op(name)(*[wildcard() for _ in range(count)])
         add(is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [name])
-    return [row[:3] for row in sorted(table, key=lambda row: -row[3])]
+    add(is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard())), ["nn.relu", "nn.max_pool2d"])
+    return [row[:3] for row in (table[-1], *sorted(table[:-1], key=lambda row: -row[3]))]
 
 
 # ---- partitioning ------------------------------------------------------------------------------

@@ -217,8 +217,6 @@ static dnnl_status_t describe(const Step* s, const_dnnl_memory_desc_t const* md,
     case dnnl_pooling:
       return dnnl_pooling_forward_primitive_desc_create(pd, engine, forward, s->algorithm, src, dst, s->strides,
           s->kernel, s->dilates, s->left, s->right, attr);
-    case dnnl_softmax:
-      return dnnl_softmax_forward_primitive_desc_create(pd, engine, forward, s->algorithm, src, dst, s->axis, attr);
     case dnnl_batch_normalization:
       return dnnl_batch_normalization_forward_primitive_desc_create(pd, engine, forward, src, dst, s->alpha, s->flags, attr);
     case dnnl_layer_normalization:
