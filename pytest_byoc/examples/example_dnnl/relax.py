@@ -12,7 +12,7 @@ from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
 from .c_source import Region, generate
-from .steps import ACTIVATIONS, OPERATORS, Step, Tensor, fuse, step_of
+from .steps import ACTIVATIONS, ALONE, Step, Tensor, fuse, step_of
 
 NAME = "example_dnnl"
 # TVM 0.27 renamed it, and its field `data` to `value`.
@@ -77,7 +77,7 @@ def _patterns() -> List[Tuple[Any, ...]]:
     """The shortest first: of two patterns that match, TVM takes the one registered later. Pooling is the
     last: relu of the layer before it is then done by the pooling."""
     patterns = []
-    for name in OPERATORS:
+    for name in ALONE:
         if f"relax.{name}" not in tvm.ir.Op.list_op_names():  # one of Relay
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)

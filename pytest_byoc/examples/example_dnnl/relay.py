@@ -6,11 +6,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tvm
 from tvm import relay
-from tvm.relay.dataflow_pattern import is_op, is_tuple_get_item, wildcard
+from tvm.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
 from .c_source import Region, generate
-from .steps import ACTIVATIONS, OPERATORS, Step, Tensor, fuse, step_of
+from .steps import ACTIVATIONS, ALONE, Step, Tensor, fuse, step_of
 
 NAME = "example_dnnl"
 # A value is what an expression evaluates to: a tensor, or a tuple of values.
@@ -91,11 +91,12 @@ def pattern_table() -> List[Tuple[Any, ...]]:
                     pattern = is_op(activation)(pattern)
                 if len(names) > 1:
                     add(pattern, names)
-    for name in OPERATORS:
+    for name in ALONE:
         if name not in tvm.ir.Op.list_op_names():  # one of Relax
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
-        pattern = is_op(name)(*[wildcard() for _ in range(count)])
+        operands = [is_tuple(None)] if name == "concatenate" else [wildcard() for _ in range(count)]
+        pattern = is_op(name)(*operands)
         add(is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [name])
     add(is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard())), ["nn.relu", "nn.max_pool2d"])
     return [row[:3] for row in (table[-1], *sorted(table[:-1], key=lambda row: -row[3]))]
