@@ -3,6 +3,7 @@ is missing, of another version or without a function, and planted mistakes."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -143,15 +144,16 @@ def session(
 ) -> pytest.RunResult:
     return pytester.runpytest_subprocess(
         f"--byoc-target={target}", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-level=smoke",
-        f"--byoc-operators={operators}", "--byoc-report=out", "-p", "no:cacheprovider", "-k", pattern,
+        f"--byoc-operators={operators}", "--byoc-report=out", "-p", "no:cacheprovider", "-x", "-k", pattern,
         timeout=300,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("version", ["", "2, 7, 0"])
 def test_a_target_without_the_library_names_the_remedy(
-    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, version: str, request: pytest.FixtureRequest
-) -> None:
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, version: str,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
     root = pytester.mkdir("root")
     if version:
         (root / "lib").mkdir()
@@ -175,12 +177,13 @@ def test_it_conforms(pytester: pytest.Pytester, ir: str, library: Path) -> None:
 
 #: By name: a mistake and the test in which it shows.
 FAULTS = {
-    "strides_of_another_axis": (
+    "sides_swapped": (
         Fault(
-            "strides_of_another_axis", 9, "a stride is the product of the wrong extents", ("add",), "numerics",
-            (Patch("runtime.c", "strides[i + 1] * t->dims[i + 1]", "strides[i + 1] * t->dims[i]"),),
+            "sides_swapped", 40, "the paddings of the two sides are swapped", ("nn.conv2d",), "numerics",
+            (Patch("steps.py", '"left": pads[:count], "right": pads[count:]',
+                   '"left": pads[count:], "right": pads[:count]'),),
         ),
-        "test_operator and float32 and add",
+        "test_operator and float32-padding",
     ),
     "weights_reordered_once": (
         Fault(
@@ -199,7 +202,8 @@ FAULTS = {
     ),
     "bias_lost": (
         Fault(
-            "bias_lost", 5, "the bias of a composite is not added", ("nn.conv2d", "nn.bias_add", "add"), "numerics",
+            "bias_lost", 5, "the bias of a composite is not added",
+            ("nn.conv2d", "nn.bias_add", "add"), "numerics",
             (Patch("steps.py", "operands = [*operands, _view(_BIAS, others[0].tensor, dims)]",
                    "operands = list(operands)"),),
         ),
@@ -221,7 +225,8 @@ FAULTS = {
     ),
     "constant_of_the_compiler": (
         Fault(
-            "constant_of_the_compiler", 27, "the artifact holds the address of a constant", ("add",), "process",
+            "constant_of_the_compiler", 27, "the artifact holds the address of a constant", ("add",),
+            "roundtrip",
             (Patch("c_source.py", '"NULL" if tensor.data is None else f"{s}_constant_{number}"',
                    '"NULL" if tensor.data is None else f"(void*){tensor.data.ctypes.data}"'),),
         ),
@@ -233,9 +238,9 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_mistake_is_found(name: str, pytester: pytest.Pytester, ir: str, library: Path) -> None:
     fault, pattern = FAULTS[name]
-    target = apply(fault, pytester.path)
+    target = apply(dataclasses.replace(fault, example="example_dnnl"), pytester.path)
     reference = f"{target / '__init__.py'}:target"
     result = session(pytester, ir, reference, ",".join(fault.operators), pattern)
     assert result.ret == pytest.ExitCode.TESTS_FAILED, result.stdout.str()
     report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert fault.check in {failure["check"] for failure in report["failures"]}
+    assert [failure["check"] for failure in report["failures"]] == [fault.check]

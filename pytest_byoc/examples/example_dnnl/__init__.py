@@ -17,7 +17,21 @@ File by file:
 ``c_source.py``, ``runtime.c``
     Tables in C, and the C code that makes primitives of them at the first call, and executes them.
 ``library.py``
-    Where oneDNN is.
+    Where oneDNN is, and how a region is linked with it.
+
+Offloaded, in float32: conv2d (any groups, dilation, paddings), dense, matmul, batch_matmul, each with
+bias, addend and relu, sigmoid or tanh as one primitive; add, subtract, multiply, divide, maximum,
+minimum, bias_add, concatenate; relu, leaky_relu, sigmoid, tanh, sqrt, abs, negative; avg_pool2d,
+max_pool2d behind relu, batch_norm, layer_norm. Products of int8 (or uint8) and int8 give int32.
+
+Left to TVM: what oneDNN computes less precisely than float32 allows, or wrongly (``steps.py`` says why:
+exp, log, softmax, gelu, max_pool2d without relu), other dtypes, dynamic shapes, tensors without elements
+or with more than five axes, pooling windows that see padding alone.
+
+What the generated code takes care of: primitives and reordered weights are made once, under a lock, and
+are only read from then on; memory objects, workspace and scratchpads belong to one call; all handles are
+freed when the library is unloaded; errors of oneDNN become TVM's, with the name of the function; an
+artifact that finds another version of oneDNN says so.
 """
 
 from __future__ import annotations

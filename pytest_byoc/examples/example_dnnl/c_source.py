@@ -50,7 +50,8 @@ def generate(region: Region, error: str) -> str:
         pointer = "NULL" if tensor.data is None else f"{s}_constant_{number}"
         shape = tensor.shape or (1,)
         size = int(np.prod(shape)) * (2 if tensor.dtype == "bfloat16" else np.dtype(tensor.dtype).itemsize)
-        kind = DTYPES.get(tensor.dtype, "dnnl_data_type_undef") if len(shape) <= 5 and size else "dnnl_data_type_undef"
+        kind = DTYPES.get(tensor.dtype) if len(shape) <= 5 and size else None
+        kind = kind or "dnnl_data_type_undef"  # such a tensor is only passed through
         rows.append(f"{{{kind}, {len(shape)}, {size}, {_list(shape)}, {pointer}}}")
     parts.append(f"static const Tensor {s}_tensors[] = {{\n  " + ",\n  ".join(rows) + "\n};")
 

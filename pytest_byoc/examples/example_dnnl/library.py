@@ -9,7 +9,9 @@ import sys
 from typing import Any, Dict
 
 VERSION = (3, 2)
-_REMEDY = "Install it with `pip install 'pytest-byoc[dnnl]'`, or set ONEDNN_ROOT to a folder with include and lib."
+_REMEDY = (
+    "Install it with `pip install 'pytest-byoc[dnnl]'`, or set ONEDNN_ROOT to a folder with include and lib."
+)
 
 
 class _Version(ctypes.Structure):

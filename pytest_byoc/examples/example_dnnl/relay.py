@@ -35,16 +35,16 @@ def _tensors(type_: relay.Type) -> List[Tensor]:
 
 
 def _step(
-    root: relay.Expr, names: Sequence[str], leaf: Callable[[relay.Expr], Sequence[Tensor]]
+    root: relay.Expr, parts: Sequence[Sequence[str]], leaf: Callable[[relay.Expr], Sequence[Tensor]]
 ) -> Optional[Step]:
-    """The step of a match that begins at `root`, and calls operators of these names, the last one
-    first; `leaf` supplies the tensors that it reads."""
+    """The step of a match that begins at `root`; `parts` are the names that its calls may have, the last
+    call first, and `leaf` supplies the tensors that it reads."""
     chain: List[relay.Call] = []
     node = root
-    for following in [*names[1:], ""]:
+    for following in [*parts[1:], ()]:
         chain.insert(0, node.tuple_value if isinstance(node, relay.TupleGetItem) else node)
         # `add` commutes: what it is fused with may be on either side.
-        node = next((arg for arg in chain[0].args if _name(arg) == following), None)
+        node = next((arg for arg in chain[0].args if _name(arg) in following), None)
     results: Dict[relay.Expr, Tensor] = {}
     steps: List[Step] = []
     for call in chain:
@@ -73,32 +73,40 @@ def pattern_table() -> List[Tuple[Any, ...]]:
     goes before all others: relu of the layer before it is then done by the pooling."""
     table: List[Tuple[Any, ...]] = []
 
-    def add(pattern: Any, names: Sequence[str]) -> None:
+    def add(name: str, pattern: Any, parts: Sequence[Sequence[str]]) -> None:
         def check(root: relay.Expr) -> bool:
-            return _step(root, names[::-1], lambda expr: _tensors(expr.checked_type)) is not None
+            return _step(root, parts[::-1], lambda expr: _tensors(expr.checked_type)) is not None
 
-        name = "_".join(names).replace("nn.", "")
-        table.append((f"{NAME}.{name}", pattern, check, len(names)))
+        table.append((f"{NAME}.{name.replace('nn.', '')}", pattern, check, len(parts)))
 
+    def either(parts: Sequence[str], *operands: Any) -> Any:
+        pattern = is_op(parts[0])(*operands)
+        for other in parts[1:]:
+            pattern = pattern | is_op(other)(*operands)
+        return pattern
+
+    biases = ("nn.bias_add", "add")
     for anchor in ("nn.conv2d", "nn.dense", "nn.batch_matmul"):
-        for epilogue in (("nn.bias_add", "add"), ("add", "add"), ("nn.bias_add",), ("add",), ()):
-            for activation in (*ACTIVATIONS, ""):
-                names = [anchor, *epilogue, *([activation] if activation else [])]
-                pattern = is_op(anchor)(wildcard(), wildcard())
-                for name in epilogue:
-                    pattern = is_op(name)(pattern, wildcard())
-                if activation:
-                    pattern = is_op(activation)(pattern)
-                if len(names) > 1:
-                    add(pattern, names)
+        layer = is_op(anchor)(wildcard(), wildcard())
+        biased = either(biases, layer, wildcard())
+        added = is_op("add")(biased, wildcard())
+        forms: List[Tuple[str, Any, List[Sequence[str]]]] = [
+            ("", layer, []), ("_bias", biased, [biases]), ("_bias_sum", added, [biases, ("add",)]),
+        ]  # fmt: skip
+        for name, pattern, parts in forms:
+            parts = [(anchor,), *parts]
+            if len(parts) > 1:
+                add(anchor + name, pattern, parts)
+            add(f"{anchor}{name}_activation", either(ACTIVATIONS, pattern), [*parts, ACTIVATIONS])
     for name in ALONE:
         if name not in tvm.ir.Op.list_op_names():  # one of Relax
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         operands = [is_tuple(None)] if name == "concatenate" else [wildcard() for _ in range(count)]
         pattern = is_op(name)(*operands)
-        add(is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [name])
-    add(is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard())), ["nn.relu", "nn.max_pool2d"])
+        add(name, is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [(name,)])
+    pooled = is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard()))
+    add("relu_max_pool2d", pooled, [("nn.relu",), ("nn.max_pool2d",)])
     return [row[:3] for row in (table[-1], *sorted(table[:-1], key=lambda row: -row[3]))]
 
 
@@ -173,8 +181,8 @@ def _composite(region: Region, call: relay.Call, values: Dict[relay.Expr, Value]
             return [tensor for field in expr.fields for tensor in leaf(field)]
         return _flatten(values[outer[expr]])
 
-    names = [_name(expr) for expr in _post_order(call.op.body) if isinstance(expr, relay.Call)]
-    step = _step(call.op.body, names[::-1], leaf)
+    parts = [(_name(expr),) for expr in _post_order(call.op.body) if isinstance(expr, relay.Call)]
+    step = _step(call.op.body, parts[::-1], leaf)
     if step is None:
         raise NotImplementedError(f"{NAME}: no code for {call.op}")
     region.steps.append(step)

@@ -277,7 +277,8 @@ _BINARY = {
 # 20 units in the last place at 3.2.
 _ELTWISE = {
     "nn.relu": ("relu", 0.0), "nn.leaky_relu": ("relu", 0.0), "nn.leakyrelu": ("relu", 0.0),
-    "sigmoid": ("logistic", 0.0), "tanh": ("tanh", 0.0), "sqrt": ("sqrt", 0.0), "abs": ("abs", 0.0), "negative": ("linear", -1.0),
+    "sigmoid": ("logistic", 0.0), "tanh": ("tanh", 0.0), "sqrt": ("sqrt", 0.0),
+    "abs": ("abs", 0.0), "negative": ("linear", -1.0),
 }  # fmt: skip
 ACTIVATIONS = ("nn.relu", "sigmoid", "tanh")
 OPERATORS: Dict[str, Callable[[str, Any, Tensors, Tensor], Optional[Step]]] = {
