@@ -42,6 +42,17 @@ def find() -> str:
     return path
 
 
+def has_exact_int8() -> bool:
+    """Whether the CPU has VNNI. Without it oneDNN may saturate sums of two products of int8 in 16 bits
+    (its developer guide, "Nuances of int8 Computations")."""
+    isa = ctypes.CDLL(find()).dnnl_get_effective_cpu_isa()
+    return bool(isa & (_AVX2_VNNI | _AVX512_VNNI))
+
+
+# Bits of the values that dnnl_cpu_isa_avx2_vnni and dnnl_cpu_isa_avx512_core_vnni add to their parts.
+_AVX2_VNNI, _AVX512_VNNI = 0x08, 0x40
+
+
 def _root(path: str) -> str:
     return os.path.dirname(os.path.dirname(path))
 

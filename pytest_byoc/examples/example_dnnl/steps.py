@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from .library import has_exact_int8
+
 DTYPES = {"float32": "dnnl_f32", "int8": "dnnl_s8", "uint8": "dnnl_u8", "int32": "dnnl_s32"}
 
 
@@ -53,7 +55,7 @@ def step_of(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[
     if name not in OPERATORS or any(0 in t.shape or len(t.shape) > 5 for t in (*inputs, result)):
         return None
     dtypes = [t.dtype for t in (*inputs, result)]
-    # int8 products are exact in int32, where TVM's operators and oneDNN's mean the same.
+    # Products of int8 are summed in int32, by TVM's operators and by oneDNN's.
     is_int8 = name in INT8 and dtypes in (["int8", "int8", "int32"], ["uint8", "int8", "int32"])
     if not is_int8 and set(dtypes) != {"float32"}:
         return None
@@ -290,4 +292,4 @@ OPERATORS: Dict[str, Callable[[str, Any, Tensors, Tensor], Optional[Step]]] = {
     **dict.fromkeys(_BINARY, _binary), **dict.fromkeys(_ELTWISE, _eltwise),
 }  # fmt: skip
 ALONE = [name for name in OPERATORS if name != "nn.max_pool2d"]  # those that need no other beside them
-INT8 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul")
+INT8 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul") if has_exact_int8() else ()
