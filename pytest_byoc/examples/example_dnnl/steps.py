@@ -150,10 +150,11 @@ def _spatial(layout: str) -> str:
     return letters if known else ""
 
 
-def _window(attrs: Any, count: int) -> Dict[str, List[int]]:
-    pads = ints(attrs.padding)
+def _window(attrs: Any, kernel: Sequence[int]) -> Dict[str, List[int]]:
+    count, pads = len(kernel), ints(attrs.padding)
     pads *= 2 * count // len(pads)  # one for all sides, or one for each axis, or all
-    dilates = [dilation - 1 for dilation in ints(attrs.dilation)]
+    # oneDNN refuses to pool with windows of one element that are dilated, which means nothing.
+    dilates = [dilation - 1 if size > 1 else 0 for dilation, size in zip(ints(attrs.dilation), kernel)]
     return {"strides": ints(attrs.strides), "dilates": dilates, "left": pads[:count], "right": pads[count:]}
 
 
@@ -177,7 +178,7 @@ def _convolution(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Opti
         _view(_WEIGHTS, weight, dims, [f"GOI{space}".index(letter) for letter in letters], any=True),
         _result(result, axes),
     ]
-    return Step("dnnl_convolution", operands, _window(attrs, len(space)))
+    return Step("dnnl_convolution", operands, _window(attrs, [sizes[letter] for letter in space]))
 
 
 def _matmul(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[Step]:
@@ -205,7 +206,7 @@ def _pooling(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional
     if not space or str(attrs.out_layout) not in ("", layout):
         return None
     axes = [f"NC{space}".index(letter) for letter in layout]
-    fields: Dict[str, Any] = dict(_window(attrs, len(space)), kernel=ints(attrs.pool_size))
+    fields: Dict[str, Any] = dict(_window(attrs, ints(attrs.pool_size)), kernel=ints(attrs.pool_size))
     includes = "avg" in name and bool(attrs.count_include_pad)
     for i, letter in enumerate(space):
         size, count = inputs[0].shape[layout.index(letter)], result.shape[layout.index(letter)]
