@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from pytest_byoc.core.graph import GraphFormatError
+from pytest_byoc.core.irs import IR_TITLES
 from pytest_byoc.storage.corpus import CorpusWarning, Entry, read
 from pytest_byoc.suite.session import TargetSession
 
@@ -21,7 +22,7 @@ def test_corpus(byoc_target: TargetSession, byoc_entry: Entry) -> None:
         pytest.skip(f"not checked: {e}")
     absent = byoc_target.absent(graph)
     if absent:
-        reason = f"{byoc_target.ir} does not have {', '.join(absent)}"
+        reason = f"{IR_TITLES[byoc_target.ir]} does not have {', '.join(absent)}"
         byoc_target.leave_out(byoc_entry, "left out", reason)
         pytest.skip(f"not checked: {reason}")
     verdict = byoc_target.check_entry(byoc_entry, graph, found_in)

@@ -63,7 +63,7 @@ class Bounded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the tensor, shared by `value`, `error` and `ambiguous`."""
+        """Returns the shape of the tensor, shared by `value`, `error` and `ambiguous`."""
         return self.value.shape
 
     @property
@@ -73,12 +73,12 @@ class Bounded:
 
     @property
     def low(self) -> np.ndarray:
-        """The lower end of each element's interval."""
+        """Returns the lower end of each element's interval."""
         return self.value - self.error
 
     @property
     def high(self) -> np.ndarray:
-        """The upper end of each element's interval."""
+        """Returns the upper end of each element's interval."""
         return self.value + self.error
 
     def map(self, f) -> Bounded:  # type: ignore[no-untyped-def]

@@ -60,7 +60,7 @@ def api() -> str:
 
 
 def _fields_of_verdict() -> Iterator[tuple[str, str]]:
-    """The fields of a verdict, with what its docstring says of each."""
+    """Yields the name and the description of each field of a verdict, from its docstring."""
     names = [field.name for field in dataclasses.fields(Verdict)]
     parts = re.split(rf"\b({'|'.join(names)}): ", " ".join((inspect.getdoc(Verdict) or "").split()))
     texts = dict(zip(parts[1::2], parts[2::2]))
@@ -83,7 +83,7 @@ def _signature(thing: Any) -> str:
 
 
 def _prose(doc: str) -> str:
-    """A docstring as Markdown: its notes on parameters become a list."""
+    """Returns a docstring as Markdown; its notes on parameters become a list."""
     parts = []
     for paragraph in doc.split("\n\n"):
         lines = paragraph.splitlines()

@@ -9,7 +9,7 @@ NOTE = "*Generated from the code by `python scripts/write_docs.py`: do not edit.
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Returns a table in Markdown."""
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for row in rows:
         lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|")
@@ -17,12 +17,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def page(title: str, *parts: str) -> str:
-    """The text of a page: its title, the note that it is generated, and its parts."""
+    """Returns the text of a page: its title, the note that it is generated, and its parts."""
     return "\n\n".join([f"# {title}", NOTE, *(filled(part.strip("\n")) for part in parts)]) + "\n"
 
 
 def filled(text: str) -> str:
-    """Text whose paragraphs have lines of at most 100 characters; code, tables and lists stay as they are."""
+    """Wraps paragraphs at 100 characters; code, tables and lists stay as they are."""
     paragraphs = text.split("\n\n")
     if text.startswith("```"):
         return text
@@ -34,5 +34,5 @@ def filled(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text for a cell of a table."""
+    """Returns the text escaped for a cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")

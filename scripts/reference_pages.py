@@ -111,7 +111,7 @@ _KEY_MORE = {
 
 
 def attributes_of_target() -> dict[str, tuple[str, str]]:
-    """The attributes of `Target`: the comment above each, and its default as it is written."""
+    """Returns the attributes of `Target`: the comment above each, and the source of its default."""
     source = inspect.getsource(target_module)
     lines = source.splitlines()
     cls = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Target")
@@ -309,7 +309,7 @@ def checks() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """The text of each page by its path within docs/."""
+    """Returns the text of each page by its path within docs/."""
     made = {
         "options": options(), "target-table": target_keys(), "outcomes": outcomes(), "levels": levels(),
         "checks": checks(), "fixtures": api_pages.fixtures(), "api": api_pages.api(),

@@ -34,7 +34,7 @@ DOCS = ROOT / "docs"
 
 
 def pages() -> dict[str, str]:
-    """The text of each page by its file name."""
+    """Returns the text of each page by its file name."""
     made = {"index.md": _overview()}
     for family in FAMILIES:
         if family.OPERATORS:
@@ -185,13 +185,13 @@ sums, resampling) that are checked where they are operators themselves.
 
 
 def stride() -> int:
-    """How many systematic cases tests/test_against_tvm.py counts for each that it runs."""
+    """Returns n, where tests/test_against_tvm.py runs one in n systematic cases."""
     text = (ROOT / "tests" / "test_against_tvm.py").read_text(encoding="utf-8")
     return int(text.partition('"BYOC_TEST_STRIDE", "')[2].partition('"')[0])
 
 
 def kernels_checked() -> str:
-    """The page docs/explanation/kernels-checked.md."""
+    """Returns the text of docs/explanation/kernels-checked.md."""
     alone = sum(evaluated_by(n) == WRITTEN_OUT and not others(n) for n in OPERATORS)
     page = _CHECKED % (NOTE, stride(), len(OPERATORS), len(OPERATORS) - alone, alone)
     for op in OPERATORS.values():
@@ -203,7 +203,7 @@ def kernels_checked() -> str:
 
 
 def written() -> dict[Path, str]:
-    """The text of every page that is generated, by its path within docs/."""
+    """Returns the text of every generated page by its path within docs/."""
     operators = {Path("reference") / "operators" / name: text for name, text in pages().items()}
     return {
         **operators,

@@ -69,8 +69,8 @@ def available_ir() -> str | None:
 
 @pytest.fixture(scope="session")
 def ir() -> str:
-    """The IR under test. Tests that need TVM use this fixture. Without TVM they are skipped, or
-    fail if BYOC_TEST_IR names an IR."""
+    """Returns the IR under test. Tests that need TVM use this fixture: without TVM they are
+    skipped, or fail if BYOC_TEST_IR names an IR."""
     available = available_ir()
     wanted = os.environ.get("BYOC_TEST_IR")
     if wanted and available != wanted:
@@ -111,7 +111,7 @@ def declaration(reference: str, ir: str | None) -> TargetDeclaration:
 
 @pytest.fixture(scope="session")
 def tvm_python(ir: str) -> str:
-    """The path of the interpreter that holds the tests' TVM."""
+    """Returns the path of the interpreter that holds the tests' TVM."""
     return PYTHON
 
 

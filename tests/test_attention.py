@@ -87,7 +87,7 @@ def test_masked_keys_do_not_influence_the_result() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_keys_in_tiles(dtype: str) -> None:
-    """FlashAttention: a running maximum, and partial sums corrected with each tile of 16 keys."""
+    """FlashAttention gives the expected values: each tile of 16 keys corrects maximum and sums."""
     kind = np.dtype(dtype).type
     q, k, v = _drawn((1, 9, 1, 4), (1, 80, 1, 4), (1, 80, 1, 5), dtype=dtype)
     y = _apply([q, k, v])

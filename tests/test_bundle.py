@@ -115,8 +115,8 @@ def test_the_saved_bound_of_a_float64_output_is_doubled(tmp_path: Path) -> None:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Any:
-    """The script's namespace, run without TVM; `check(name, ...)` returns the message it fails
-    with."""
+    """Returns the script's namespace, run without TVM; `check(name, ...)` returns the message with
+    which it fails."""
     write(tmp_path, verdict(several_outputs()))
     path = tmp_path / "reproduce.py"
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "reproduce"}

@@ -135,7 +135,7 @@ def test_the_session_ends_after_many_failures_without_a_new_cause(
 def test_max_causes_must_be_positive(pytester: pytest.Pytester, ir: str, given: str) -> None:
     result = pytester.runpytest_subprocess("--byoc-target=example_c", f"--byoc-max-causes={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--byoc-max-causes must be a positive int, found '{given}'*"])
+    result.stderr.fnmatch_lines([f"*--byoc-max-causes must be a positive whole number, found '{given}'*"])
 
 
 @pytest.mark.once

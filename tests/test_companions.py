@@ -156,7 +156,7 @@ def test_position_of_the_saved_data_in_a_library(tmp_path: Path, symbol: str) ->
 
 class _Refused(Worker):
     def start(self) -> None:
-        """The worker is not started."""
+        """Does not start the worker."""
 
     def ready(self) -> dict[str, Any]:
         raise WorkerError("the device is taken\nby another process")

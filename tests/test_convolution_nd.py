@@ -78,8 +78,8 @@ def test_an_infinite_weight_over_padding_is_ambiguous() -> None:
 
 
 def test_adaptive_windows_overlap() -> None:
-    """Five elements in three windows: 0 1, 1 2 3, 3 4; in seven windows: one or two elements
-    each."""
+    """Three windows of five elements hold 0 1, 1 2 3 and 3 4; seven windows hold one or two
+    elements each."""
     x = [[[1.0, 2.0, 4.0, 8.0, 16.0]]]
     y = apply("nn.adaptive_avg_pool1d", x, layout="NCW", output_size=(3,))
     np.testing.assert_allclose(y.value, [[[1.5, 14 / 3, 12.0]]])

@@ -1,4 +1,4 @@
-"""What the documentation shows is run, and what it names exists."""
+"""Tests of the documentation: the code that it shows runs, and the names that it mentions exist."""
 
 from __future__ import annotations
 

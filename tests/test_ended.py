@@ -75,7 +75,7 @@ def test_a_worker_that_cannot_be_restarted_ends_the_session(
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a file system of 48 MiB in memory."""
+    """Yields a folder on a file system of 48 MiB in memory."""
     folder = tmp_path / "small"
     folder.mkdir()
     done = subprocess.run(

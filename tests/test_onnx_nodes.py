@@ -265,7 +265,7 @@ def examiner(ir: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exam
 
 @pytest.fixture(scope="module")
 def a_part(examiner: Examiner, tmp_path_factory: pytest.TempPathFactory) -> Survey:
-    """A survey of a twentieth of the tests."""
+    """Returns a survey of a twentieth of the tests."""
     version, _, records = onnx_nodes._describe(examiner.workers)
     if version is None:
         pytest.skip(f"{PYTHON} has no onnx")

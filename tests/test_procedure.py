@@ -389,8 +389,8 @@ UNREPEATED = Fault(
     [
         ({"view": "why"}, r"contains 'view', which is not a check \(views\?\)"),
         ({"xyzzy": "why"}, "contains 'xyzzy', which is not a check; known are offload, regions,"),
-        ({"numerics": "why"}, "holds 'numerics', on which every verdict rests"),
-        ({"process": "why"}, "holds 'process', on which every verdict rests"),
+        ({"numerics": "why"}, "contains 'numerics', on which every verdict rests"),
+        ({"process": "why"}, "contains 'process', on which every verdict rests"),
         ({"views": " "}, "must give a reason for 'views'"),
         ({"views": True}, "must give a reason for 'views', .*found True"),
         (["views"], "must give a reason for each check"),

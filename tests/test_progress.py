@@ -130,7 +130,7 @@ def test_the_header_is_printed_before_workers_start(
 # --- lines of progress ---------------------------------------------------------------------------
 
 _LINE = re.compile(
-    r"byoc: (\d+) of (\d+) tests? in [\da-z ]+, about [\da-z ]+ left: (\d+) pass(, \d+ [a-z-]+)*(; .*)?"
+    r"byoc: (\d+) of (\d+) tests? in [\da-z ]+(, about [\da-z ]+ left)?: \d+ pass(, \d+ [a-z-]+)*(; .*)?"
 )
 
 

@@ -50,7 +50,7 @@ def one(op: str, shape: tuple[int, ...] = (2, 3)) -> Graph:
 
 
 def added() -> Graph:
-    """A constant added to a result of nn.relu; both are outputs."""
+    """Returns a graph that adds a constant to a result of nn.relu; both are outputs."""
     b = Builder(seed=1)
     x, c = b.input(TensorType((2, 3), "float32")), b.constant(TensorType((3,), "float32"))
     y = b.simple("nn.relu", x)
@@ -66,7 +66,7 @@ def chain() -> Graph:
 
 
 def wrong(graph: Graph) -> Verdict:
-    """The last row of the first output is wrong, in two runs."""
+    """Returns a verdict by which the last row of the first output is wrong in two runs."""
     mask = np.array([[False] * 3, [True] * 3])
     details = {
         "output": 0, "name": graph.outputs[0], "index": [1, 0], "expected": 1.5, "bound": 0.25, "actual": 3.0,
@@ -101,7 +101,7 @@ def saved(failure: Failure) -> Failure:
 
 
 def recorded() -> TargetRecord:
-    """A failing session: some of everything that a summary tells."""
+    """Returns the record of a failing session, with an example of all that a summary shows."""
     record = TargetRecord("mine", "relay", {"tvm": "0.16", "python": "3.8"}, precision="adds in float16")
     relu = one("nn.relu")
     passed = Verdict(relu, PASS, (), (True,), 1, boundary_bytes=48, smallest=1, checks_made=("numerics",))

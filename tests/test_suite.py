@@ -36,7 +36,7 @@ _FEW = ("nn.conv2d", "nn.relu", "tanh", "add", "subtract", "sort", "argsort", "t
 
 @pytest.fixture
 def session(tmp_path: Path, ir: str) -> TargetSession:
-    """A session of example_c that is not opened."""
+    """Returns a session of example_c that is not opened."""
     settings = replace(make_settings(tmp_path, 120.0), operators=_FEW)
     return TargetSession(settings, declaration("example_c", ir))
 
@@ -246,7 +246,7 @@ def test_chains_of_operators_are_examined(pytester: pytest.Pytester, ir: str, le
 
 @pytest.fixture
 def unsaved(session: TargetSession, monkeypatch: pytest.MonkeyPatch) -> TargetSession:
-    """The session, in Relay and without workers; failures are reported, but no bundle is saved."""
+    """Returns the session in Relay and without workers; it reports failures but saves no bundle."""
     session.examiner.workers.ir = session.record.ir = "relay"
     monkeypatch.setattr(session.examiner, "describe", lambda *_: Description())
     monkeypatch.setattr(session.failures, "_write_bundle", lambda *_: "")

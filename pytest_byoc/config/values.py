@@ -106,7 +106,8 @@ def _positive(flag: str, text: str, kind: type) -> Any:
     except (ValueError, OverflowError):
         number = 0
     if not 0 < number < math.inf:
-        raise SettingsError(f"{flag} must be a positive {kind.__name__}, found {text!r}")
+        wanted = "whole number" if kind is int else "number"
+        raise SettingsError(f"{flag} must be a positive {wanted}, found {text!r}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""The job of examining one graph, as the host sends it to its workers. It is made once and not changed."""
+"""The job of examining one graph, as the host sends it to its workers. It is never changed."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ class _Required(TypedDict):
 
 
 class Job(_Required, total=False):
-    """What the target worker and the reference worker are told of one graph."""
+    """The message by which the host asks a worker to examine one graph."""
 
-    #: TVM's JSON of the module, where it is not the graph that is lowered.
+    #: TVM's JSON of the module; without it, the worker lowers the graph.
     module: str
-    #: The graph for a larger batch, and with other constants, for the checks that need them.
+    #: For the checks that need them: the graph for a larger batch (`larger`) and with other
+    #: constants (`twin`).
     larger: OtherGraph
     twin: OtherGraph
 
 
 def narrowed(job: Job, graph: Graph) -> Job:
-    """The job of a union for a part of its graphs, which have some of its inputs and constants."""
+    """Returns the job of a union reduced to `graph`, a part of it, with its inputs and constants."""
     found = job.copy()
     found["graph"] = graph.to_dict()
     found["inputs"] = [{s.name: given[s.name] for s in graph.inputs} for given in job["inputs"]]
@@ -61,5 +62,5 @@ def narrowed(job: Job, graph: Graph) -> Job:
 
 
 def changed(job: Job, **changes: Any) -> Mapping[str, Any]:
-    """The job with other entries, for another worker or another purpose."""
+    """Returns a copy of the job with other entries, for another worker or another purpose."""
     return {**job, **changes}

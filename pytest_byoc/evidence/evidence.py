@@ -146,7 +146,7 @@ class Evidence:
         return tuple(region is not None for region in self.placement())
 
     def may_be_offloaded(self) -> tuple[bool, ...]:
-        """Returns for each node whether it is offloaded or can't be told from an offloaded one."""
+        """Returns for each node whether it is offloaded, or indistinguishable from one that is."""
         return may_be_offloaded(self._signatures(), self.regions, self.offloaded())
 
     def _signatures(self) -> list[str]:

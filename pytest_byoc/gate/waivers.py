@@ -87,17 +87,17 @@ class Waiver:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The key that no two entries of a file share."""
+        """Returns the key that no two entries of a file share."""
         return self.check, self.case, self.message, self.target, self.ir
 
     @property
     def cases(self) -> str:
-        """The pattern of the cases that the entry may be for."""
+        """Returns the pattern of the cases to which the entry may apply."""
         return self.case or "*"
 
     @property
     def what(self) -> str:
-        """The subject of the entry, as messages name it."""
+        """Returns the subject of the entry, as messages name it."""
         return self.case or f"the message {self.message!r}"
 
     def matches(self, case: str, message: str) -> bool:

@@ -118,7 +118,8 @@ def check_module(result: Any) -> Any:
 
     if not isinstance(result, tvm.IRModule):
         raise NotAModule(
-            "the partition function returned %s, expected a tvm.IRModule" % type(result).__name__
+            "the partition function returned %s, expected a tvm.IRModule: it has to return the "
+            "partitioned module" % type(result).__name__
         )
     return result
 

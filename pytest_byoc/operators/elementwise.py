@@ -103,7 +103,7 @@ def binary_operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def binary_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: both operands have the same dtype, and broadcast to the result."""
+    """Returns the type to which two operands of equal dtype broadcast; raises TypeRuleError."""
     a, b = types
     if a.dtype != b.dtype:
         raise TypeRuleError(

@@ -348,12 +348,12 @@ def out_dtype(attrs: Attrs, types: Sequence[TensorType]) -> dict[str, str]:
 
 
 def same_type(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: returns the type of the first operand as the one output type."""
+    """Returns the type of the first operand as the one output type: a type rule."""
     return (types[0],)
 
 
 def same_type_along(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: like `same_type`; raises TypeRuleError if the attribute axis is out of range."""
+    """Returns the same as `same_type`; raises TypeRuleError if `axis` is out of range."""
     normalize_axis(attrs["axis"], types[0].rank)
     return same_type(types, attrs)
 

@@ -65,7 +65,7 @@ def exclusions(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: removes the reduced axes from the shape, or with keepdims makes them 1."""
+    """Removes the reduced axes from the shape, or with keepdims makes them 1: a type rule."""
     x = types[0]
     axes = reduced_axes(x.rank, attrs)
     if attrs["keepdims"]:

@@ -101,9 +101,9 @@ def _operands(x: TensorType, chosen: Attrs) -> tuple[Operand, ...]:
 
 
 def infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
-    """Type rule: an axis of n elements has (n - 1) * stride + window - padding + output_padding.
+    """Returns the type of the result, the inverse of a convolution's arithmetic.
 
-    It is the inverse of a convolution's arithmetic.
+    An axis of n elements gets (n - 1) * stride + window - padding + output_padding.
     """
     x, w = types
     batch, c, sizes = image(x, attrs["data_layout"])

@@ -52,8 +52,8 @@ class Cause:
 
     @property
     def operators(self) -> list[str]:
-        """The operators of its failures, and of the graphs of one operator that were counted for
-        it."""
+        """Returns the operators of the failures, and of the graphs of one operator counted for
+        this cause."""
         return sorted({op for f in self.failures for op in (*f.operators, *f.seen_operators)})
 
     @property

@@ -84,7 +84,7 @@ class Failure:
 
     @property
     def size(self) -> tuple[int, int, str]:
-        """The key by which graphs of failures are ordered by size."""
+        """Returns the key that orders the graphs of failures by size."""
         return int(self.shown.get("operators", 0)), self.elements, self.id
 
     def seen(self, operators: Iterable[str], dtypes: Iterable[str]) -> None:

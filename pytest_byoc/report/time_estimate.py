@@ -50,7 +50,7 @@ class Work:
 
     @property
     def done(self) -> int:
-        """The number of finished tests."""
+        """Returns the number of finished tests."""
         return self._done.total()
 
     def seconds_left(self) -> float:

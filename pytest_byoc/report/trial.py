@@ -35,13 +35,13 @@ class Ended:
 
     @property
     def failed(self) -> list[str]:
-        """The sentences that the script and its own processes failed with."""
+        """Returns the sentences with which the script and its own processes failed."""
         lines = self.printed.splitlines()
         return [line.removeprefix("FAILED: ") for line in lines if line.startswith("FAILED: ")]
 
     @property
     def words(self) -> str:
-        """The end of a sentence about the script."""
+        """Returns the end of a sentence about the script."""
         if self.status is None:
             return "did not end in time"
         if self.status < 0:

@@ -46,8 +46,8 @@ class PartitioningRun(Run):
         self.twin = _other(job.get("twin"))
         #: TVM's current target and PassContext before the first partitioning (see `IR.scopes`).
         self.scopes: dict[str, str] = {}
-        #: The partitioned module as text, where the check "reproducible" is made. It is taken
-        #: before any build, since Relay's build writes into attributes (of qnn.requantize) that the
+        #: The partitioned module as text, if the check "reproducible" is made. The text is written
+        #: before any build, since Relay's build changes attributes (of qnn.requantize) that the
         #: module shares.
         self.outline: list[str] = []
         #: Whether the partitioned module is known to hold no region.

@@ -13,7 +13,7 @@ class Reporter:
     """The sender of a job's messages. fd: the pipe that they are written to."""
 
     def __init__(self, fd: int, started: Callable[[], list[int]]) -> None:
-        """started: lists the processes that the job has started and not waited for."""
+        """Creates a reporter. started: lists the job's processes that it has not waited for."""
         self._fd = fd
         self._started = started
         self._seen: set[int] = set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of the user's cache, or a temporary one where that can't be written."""
+    """Returns a folder of the user's cache, or a temporary one if that can't be written."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pytest-byoc" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)

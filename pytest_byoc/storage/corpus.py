@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def case(self) -> str:
-        """The id that waivers use for it."""
+        """Returns the id that waivers use for the entry."""
         return f"corpus[{self.id}]"
 
     @property

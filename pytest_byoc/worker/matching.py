@@ -76,7 +76,7 @@ class _Tracer:
             elif isinstance(constant, (float, int)) and not isinstance(constant, bool):
                 words.append(constant)
             elif isinstance(constant, str) and " " not in constant:
-                # A string of several words is taken for a message, and left out.
+                # A string of several words is assumed to be a message, and is left out.
                 words.append(constant)
         return words
 

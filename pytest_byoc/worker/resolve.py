@@ -5,6 +5,7 @@ It runs in the target worker: the host only passes on a reference, and never imp
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Callable, Mapping, Sequence
 
 from ..core.errors import Failure
@@ -152,10 +153,16 @@ def resolve(declaration: Mapping[str, Any], irs: list[Any]) -> ResolvedTarget:
             "target %s: its table in pyproject.toml has no partition = \"module:function\", and TVM knows "
             "no target of that name" % name
         )
+    if name.endswith(".py"):
+        raise Failure(
+            "%r is a file: name the partition function in it, as in --byoc-target=%s:partition" % (name, name)
+        )
     known = list(declaration.get("names", []))
     for ir in irs:
         known += ["%s (known to this TVM, %s: %s)" % (n, ir.NAME, w) for n, w in ir.known_targets().items()]
+    near = difflib.get_close_matches(name, [n.partition(" ")[0] for n in known], 1)
+    perhaps = " (did you mean %s?)" % near[0] if near else ""
     raise Failure(
-        "there is no target called %r. Known are:\n  %s\nor give module:attribute, or "
-        "path/to/file.py:attribute." % (name, "\n  ".join(known))
+        "there is no target called %r%s. Known are:\n  %s\nor give module:attribute, or "
+        "path/to/file.py:attribute." % (name, perhaps, "\n  ".join(known))
     )

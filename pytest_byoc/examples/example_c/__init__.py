@@ -1,47 +1,53 @@
 """example_c: a small, complete and correct codegen, made to be copied.
 
-It compiles what it offloads to plain C, which TVM compiles into the exported library. Copy the
-directory, replace the C by calls of your library, and cut the tables down to what it can do::
+It generates plain C for the operators that it offloads, and TVM compiles that C into the exported
+library. To start your own codegen, copy the directory, replace the C by calls of your library, and
+reduce the tables to the operators that your library has. This command tests the original::
 
     pytest --byoc-target=example_c
 
-How a model passes through it, file by file:
+A model passes through these files:
 
 ``relay.py`` and ``relax.py``
-    One for each IR, the same four parts in both: what is offloaded, partitioning, code generation,
-    and the entry point by which TVM's runtime calls the generated function. You need the one your
-    TVM has. Each registers with TVM what TVM looks up by name, so importing it is enough.
+    There is one file for each IR, with the same four parts in both: the choice of what is
+    offloaded, partitioning, code generation, and the entry point by which TVM's runtime calls the
+    generated function. You need only the one for the IR of your TVM. Importing the file registers
+    the names that TVM looks up.
 ``relay_operators.py``, ``relax_operators.py``, ``adapters.py``
-    From TVM's operators to this codegen's kernels: one entry per operator, and a function that
-    turns its attributes into plain Python values.
+    These map TVM's operators to this codegen's kernels. Each operator has one entry, with a
+    function that converts its attributes to plain Python values.
 ``subgraph.py``
-    What is handed on: buffers and steps, without any TVM in it. ``fuse`` makes one step out of a
-    composite (convolution, bias and relu, say).
+    A subgraph consists of buffers and steps, and does not depend on TVM. ``fuse`` makes one step
+    out of the steps of a composite, for example of a convolution, a bias and a relu.
 ``support.py``
-    What is offloaded: dtypes in a table, conditions in a check per kernel. The partitioner's
-    predicates and the code generator ask the same function, so the generator never has to refuse
-    what the predicate promised. This is the rule most worth copying.
+    This file decides what is offloaded: a table lists the dtypes of each kernel, and a check per
+    kernel tests further conditions. The predicates of partitioning and the code generator call the
+    same function, so the generator never refuses a step that the predicate has accepted. Keep this
+    rule in your own codegen.
 ``kernels.py``, ``c_text.py``, ``c_source.py``
-    The steps as C: one function of Python per kernel, and the frame around them.
+    These write the steps as C: one Python function per kernel, and the C function around them.
 
-Claimed, for float32 and float64, and int32 where it makes sense:
+Offloaded, for float32 and float64, and for int32 where ``support.py`` says so:
 
-* composites: conv2d with bias and relu, dense with bias and relu, sigmoid or tanh, each of the
-  additions optional;
+* composites: conv2d with bias and relu; dense with bias and relu, sigmoid or tanh; the bias and
+  the activation are optional;
 * add, subtract, multiply, divide, maximum, bias_add, relu, leaky_relu, clip, sigmoid, tanh, exp,
   sqrt, abs, negative;
 * conv2d, dense, batch_matmul, max_pool2d, avg_pool2d, global_avg_pool2d, softmax;
 * sum, mean, max, reshape, squeeze, transpose, concatenate, split, strided_slice.
 
-Not offloaded, on purpose, so that models are shared between this codegen and TVM's own: minimum,
-expand_dims, log, power, floor, cast, where, everything not listed above, tensors with a dynamic
-shape or without elements, slices that step backwards, pooling windows that see padding alone.
+Everything else is left to TVM, so that most models are divided between this codegen and TVM's own.
+Examples are minimum, expand_dims, log, power, floor, cast, where, tensors with a dynamic shape or
+without elements, slices that step backwards, and pooling windows that contain only padding.
 
-What the generated C takes care of, because codegens tend not to: it keeps no state, so that it can
-be called from several threads and several times; it allocates its workspace per call and reports
-when it can't; it never asks a tensor for its shape or dtype, which not every executor fills in; it
-honours ``byte_offset``; its constants are exact, and named after the subgraph; an output may be an
-input, a constant, or the same value as another output.
+The generated C observes some rules that codegens often break:
+
+* It keeps no state, so several threads may call it, and each may call it several times.
+* It allocates its workspace in each call, and returns an error if there is no memory.
+* It never reads the shape or dtype of a tensor, because not every executor sets them.
+* It adds ``byte_offset`` to every data pointer.
+* Its constants are exact, and their names contain the name of the subgraph.
+* An output may be an input, a constant, or the same value as another output.
 """
 
 from __future__ import annotations
@@ -51,19 +57,19 @@ from typing import Any
 
 
 class ExampleC:
-    """A target as pytest-byoc wants it: a name, the IRs it is for, and how to partition."""
+    """A target for pytest-byoc: it has a name, a tuple of IRs, and a method that partitions."""
 
     name = "example_c"
     ir = ("relay", "relax")
 
     def load(self, ir: str) -> Any:
-        """Register the codegen for one IR with TVM, which has to have that IR."""
+        """Imports the codegen for one IR, which registers it with TVM. TVM must have that IR."""
         return importlib.import_module(f"{__name__}.{ir}")
 
     def partition(self, mod: Any) -> Any:
-        """Mark and cut out of an IRModule what example_c computes."""
-        # The module says which IR it is of. Asking TVM which of them it has would not do: there
-        # are versions with both, and importing the one that is missing fails.
+        """Returns the IRModule with the regions that example_c computes as functions of their own."""
+        # The types of the functions tell the IR. The version of TVM would not: some versions have
+        # both IRs, and importing a missing one fails.
         irs = {type(function).__module__.split(".")[1] for function in mod.functions.values()}
         for ir in self.ir:
             if ir in irs:

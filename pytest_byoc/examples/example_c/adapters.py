@@ -1,8 +1,8 @@
-"""From the attributes of a TVM operator to those of a kernel: what Relay and Relax have in common.
+"""Conversions of TVM attributes to kernel attributes that Relay and Relax have in common.
 
 An adapter gets a TVM attribute object and the operands and results of the call, and returns plain
-Python values with the defaults filled in and negative axes counted from the front. It raises
-``Unsupported`` where the attributes mean something that no kernel does.
+Python values with defaults filled in and negative axes counted from the front. It raises
+``Unsupported`` if no kernel implements these attributes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ Adapter = Callable[[Any, Buffers, Buffers], Attrs]
 
 
 class Unsupported(Exception):
-    """The call has no translation."""
+    """Raised if a call cannot be translated into a step."""
 
 
 def ints(values: Any) -> Tuple[int, ...]:
-    """TVM's arrays of integers as a tuple."""
+    """Converts one of TVM's arrays of integers to a tuple."""
     return tuple(int(value) for value in values)
 
 
 def none(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
-    """No attributes, or none that the shapes do not tell already."""
+    """Returns no attributes: the kernel needs only the shapes."""
     return {}
 
 
 def axis(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
-    """bias_add, softmax, concatenate, split."""
+    """Returns the axis of bias_add, softmax, concatenate or split."""
     if attrs.axis is None:
         raise Unsupported
     return {"axis": int(attrs.axis) % len(inputs[0].shape)}
@@ -49,7 +49,7 @@ def conv2d(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
 
 
 def pool2d(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
-    # ceil_mode shows in the shape of the result, and nowhere else.
+    # ceil_mode is not needed: it only changes the shape of the result, which is known.
     return {
         "pool_size": ints(attrs.pool_size),
         "strides": ints(attrs.strides),
@@ -71,7 +71,7 @@ def global_pool2d(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
 
 
 def reduce(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
-    # keepdims, too, shows in the shape of the result alone.
+    # keepdims is not needed either: it only changes the shape of the result.
     rank = len(inputs[0].shape)
     axes = range(rank) if attrs.axis is None else [a % rank for a in ints(attrs.axis)]
     return {"axes": tuple(sorted(axes))}
@@ -92,20 +92,20 @@ def strided_slice(
     ends: Sequence[int],
     steps: Sequence[int],
 ) -> Attrs:
-    """A slice in terms of Python's own, whose rules for out-of-range bounds are TVM's too."""
+    """Returns begin and stride for each axis. Python's slices limit bounds to the axis as TVM does."""
     if not len(axes) == len(begins) == len(ends) == len(steps) or min(steps, default=1) <= 0:
         raise Unsupported
     first, by, counts = [0] * len(data.shape), [1] * len(data.shape), list(data.shape)
     for where, begin, end, step in zip(axes, begins, ends, steps):
         taken = range(data.shape[where])[begin:end:step]
         first[where], by[where], counts[where] = taken.start, step, len(taken)
-    if tuple(counts) != result.shape:  # a mode of slicing that we do not know
+    if tuple(counts) != result.shape:  # an unknown slicing mode
         raise Unsupported
     return {"begin": tuple(first), "strides": tuple(by)}
 
 
 def _four(padding: Any) -> Tuple[int, ...]:
-    """Top, left, bottom, right; TVM allows to give two of them, or one."""
+    """Returns the padding as (top, left, bottom, right); TVM's attribute has one, two or four values."""
     pads = ints(padding)
     return pads * (4 // len(pads))
 

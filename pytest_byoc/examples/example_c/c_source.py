@@ -1,11 +1,12 @@
-"""From a :class:`~.subgraph.Subgraph` to C text. Knows neither Relay nor Relax.
+"""Generation of C from a :class:`~.subgraph.Subgraph`, without any dependence on Relay or Relax.
 
 :func:`generate` writes one self-contained C function::
 
     static const char* <symbol>_run(void* const* args)
 
-``args`` holds the data pointers of the inputs, then of the outputs; the result is NULL or an error
-message. Each front end adds the few lines by which its runtime calls that function.
+``args`` holds the data pointers of the inputs, followed by those of the outputs. The function
+returns NULL or an error message. Each front end adds the entry point by which TVM's runtime calls
+it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from .c_text import C_TYPES, literal
 from .kernels import emit
 from .subgraph import Buffer, Subgraph
 
-# No <math.h>, no <stdlib.h>: under g++, TVM's default compiler even for C, they pull in C++'s own headers.
-# <cmath> takes several times longer to compile than everything else here together, <cstdlib> a quarter of it.
+# <math.h> and <stdlib.h> are not included: g++, TVM's default compiler even for C, replaces them by
+# C++'s own headers. <cmath> takes several times longer to compile than all the rest of the source,
+# and <cstdlib> is slow too.
 PRELUDE = """\
 #include <stdint.h>
 #include <string.h>
@@ -45,14 +47,14 @@ _ALIGNMENT = 64
 
 
 def generate(graph: Subgraph) -> str:
-    """The C definition of ``<symbol>_run`` with its constants, valid as C99 and as C++."""
+    """Returns the C definition of ``<symbol>_run`` and its constants, valid as C99 and as C++."""
     names: Dict[Buffer, str] = {}
     tables: List[str] = []
     body: List[str] = []
 
     for index, buffer in enumerate(graph.constants):
-        # `static`, and named after the subgraph: two of them never clash, not even when somebody
-        # pastes all sources of a module into one file.
+        # Constants are `static` and their names contain that of the subgraph, so that they never
+        # collide, not even if all sources of a module are joined in one file.
         names[buffer] = f"{graph.symbol}_constant_{index}"
         tables.append(_table(names[buffer], buffer))
 
@@ -60,8 +62,8 @@ def generate(graph: Subgraph) -> str:
         names[buffer] = f"in{position}"
         body.append(_pointer(buffer, names[buffer], f"args[{position}]", const=True))
 
-    # A result that leaves the subgraph is computed in place in its first output. Every other
-    # output is a copy of something: an input, a constant, or an output written before.
+    # A result that is an output is computed directly in its first output buffer. Every other
+    # output is a copy: of an input, of a constant, or of an output written before.
     computed = {buffer for step in graph.steps for buffer in step.outputs}
     copies: List[str] = []
     for number, buffer in enumerate(graph.outputs):
@@ -73,8 +75,8 @@ def generate(graph: Subgraph) -> str:
             size = f"{buffer.size} * sizeof({C_TYPES[buffer.dtype]})"
             copies.append(f"memcpy({argument}, {names[buffer]}, {size});")
 
-    # All other results live in one block, allocated for this call alone: that is what makes the
-    # function re-entrant, and leaves a single failure to report and a single pointer to free.
+    # All other results live in one block, which is allocated for this call only. This makes the
+    # function re-entrant; and there is one failure to report and one pointer to free.
     workspace: List[str] = []
     needed = 0
     for step in graph.steps:
@@ -105,7 +107,7 @@ def generate(graph: Subgraph) -> str:
 def _pointer(buffer: Buffer, name: str, source: str, const: bool = False) -> str:
     ctype = C_TYPES[buffer.dtype]
     qualified = f"const {ctype}" if const else ctype
-    # The cast to void keeps compilers quiet about a value that nothing reads.
+    # The cast to void prevents a warning if the value is never read.
     return f"{qualified}* const {name} = ({qualified}*){source}; (void){name};"
 
 

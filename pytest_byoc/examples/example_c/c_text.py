@@ -1,4 +1,4 @@
-"""Small helpers for writing C."""
+"""Helpers for writing C."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ C_TYPES = {"float32": "float", "float64": "double", "int32": "int32_t"}
 
 
 def literal(value: Any, dtype: str) -> str:
-    """A C constant with exactly this value: decimal digits would round, hexadecimal ones do not."""
+    """Returns a C constant with exactly this value; hexadecimal digits avoid rounding."""
     if dtype == "int32":
-        # -2147483648 is, in C, the negation of a number that does not fit.
+        # In C, -2147483648 is the negation of 2147483648, which does not fit into an int.
         return str(value) if value > -(2**31) else "(-2147483647 - 1)"
     suffix = "f" if dtype == "float32" else ""
     if math.isnan(value):
@@ -21,13 +21,13 @@ def literal(value: Any, dtype: str) -> str:
     if math.isinf(value):
         return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
     if dtype == "float32":
-        with np.errstate(over="ignore"):  # an attribute may be too large: infinity is right then
+        with np.errstate(over="ignore"):  # a too large attribute becomes infinity
             value = float(np.float32(value))
         if math.isinf(value):
             return literal(value, dtype)
     value = float(value)
     if abs(value) < 2**20 and value == int(value):
-        return f"{value}{suffix}"  # exact in decimal as well, and easier to read (also -0.0)
+        return f"{value}{suffix}"  # exact in decimal too, even -0.0, and readable
     mantissa, exponent = value.hex().split("p")
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
@@ -35,7 +35,7 @@ def literal(value: Any, dtype: str) -> str:
 
 
 def strides(shape: Sequence[int]) -> List[int]:
-    """The row-major strides of a dense tensor, in elements."""
+    """Returns the row-major strides of a dense tensor, in elements."""
     result, step = [], 1
     for extent in reversed(shape):
         result.append(step)
@@ -44,13 +44,13 @@ def strides(shape: Sequence[int]) -> List[int]:
 
 
 def broadcast_strides(shape: Sequence[int], rank: int) -> List[int]:
-    """Strides by which a tensor is read as one of a higher rank: 0 where it is repeated."""
+    """Returns the strides that read a tensor as one of rank ``rank``: 0 along repeated axes."""
     own = [0 if n == 1 else step for n, step in zip(shape, strides(shape))]
     return [0] * (rank - len(shape)) + own
 
 
 def offset(steps: Sequence[int], indices: Sequence[str], start: int = 0) -> str:
-    """The C expression of the element with these indices."""
+    """Returns the C expression for the offset of the element with these indices."""
     terms = [str(start)] if start else []
     for step, index in zip(steps, indices):
         if step:
@@ -59,13 +59,13 @@ def offset(steps: Sequence[int], indices: Sequence[str], start: int = 0) -> str:
 
 
 def loop(index: str, extent: int, body: Iterable[str]) -> List[str]:
-    """One counted loop. 64-bit indices: a product of 32-bit ones could overflow."""
+    """Returns a counted loop. Its index has 64 bits, since products of 32-bit indices may overflow."""
     head = f"for (int64_t {index} = 0; {index} < {extent}; ++{index}) {{"
     return [head, *("  " + line for line in body), "}"]
 
 
 def loops(indices: Sequence[str], extents: Sequence[int], body: Iterable[str]) -> List[str]:
-    """Nested loops, the first index outermost. A rank of 0 leaves the body alone."""
+    """Returns nested loops, the first index outermost; the body alone if there are no indices."""
     lines = list(body)
     for index, extent in reversed(list(zip(indices, extents))):
         lines = loop(index, extent, lines)

@@ -1,7 +1,7 @@
-"""One emitter per kernel: a :class:`~.subgraph.Step` in, the C statements of its loops out.
+"""Emitters of C, one per kernel: each converts a :class:`~.subgraph.Step` to C statements.
 
-Shapes are compile-time constants, so everything about them (strides, broadcasting, layouts) is
-settled here in Python, and the C is nothing but loops. Adding a kernel is adding one function.
+Shapes are known at compile time, so strides, broadcasting and layouts are computed here in Python,
+and the C consists of loops only. To add a kernel, add one function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KERNELS: Dict[str, Emitter] = {}
 
 
 def emit(step: Step, names: Names) -> Lines:
-    """The C statements of one step; ``names`` are the pointers its buffers are known by."""
+    """Returns the C statements of one step; ``names`` holds the C pointers to its buffers."""
     return KERNELS[step.kernel](step, names)
 
 
@@ -36,25 +36,25 @@ def _indices(rank: int, prefix: str = "i") -> List[str]:
 
 
 # ---- element by element ------------------------------------------------------------------------
-# Comparisons are written in the order in which TVM's own code has them, so that NaN and -0.0
-# come out as they do there: max(a, b) is `a > b ? a : b`.
+# Comparisons have the order of TVM's own code, so that NaN and -0.0 give the same results:
+# max(a, b) is `a > b ? a : b`.
 
 
 def _unary(kernel: str, x: str, dtype: str, attrs: Mapping[str, Any]) -> str:
-    """The C expression of ``kernel`` applied to the variable ``x``."""
+    """Returns the C expression of ``kernel`` applied to the variable ``x``."""
     zero, one, f = literal(0, dtype), literal(1, dtype), "f" if dtype == "float32" else ""
     if kernel == "relu":
         return f"{x} > {zero} ? {x} : {zero}"
     if kernel == "leaky_relu":
         return f"{x} > {zero} ? {x} : {x} * {literal(attrs['alpha'], dtype)}"
     if kernel == "sigmoid":
-        # Two branches: exp() of a large positive number would overflow.
+        # There are two branches because exp() of a large positive number overflows.
         above, below = f"{one} / ({one} + exp{f}(-{x}))", f"exp{f}({x}) / ({one} + exp{f}({x}))"
         return f"{x} > {zero} ? {above} : {below}"
     if kernel in ("exp", "tanh", "sqrt"):
         return f"{kernel}{f}({x})"
     if kernel == "negative":
-        # Unsigned arithmetic: negating the least int32 overflows, which C leaves undefined.
+        # Unsigned arithmetic is defined in C even for the least int32, whose negation overflows.
         return f"(int32_t)(0u - (uint32_t){x})" if dtype == "int32" else f"-{x}"
     if kernel == "abs":
         negated = _unary("negative", x, dtype, {})
@@ -63,7 +63,7 @@ def _unary(kernel: str, x: str, dtype: str, attrs: Mapping[str, Any]) -> str:
 
 
 def _binary(kernel: str, a: str, b: str, dtype: str) -> str:
-    """The C expression of ``kernel`` applied to two expressions without side effects."""
+    """Returns the C expression of ``kernel`` applied to two expressions without side effects."""
     if kernel == "maximum":
         return f"{a} > {b} ? {a} : {b}"
     sign = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}[kernel]
@@ -121,7 +121,7 @@ def _emit_bias_add(step: Step, names: Names) -> Lines:
 
 
 def _epilogue(step: Step, names: Names, out: str, channel: str) -> Lines:
-    """Store ``acc``, after the bias and the activation that were fused into the step."""
+    """Returns C that adds the fused bias to ``acc``, applies the fused activation and stores it."""
     dtype = step.outputs[0].dtype
     lines = []
     if len(step.inputs) == 3:
@@ -137,7 +137,7 @@ def _emit_conv2d(step: Step, names: Names) -> Lines:
     (data, weight), (result,), attrs = step.inputs[:2], step.outputs, step.attrs
     layout, kernel_layout, dtype = attrs["data_layout"], attrs["kernel_layout"], result.dtype
     in_shape, out_shape = dict(zip(layout, data.shape)), dict(zip(layout, result.shape))
-    # Sizes and strides by letter: with them the loops are the same for every layout.
+    # Sizes and strides are looked up by letter, so the loops are the same for every layout.
     in_steps = dict(zip(layout, strides(data.shape)))
     out_steps = dict(zip(layout, strides(result.shape)))
     w_shape = dict(zip(kernel_layout, weight.shape))
@@ -150,7 +150,7 @@ def _emit_conv2d(step: Step, names: Names) -> Lines:
     x = offset([in_steps[k] for k in "NCHW"],
                ["n", f"(oc / {per_group_out} * {per_group_in} + ic)", "h", "w"])  # fmt: skip
     if kernel_layout == "HWOI":
-        # The depthwise form: "O" counts the input channels, "I" the outputs made of each.
+        # In this depthwise layout "O" is the input channel, "I" the number of outputs for each.
         k = offset([w_steps[k] for k in "HWOI"],
                    ["kh", "kw", f"(oc / {w_shape['I']})", f"(oc % {w_shape['I']})"])  # fmt: skip
     else:
@@ -182,7 +182,7 @@ def _emit_matmul(step: Step, names: Names) -> Lines:
     depth = a.shape[-2] if attrs["transpose_a"] else a.shape[-1]
     index_a = ["k", "m"] if attrs["transpose_a"] else ["m", "k"]
     index_b = ["n", "k"] if attrs["transpose_b"] else ["k", "n"]
-    # Batch axes broadcast, the two matrix axes do not.
+    # Batch axes broadcast; the two matrix axes do not.
     steps_a = broadcast_strides(a.shape, rank)[:-2] + [row_a, col_a]
     steps_b = broadcast_strides(b.shape, rank)[:-2] + [row_b, col_b]
     left = f"{names[a]}[{offset(steps_a, batch + index_a)}]"
@@ -218,7 +218,7 @@ def _emit_pool2d(step: Step, names: Names) -> Lines:
     if step.kernel == "max_pool2d":
         taps += [outside, f"acc = (count && acc > {x}) ? acc : {x};", "++count;"]
     elif attrs["count_include_pad"]:
-        # Padding counts, but not the extra rows that ceil_mode lets the last window reach into.
+        # Padding counts, but the rows beyond it that ceil_mode adds to the last window do not.
         taps += [f"count += h < {height + bottom} && w < {width + right};"]
         taps += [outside, f"acc += {x};"]
     else:
@@ -236,12 +236,12 @@ def _emit_reduce(step: Step, names: Names) -> Lines:
     rank, axes, ctype = len(data.shape), step.attrs["axes"], C_TYPES[result.dtype]
     index, steps = _indices(rank), strides(data.shape)
     kept = [axis for axis in range(rank) if axis not in axes]
-    # keepdims only adds axes of extent 1: the result's elements are where they would be without.
+    # keepdims only adds axes of extent 1, which do not change the offsets of the result.
     out = offset(strides([data.shape[axis] for axis in kept]), [index[axis] for axis in kept])
     value = f"{names[data]}[{offset(steps, index)}]"
     if step.kernel == "max":
         inner = [f"acc = acc > {value} ? acc : {value};"]
-        # Start from the first element, which exists: support.py declines empty tensors.
+        # The first element is the initial value. It exists: support.py declines empty tensors.
         first = offset([steps[axis] for axis in kept], [index[axis] for axis in kept])
         start = f"{names[data]}[{first}]"
     else:
@@ -266,7 +266,7 @@ def _emit_softmax(step: Step, names: Names) -> Lines:
     outer = data.size // (extent * inner)
     x, y = f"{names[data]}[base + k * {inner}]", f"{names[result]}[base + k * {inner}]"
     body = [f"const int64_t base = i * {extent * inner} + j;"]
-    # Subtract the largest element: exp() would overflow without.
+    # The largest element is subtracted, because exp() may overflow otherwise.
     body += [f"{ctype} top = {names[data]}[base];", f"{ctype} total = 0;"]
     body += loop("k", extent, [f"top = top > {x} ? top : {x};"])
     body += loop("k", extent, [f"{y} = exp{f}({x} - top);", f"total += {y};"])
@@ -305,7 +305,7 @@ def _emit_strided_slice(step: Step, names: Names) -> Lines:
 
 
 def _emit_pieces(step: Step, names: Names, whole: Buffer, pieces: List[Buffer]) -> Lines:
-    """Copy between a tensor and the pieces it is cut into along an axis, in either direction."""
+    """Returns C that copies between a tensor and its pieces along an axis, in either direction."""
     axis = step.attrs["axis"] % len(whole.shape)
     inner = strides(whole.shape)[axis]
     row = whole.shape[axis] * inner

@@ -1,4 +1,4 @@
-"""example_c for Relax (apache-tvm 0.25 and later): patterns, partitioning, the codegen.
+"""The patterns, partitioning and codegen of example_c for Relax (apache-tvm 0.25 and later).
 
 Importing this module registers ``relax.ext.example_c`` and, under the prefix "example_c", one
 pattern for every operator in ``relax_operators.OPERATORS`` and every composite.
@@ -23,7 +23,7 @@ from .support import reason_unsupported
 NAME = "example_c"
 _TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
 
-# TVM 0.27 renamed it, and its field `data` to `value`.
+# TVM 0.27 renamed the class, and its field `data` to `value`.
 _Constant = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericConst
 
 # A value is what an expression evaluates to: a tensor, or a tuple of values.
@@ -32,13 +32,13 @@ Value = Union[Buffer, List["Value"]]
 
 # ---- what is offloaded -------------------------------------------------------------------------
 
-# The parts of a composite in the order of execution, by the names its pattern gives them.
+# The names that patterns give to the parts of a composite, in the order of execution.
 _PARTS = ("transpose", "anchor", "bias", "activation")
 
 
 def _check(context: PatternCheckContext) -> bool:
-    """The support predicate of every pattern: can the match be translated into a step we take?"""
-    # A result that is needed outside of the match would have to be computed once more.
+    """Returns whether a match of a pattern becomes a supported step; the predicate of all patterns."""
+    # A result that is used outside the match would have to be computed twice.
     if has_leaking_intermediate_variables(context):
         return False
     matched = dict(context.annotated_expr.items())
@@ -59,9 +59,9 @@ def _check(context: PatternCheckContext) -> bool:
 
 
 def _patterns() -> List[Tuple[Any, ...]]:
-    """The shortest first: of two patterns that match, TVM takes the one registered later.
+    """Returns the patterns, the shortest first: of two that match, TVM prefers the later one.
 
-    Every ``wildcard()`` is an object of its own: one used twice would match equal operands only.
+    Each operand has a ``wildcard()`` of its own: one used twice would match equal operands only.
     """
     patterns = []
     for operator, (kernel, _, _, arguments) in OPERATORS.items():
@@ -108,18 +108,18 @@ register_patterns(_patterns())
 def partition_for_example_c(
     mod: tvm.IRModule, bind_constants: bool = _TVM >= (0, 26)
 ) -> tvm.IRModule:
-    """Cut out what example_c computes; ``RunCodegen`` then calls the codegen.
+    """Returns the module with regions for example_c, for which ``RunCodegen`` calls the codegen.
 
-    With ``bind_constants`` weights are embedded in the generated source, without it they are passed
-    at each call. TVM 0.25 takes two composites for the same one, and drops the second, where they
-    differ in nothing but the constants bound into them: so there they are passed.
+    With ``bind_constants``, weights are embedded in the generated source; without it, each call
+    passes them. TVM 0.25 merges two composites that differ only in their bound constants, which is
+    wrong, so the default there is to pass them.
     """
-    # A region that nothing uses would lose its call, but stay in the module: not to be built.
+    # A region whose results are unused would lose its call, stay in the module, and fail to build.
     mod = relax.transform.DeadCodeElimination()(mod)
     patterns = get_patterns_with_prefix(NAME)
     if _TVM < (0, 26) and _has_tuples(mod):
-        # There MergeCompositeFunctions does not see what depends on what through a tuple, and makes
-        # regions that need their own results. So let every composite be a region by itself.
+        # There MergeCompositeFunctions overlooks dependences through tuples, and makes regions that
+        # need their own results. So every composite becomes a region of its own.
         fuse_each = relax.transform.FuseOpsByPattern(
             patterns, bind_constants, annotate_codegen=True
         )
@@ -144,7 +144,7 @@ def _has_tuples(mod: tvm.IRModule) -> bool:
 def _codegen(
     functions: Sequence[relax.Function], options: Any, constant_names: Any
 ) -> List[tvm.runtime.Module]:
-    """From partitioned functions to modules of C source, one for each."""
+    """Returns a module of C source for each of the partitioned functions."""
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
     modules = []
     for function in functions:
@@ -159,7 +159,7 @@ tvm.register_global_func(f"relax.ext.{NAME}", _codegen, override=True)
 
 
 def translate(function: relax.Function, symbol: str) -> Subgraph:
-    """The function as a subgraph: a sequence of composites, each of which becomes one step."""
+    """Returns the function as a subgraph; each of its composites becomes one step."""
     graph = Subgraph(symbol)
     values: Dict[relax.Var, Value] = {}
     for param in function.params:
@@ -208,7 +208,7 @@ def _composite_step(function: relax.Function, operands: List[Value], graph: Subg
 
 
 def _evaluate(expr: relax.Expr, values: Dict[relax.Var, Value], graph: Subgraph) -> Value:
-    """The value of an expression without a call: Relax binds each call to a variable."""
+    """Returns the value of an expression without calls: Relax binds each call to a variable."""
     if isinstance(expr, relax.Var):
         return values[expr]
     if isinstance(expr, _Constant):

@@ -1,4 +1,4 @@
-"""From Relax's operators to the kernels of this codegen: one entry per operator."""
+"""The table that maps Relax's operators to the kernels of this codegen."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .subgraph import Buffer, Step
 
 
 class Operator(NamedTuple):
-    """How one Relax operator is translated."""
+    """The translation of one Relax operator: its kernel, and a function for its attributes."""
 
     kernel: str
     attrs: Callable[[relax.Call, Buffers, Buffers], Attrs]
-    # How many of the arguments are tensors (they come first), and how many there may be in all:
-    # Relax passes some of what Relay calls attributes as arguments.
+    # `tensors` is the number of leading arguments that are tensors, `arguments` the possible numbers
+    # of all arguments: Relax passes some of Relay's attributes as arguments.
     tensors: int = 1
     arguments: Tuple[int, ...] = (1,)
 
 
 def type_of(expr: relax.Expr) -> Any:
-    """The type of an expression, which TVM called struct_info up to 0.25."""
+    """Returns the type of an expression; up to TVM 0.25 it is called struct_info."""
     return expr.ty if hasattr(expr, "ty") else expr.struct_info
 
 
 def buffers_of(type_: Any) -> List[Buffer]:
-    """A buffer for the type, or for each field of a tuple type; none if a shape is dynamic."""
+    """Returns a buffer for each tensor of a type; an empty list if a shape is dynamic."""
     if hasattr(type_, "fields"):
         fields = [buffers_of(field) for field in type_.fields]
         return [buffer for field in fields for buffer in field] if all(fields) else []
@@ -42,12 +42,12 @@ def buffers_of(type_: Any) -> List[Buffer]:
 
 
 def tensor_arguments(call: relax.Call) -> Sequence[relax.Expr]:
-    """The arguments that are tensors, or tuples of them."""
+    """Returns the arguments that are tensors or tuples of tensors."""
     return list(call.args)[: OPERATORS[call.op.name].tensors]
 
 
 def step_of(call: relax.Call, inputs: Sequence[Optional[Buffer]]) -> Optional[Step]:
-    """The call as a step, or None if it has no translation."""
+    """Returns the call as a step, or None if it cannot be translated."""
     outputs = buffers_of(type_of(call))
     operands = [buffer for buffer in inputs if buffer is not None]
     if call.op.name not in OPERATORS or not outputs or not operands or None in inputs:
@@ -65,7 +65,7 @@ def _with(adapter: Adapter) -> Callable[[relax.Call, Buffers, Buffers], Attrs]:
 
 
 def _number(expr: Any) -> Any:
-    """A number given as an argument: an immediate, up to 0.25 wrapped in a PrimValue."""
+    """Returns the number of an immediate argument; up to TVM 0.25 it is wrapped in a PrimValue."""
     value = getattr(expr, "value", None)
     value = getattr(value, "value", value)
     if not isinstance(value, (int, float)):

@@ -1,4 +1,4 @@
-"""example_c for Relay (TVM up to 0.19): what is offloaded, how a module is partitioned, the codegen.
+"""The predicates, partitioning and codegen of example_c for Relay (TVM up to 0.19).
 
 Importing this module registers ``relay.ext.example_c``, the pattern table "example_c" and the
 ``target.example_c`` attribute of every operator in ``relay_operators.OPERATORS``.
@@ -29,7 +29,7 @@ Value = Union[Buffer, List["Value"]]
 
 
 def _claims(call: relay.Call) -> bool:
-    """The support predicate of every operator: can the call be translated into a step we take?"""
+    """Returns whether a call becomes a supported step; the predicate of every operator."""
     inputs: List[Optional[Buffer]] = []
     for arg in call.args:
         inputs += buffers_of(arg.checked_type) or [None]
@@ -42,7 +42,7 @@ for _operator in OPERATORS:
 
 
 def _chain(root: relay.Expr) -> List[relay.Call]:
-    """The calls of a composite in the order of execution: anchor, bias, activation."""
+    """Returns the calls of a composite in the order of execution: anchor, bias, activation."""
     calls: List[relay.Call] = []
     node = root
     while True:
@@ -50,7 +50,7 @@ def _chain(root: relay.Expr) -> List[relay.Call]:
         name = _op_name(node)
         if name in _ANCHORS:
             return calls
-        # `add` commutes, and the pattern matches the anchor on either side of it.
+        # `add` commutes, so the pattern matches the anchor as either operand.
         is_swapped = name == "add" and _op_name(node.args[0]) not in _ANCHORS
         node = node.args[1 if is_swapped else 0]
 
@@ -64,7 +64,7 @@ def _op_name(expr: relay.Expr) -> str:
 
 
 def _fused_step(root: relay.Expr, leaf: Callable[[relay.Expr], Any]) -> Optional[Step]:
-    """The single step that a composite becomes; ``leaf`` supplies the values it reads."""
+    """Returns the single step of a composite, or None; ``leaf`` returns the buffer of an operand."""
     results: Dict[relay.Expr, Buffer] = {}
     steps = []
     for call in _chain(root):
@@ -87,9 +87,9 @@ def _check_composite(root: relay.Expr) -> bool:
 
 @register_pattern_table(NAME)
 def pattern_table() -> List[Tuple[Any, ...]]:
-    """Composites, the longest first: what a longer one cannot have is tried as a shorter one.
+    """Returns the composites, the longest first: TVM tries a shorter one where a longer one fails.
 
-    A convolution or dense layer by itself needs no pattern: it is offloaded as an operator.
+    A single convolution or dense layer needs no pattern: it is offloaded as an operator.
     """
     conv2d = is_op("nn.conv2d")(wildcard(), wildcard())
     conv2d_bias = is_op("nn.bias_add")(conv2d, wildcard())
@@ -115,13 +115,13 @@ def pattern_table() -> List[Tuple[Any, ...]]:
 def partition_for_example_c(
     mod: tvm.IRModule, params: Optional[Dict[str, Any]] = None
 ) -> tvm.IRModule:
-    """Mark and cut out what example_c computes; ``params`` become constants."""
+    """Returns the module with regions for example_c; ``params`` become constants."""
     if params:
         mod["main"] = bind_params_by_name(mod["main"], params)
     passes = [
         relay.transform.InferType(),
         relay.transform.MergeComposite(pattern_table()),
-        # The predicates read types, and the new composites have none yet.
+        # The predicates read types, which the new composites do not have yet.
         relay.transform.InferType(),
         relay.transform.AnnotateTarget(NAME),
         relay.transform.MergeCompilerRegions(),
@@ -132,12 +132,12 @@ def partition_for_example_c(
 
 
 def _inline_trivial(mod: tvm.IRModule) -> tvm.IRModule:
-    """Give back the regions that compute nothing.
+    """Inlines the regions that compute nothing.
 
-    AnnotateTarget also offloads tuples and their fields, which leaves regions like ``fn(%x) {%x}``.
-    (Its option to leave them out makes PartitionGraph crash on some graphs instead.)
+    AnnotateTarget also offloads tuples and their fields, which gives regions like ``fn(%x) {%x}``.
+    (With its option to leave tuples out, PartitionGraph crashes on some graphs.)
     """
-    # Other targets' regions are kept from the pass too.
+    # The pass must not inline other targets' regions either.
     regions = [
         (var, function)
         for var, function in mod.functions.items()
@@ -149,8 +149,8 @@ def _inline_trivial(mod: tvm.IRModule) -> tvm.IRModule:
     ]
     if all(computing):
         return mod
-    # PartitionGraph marks all its functions "Inline" for later: let the marks stand, for the time
-    # of this pass, on the trivial ones alone, which also stop being foreign.
+    # PartitionGraph sets "Inline" on all its functions. During this pass only the trivial ones keep
+    # it, and they lose "Compiler", so that they are ordinary functions.
     for (var, function), computes in zip(regions, computing):
         if not computes:
             function = relay.Function(function.params, function.body, function.ret_type)
@@ -171,7 +171,7 @@ def _attribute(function: relay.Function, name: str) -> Optional[str]:
 
 @tvm.register_func(f"relay.ext.{NAME}")
 def _codegen(function: relay.Function) -> tvm.runtime.Module:
-    """From one partitioned function to a module of C source."""
+    """Returns a module of C source for one partitioned function."""
     symbol = str(function.attrs["global_symbol"])
     graph = translate(function, symbol)
     source = _RELAY_HEADER + generate(graph) + _entry_point(graph)
@@ -181,14 +181,16 @@ def _codegen(function: relay.Function) -> tvm.runtime.Module:
 
 @tvm.register_func(f"relay.ext.{NAME}.constant_updater")
 def _constants_to_export(function: relay.Function, symbol: str) -> Dict[str, Any]:
-    """None: they are in the source. By default TVM would store them once more, as parameters of
-    the library, which AOT then takes for inputs that it cannot find.
+    """Returns no constants, because the source holds them.
+
+    By default TVM would store them again as parameters of the library, which AOT then treats as
+    inputs that it cannot find.
     """
     return {}
 
 
 def translate(function: relay.Function, symbol: str) -> Subgraph:
-    """The function as a subgraph. Tuples vanish: TVM passes their fields as arguments."""
+    """Returns the function as a subgraph, without tuples: TVM passes their fields as arguments."""
     graph = Subgraph(symbol)
     values: Dict[relay.Expr, Value] = {}
     for param in function.params:
@@ -244,7 +246,7 @@ def _flatten(value: Value) -> List[Buffer]:
 
 
 def _post_order(root: relay.Expr) -> List[relay.Expr]:
-    """Operands before their users. No recursion: graphs are deeper than Python's stack."""
+    """Returns operands before their users, without recursion: graphs may be deeper than its limit."""
     order: Dict[relay.Expr, None] = {}
     stack = [(root, False)]
     while stack:
@@ -266,7 +268,7 @@ def _post_order(root: relay.Expr) -> List[relay.Expr]:
 
 # ---- how Relay's runtimes call the function ----------------------------------------------------
 
-# Not packed_func.h: that one header alone takes a second to compile.
+# packed_func.h is not included, because it takes a second to compile.
 _RELAY_HEADER = """\
 #include <tvm/runtime/c_runtime_api.h>
 #include <dlpack/dlpack.h>
@@ -274,8 +276,8 @@ _RELAY_HEADER = """\
 
 
 def _entry_point(graph: Subgraph) -> str:
-    # The graph executor, the VM and AOT all pass a DLTensor for every input and output, under
-    # different type codes, and AOT with ndim = 0. So read the data pointer and nothing else.
+    # The graph executor, the VM and AOT all pass a DLTensor for every input and output, but with
+    # different type codes, and AOT with ndim = 0. So only the data pointer and offset are read.
     count = len(graph.inputs) + len(graph.outputs)
     return f"""
 #ifdef __cplusplus

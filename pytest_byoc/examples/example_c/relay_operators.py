@@ -1,4 +1,4 @@
-"""From Relay's operators to the kernels of this codegen: one entry per operator."""
+"""The table that maps Relay's operators to the kernels of this codegen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .subgraph import Buffer, Step
 
 
 def buffers_of(type_: relay.Type) -> List[Buffer]:
-    """A buffer for the type, or for each field of a tuple type; none if a shape is dynamic."""
+    """Returns a buffer for each tensor of a type; an empty list if a shape is dynamic."""
     if isinstance(type_, relay.TupleType):
         fields = [buffers_of(field) for field in type_.fields]
         return [buffer for field in fields for buffer in field] if all(fields) else []
@@ -23,7 +23,7 @@ def buffers_of(type_: relay.Type) -> List[Buffer]:
 
 
 def step_of(call: relay.Call, inputs: Sequence[Optional[Buffer]]) -> Optional[Step]:
-    """The call as a step, or None if it has no translation."""
+    """Returns the call as a step, or None if it cannot be translated."""
     outputs = buffers_of(call.checked_type)
     operands = [buffer for buffer in inputs if buffer is not None]
     if call.op.name not in OPERATORS or not outputs or not operands or None in inputs:
@@ -56,7 +56,7 @@ def _strided_slice(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
     begins, ends = ints(attrs.begin), ints(attrs.end)
     axes = range(len(begins)) if attrs.axes is None else ints(attrs.axes)
     steps = ints(attrs.strides or (1,))
-    if len(steps) == 1:  # one for all axes
+    if len(steps) == 1:  # one stride for all axes
         steps *= len(begins)
     return adapters.strided_slice(inputs[0], outputs[0], axes, begins, ends, steps)
 

@@ -1,4 +1,4 @@
-"""What the front ends hand to the C generator: a subgraph as plain data, of neither IR."""
+"""A subgraph as plain data, independent of both IRs: the input of the C generator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Buffer:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """Returns the number of elements."""
         size = 1
         for extent in self.shape:
             size *= extent
@@ -32,7 +32,7 @@ class Buffer:
 
 
 class Step(NamedTuple):
-    """One call of a kernel (see ``kernels.KERNELS``): operands, results, attributes."""
+    """A call of a kernel (see ``kernels.KERNELS``), with its operands, results and attributes."""
 
     kernel: str
     inputs: Tuple[Buffer, ...]
@@ -41,10 +41,10 @@ class Step(NamedTuple):
 
 
 class Subgraph:
-    """What one partitioned function computes.
+    """A partitioned function as a sequence of steps.
 
-    ``inputs`` and ``outputs`` are in the order of the function's arguments. Nothing is assumed of
-    ``outputs``: the same buffer may stand there twice, and so may an input or a constant.
+    ``inputs`` and ``outputs`` are in the order of the function's arguments. ``outputs`` may hold
+    the same buffer twice, and may hold inputs and constants.
     """
 
     def __init__(self, symbol: str) -> None:
@@ -55,7 +55,7 @@ class Subgraph:
         self.outputs: List[Buffer] = []
 
     def input(self, shape: Sequence[int], dtype: str) -> Buffer:
-        """Declare the next argument."""
+        """Adds an input, the next argument of the function, and returns its buffer."""
         self.inputs.append(Buffer(shape, dtype, "input"))
         return self.inputs[-1]
 
@@ -65,7 +65,7 @@ class Subgraph:
         return self.constants[-1]
 
     def add(self, step: Step) -> None:
-        """Append a step; its operands are inputs, constants or results of earlier steps."""
+        """Appends a step, whose operands are inputs, constants or results of earlier steps."""
         self.steps.append(step)
 
 
@@ -73,10 +73,11 @@ ACTIVATIONS = ("relu", "sigmoid", "tanh")
 
 
 def fuse(steps: Sequence[Step]) -> Optional[Step]:
-    """The one step that does what the steps of a composite do, or None if there is none.
+    """Returns one step that computes all steps of a composite, or None if there is none.
 
-    ``[transpose] conv2d|matmul [add|bias_add] [activation]``, each reading the one before. The
-    pattern's check and the code generator both call this, so they cannot disagree.
+    The steps are ``[transpose] conv2d|matmul [add|bias_add] [activation]``, each of which reads the
+    one before. The pattern's check and the code generator both call this function, so they always
+    agree.
     """
     rest = list(steps)
     transposed = rest.pop(0) if rest and rest[0].kernel == "transpose" else None
@@ -89,7 +90,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
     channel = attrs["data_layout"].index("C") if is_conv2d else len(result.shape) - 1
 
     if transposed is not None:
-        # Only "last two axes swapped" can be had for free, by reading the weights the other way.
+        # A transpose that swaps the last two axes costs nothing: the weights are read the other way.
         rank = len(transposed.inputs[0].shape)
         swapped = tuple(range(rank - 2)) + (rank - 1, rank - 2)
         if inputs[1] is not transposed.outputs[0] or inputs[0] is inputs[1]:
@@ -118,7 +119,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
 
 
 def _is_bias(step: Step, bias: Buffer, result: Buffer, channel: int) -> bool:
-    """Does ``step`` add one value per channel to ``result``, without changing its shape?"""
+    """Returns whether ``step`` adds one value per channel to ``result`` and keeps its shape."""
     rank = len(result.shape)
     if step.outputs[0].shape != result.shape:
         return False

@@ -1,8 +1,8 @@
-"""What this codegen offloads: one table of dtypes, one check per kernel that has conditions.
+"""The decision what is offloaded: a table of dtypes, and a check for each kernel with conditions.
 
-Both the partitioner's predicates and the code generator ask :func:`reason_unsupported`, so a claim
-that the generator then refuses cannot happen. The checks see shapes and attributes alone, never an
-IR; a front end that cannot translate a call into a step at all does not claim it either.
+The predicates of partitioning and the code generator both call :func:`reason_unsupported`, so the
+generator never refuses a step that a predicate has accepted. The checks read only shapes and
+attributes, never an IR. A front end does not offload a call that it cannot translate into a step.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from .subgraph import Step
 _FLOATS = ("float32", "float64")
 _ALL = ("float32", "float64", "int32")
 
-# int32 is left out where TVM's meaning is a matter of rounding (divide, mean, avg_pool2d) or
-# where the bounds are real numbers (clip, leaky_relu).
+# int32 is left out for operators that round (divide, mean, avg_pool2d) and for those whose
+# attributes are real numbers (clip, leaky_relu).
 DTYPES: Dict[str, Tuple[str, ...]] = {
     "add": _ALL,
     "subtract": _ALL,
@@ -47,12 +47,12 @@ DTYPES: Dict[str, Tuple[str, ...]] = {
     "strided_slice": _ALL,
 }
 
-# HWOI is what Relay calls the weights of a depthwise convolution in NHWC.
+# HWOI is Relay's layout for the weights of a depthwise convolution in NHWC.
 CONV_LAYOUTS = (("NCHW", "OIHW"), ("NHWC", "HWIO"), ("NHWC", "OHWI"), ("NHWC", "HWOI"))
 
 
 def reason_unsupported(step: Step) -> Optional[str]:
-    """Why this step cannot be offloaded, or None if it can."""
+    """Returns the reason why a step cannot be offloaded, or None if it can."""
     if step.kernel not in DTYPES:
         return f"{step.kernel} is not supported"
     buffers = step.inputs + step.outputs
@@ -98,8 +98,8 @@ def _check_pool2d(step: Step) -> Optional[str]:
     for axis, letter in enumerate("HW"):
         windows = range(counts[letter])
         if not all(_sees_data(axis, window, sizes[letter], attrs) for window in windows):
-            # With ceil_mode, or more padding than kernel. What such a window holds is anybody's
-            # guess: TVM divides 0 by 0.
+            # This happens with ceil_mode, or if there is more padding than kernel. The result is not
+            # defined: TVM divides 0 by 0.
             return "pooling does not support windows that lie outside the tensor"
     return None
 
