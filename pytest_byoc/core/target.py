@@ -8,6 +8,7 @@ from typing import Any
 #: References of the targets that this package contains, by name.
 EXAMPLES = {
     "example_c": "pytest_byoc.examples.example_c:target",
+    "example_dnnl": "pytest_byoc.examples.example_dnnl:target",
     "example_extern": "pytest_byoc.examples.example_extern:target",
 }
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
