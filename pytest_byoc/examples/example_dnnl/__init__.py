@@ -22,10 +22,11 @@ File by file:
 Offloaded, in float32: conv2d (any groups, dilation, paddings), dense, matmul, batch_matmul, each with
 bias, addend and relu, sigmoid or tanh as one primitive; add, subtract, multiply, divide, maximum,
 minimum, bias_add, concatenate; relu, leaky_relu, sigmoid, tanh, sqrt, abs, negative; avg_pool2d,
-max_pool2d behind relu, batch_norm, layer_norm. Products of int8 (or uint8) and int8 give int32.
+max_pool2d behind relu, softmax, batch_norm, layer_norm. In bfloat16: contractions, binary operators, relu,
+avg_pool2d, concatenate. Products of int8 (or uint8) and int8 give int32.
 
 Left to TVM: what oneDNN computes less precisely than float32 allows, or wrongly (``steps.py`` says why:
-exp, log, softmax, gelu, max_pool2d without relu), other dtypes, dynamic shapes, tensors without elements
+exp, log, gelu, max_pool2d without relu), other dtypes, dynamic shapes, tensors without elements
 or with more than five axes, pooling windows that see padding alone.
 
 What the generated code takes care of: primitives and reordered weights are made once, under a lock, and

@@ -81,8 +81,8 @@ static int {s}_run(void* const* args) {{
 
 
 def _operand(operand: Operand, numbers: Dict[Tensor, int]) -> str:
-    code, tensor, dims, axes, any_ = operand
-    return f"{{{code}, {numbers[tensor]}, {int(any_)}, {len(dims)}, {_list(dims)}, {_list(axes)}}}"
+    code, tensor, dims, axes, layout = operand
+    return f"{{{code}, {numbers[tensor]}, {layout}, {len(dims)}, {_list(dims)}, {_list(axes)}}}"
 
 
 def _list(values: Sequence[int]) -> str:

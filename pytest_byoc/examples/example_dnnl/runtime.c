@@ -20,9 +20,10 @@ typedef struct {
   const void* data; /* of a constant */
 } Tensor;
 
-/* A tensor as a primitive sees it: reshaped to `dims`, then axis i moved to axes[i]. If `any`, oneDNN
- * decides on the layout, as it always does for a result. */
-typedef struct { int code, tensor, any, rank; dnnl_dims_t dims; int axes[DNNL_MAX_NDIMS]; } Operand;
+/* A tensor as a primitive sees it: reshaped to `dims`, then axis i moved to axes[i], in the layout that the
+ * tensor has, that oneDNN decides on, or row-major. */
+enum { GIVEN, ANY, PLAIN };
+typedef struct { int code, tensor, layout, rank; dnnl_dims_t dims; int axes[DNNL_MAX_NDIMS]; } Operand;
 
 typedef struct {
   dnnl_primitive_kind_t kind;
@@ -48,6 +49,7 @@ typedef enum { CONSTANT, ARGUMENT, KEPT, WORKSPACE } Place;
 typedef struct { dnnl_memory_desc_t desc; Place place; size_t at; } Value;
 typedef struct {
   dnnl_primitive_t primitive;
+  const Step* softmax; /* NULL if it is another primitive */
   int once; /* it reads constants alone, and is executed when the region is built */
   int count, code[MOST_OPERANDS + 2], value[MOST_OPERANDS + 2];
   const_dnnl_memory_desc_t desc[MOST_OPERANDS + 2];
@@ -86,20 +88,36 @@ OF_LIBRARY __attribute__((destructor(101))) void example_dnnl_end(void) {
 
 /* ---- execution: all that a call changes belongs to this call alone ---- */
 
+/* Where a row holds NaN, oneDNN's softmax is NaN in one element of the row alone. */
+static void spread_nan(const Step* s, const Tensor* t, float* result) {
+  size_t rows = 1, extent = t->dims[s->axis], stride = 1;
+  for (int i = 0; i < t->rank; ++i) *(i < s->axis ? &rows : &stride) *= i == s->axis ? 1 : t->dims[i];
+  for (size_t i = 0; i < rows * stride; ++i) {
+    float* const row = result + i / stride * extent * stride + i % stride;
+    float sum = 0; /* NaN if an element is */
+    for (size_t k = 0; k < extent; ++k) sum += row[k * stride];
+    for (size_t k = 0; k < extent && sum != sum; ++k) row[k * stride] = sum;
+  }
+}
+
 static dnnl_status_t execute(const Region* r, const Call* c, dnnl_stream_t stream, void* const* args, char* workspace) {
   dnnl_exec_arg_t arg[MOST_OPERANDS + 2] = {{0, NULL}};
   dnnl_status_t status = dnnl_success;
   int made = 0;
+  void* result = NULL;
   for (; made < c->count && status == dnnl_success; ++made) {
     const Value* const v = &r->value[c->value[made]];
     void* const data = v->place == CONSTANT ? (void*)v->at : v->place == ARGUMENT ? args[v->at]
                      : (v->place == KEPT ? r->kept : workspace) + v->at;
     arg[made] = (dnnl_exec_arg_t){c->code[made], NULL};
+    if (c->code[made] == DNNL_ARG_DST) result = data;
     status = dnnl_memory_create(&arg[made].memory, c->desc[made], example_dnnl_engine, data);
   }
   if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, stream, c->count, arg);
   if (status == dnnl_success) status = dnnl_stream_wait(stream);
   while (made-- > 0) dnnl_memory_destroy(arg[made].memory);
+  if (status == dnnl_success && c->softmax)
+    spread_nan(c->softmax, &r->tables->tensor[c->softmax->operand[1].tensor], result);
   return status;
 }
 
@@ -189,11 +207,11 @@ static dnnl_status_t reorder(Region* r, int value, const_dnnl_memory_desc_t from
   return add_call(r, pd, &c);
 }
 
-/* Describes an operand as the primitive sees it. What is to be reshaped is made plain first. */
+/* Describes an operand as the primitive sees it. What is to be reshaped is made row-major first. */
 static dnnl_status_t view(Region* r, const Operand* o, int* value, dnnl_memory_desc_t* desc) {
   const Tensor* const t = &r->tables->tensor[o->tensor];
   dnnl_memory_desc_t next = r->value[*value = o->tensor].desc;
-  if (o->rank != t->rank || memcmp(o->dims, t->dims, t->rank * sizeof *t->dims)) {
+  if (o->layout == PLAIN || o->rank != t->rank || memcmp(o->dims, t->dims, t->rank * sizeof *t->dims)) {
     TRY(plain(r, t, &next));
     if (!dnnl_memory_desc_equal(next, r->value[o->tensor].desc))
       TRY(reorder(r, o->tensor, r->value[o->tensor].desc, next, value));
@@ -225,6 +243,8 @@ static dnnl_status_t describe(const Step* s, const_dnnl_memory_desc_t const* md,
       return dnnl_eltwise_forward_primitive_desc_create(pd, engine, forward, s->algorithm, src, dst, s->alpha, s->beta, attr);
     case dnnl_binary:
       return dnnl_binary_primitive_desc_create(pd, engine, s->algorithm, src, second, dst, attr);
+    case dnnl_softmax:
+      return dnnl_softmax_forward_primitive_desc_create(pd, engine, forward, s->algorithm, src, dst, s->axis, attr);
     case dnnl_concat:
       return dnnl_concat_primitive_desc_create(pd, engine, dst, s->operands - 1, s->axis, md, attr);
     default:
@@ -240,15 +260,16 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
   const Operand* const to = &s->operand[last];
   dnnl_primitive_attr_t attr;
   dnnl_primitive_desc_t pd;
-  Call c = {.once = 0};
+  Call c = {.softmax = s->kind == dnnl_softmax ? s : NULL};
 
   for (int i = 0; i <= last; ++i) {
     const Operand* const o = &s->operand[i];
     dnnl_dims_t dims;
     for (int k = 0; k < o->rank; ++k) dims[o->axes[k]] = o->dims[k];
     if (i < last) TRY(view(r, o, &c.value[i], &have[i]));
+    else if (o->layout == PLAIN) TRY(plain(r, &r->tables->tensor[o->tensor], &have[i]));
     want[i] = have[i];
-    if (o->any)
+    if (o->layout == ANY)
       TRY(keep(r, &want[i], dnnl_memory_desc_create_with_tag(&want[i], o->rank, dims,
                                 r->tables->tensor[o->tensor].type, dnnl_format_tag_any)));
     if (o->code == ADDEND) addend = want[i];
@@ -261,7 +282,7 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
 
   for (int i = 0; i <= last && status == dnnl_success; ++i) {
     const Operand* const o = &s->operand[i];
-    if (o->any)
+    if (o->layout == ANY)
       status = keep(r, &want[i], dnnl_memory_desc_clone(
                         &want[i], dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, o->code)));
     if (i < last && status == dnnl_success && !dnnl_memory_desc_equal(have[i], want[i]))

@@ -10,7 +10,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from .library import has_exact_int8
 
-DTYPES = {"float32": "dnnl_f32", "int8": "dnnl_s8", "uint8": "dnnl_u8", "int32": "dnnl_s32"}
+DTYPES = {
+    "float32": "dnnl_f32", "bfloat16": "dnnl_bf16",
+    "int8": "dnnl_s8", "uint8": "dnnl_u8", "int32": "dnnl_s32",
+}  # fmt: skip
 
 
 class Tensor:
@@ -25,14 +28,15 @@ class Tensor:
 class Operand(NamedTuple):
     """A tensor as a primitive sees it: reshaped to `dims`, then axis i moved to position axes[i].
 
-    code: what it is for the primitive. any: oneDNN may choose its layout.
+    code: what it is for the primitive. layout: "GIVEN" (the one that the tensor has), "ANY" (oneDNN
+    chooses it) or "PLAIN" (row-major).
     """
 
     code: str
     tensor: Tensor
     dims: Tuple[int, ...]
     axes: Tuple[int, ...]
-    any: bool = False
+    layout: str = "GIVEN"
 
 
 class Step(NamedTuple):
@@ -57,7 +61,8 @@ def step_of(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[
     dtypes = [t.dtype for t in (*inputs, result)]
     # Products of int8 are summed in int32, by TVM's operators and by oneDNN's.
     is_int8 = name in INT8 and dtypes in (["int8", "int8", "int32"], ["uint8", "int8", "int32"])
-    if not is_int8 and set(dtypes) != {"float32"}:
+    is_bfloat16 = name in BFLOAT16 and set(dtypes) == {"bfloat16"}
+    if not (is_int8 or is_bfloat16 or set(dtypes) == {"float32"}):
         return None
     return OPERATORS[name](name, attrs, inputs, result)
 
@@ -74,7 +79,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
         others = [operand for operand in reads if operand.tensor is not step.result]
         result = operands[-1]._replace(tensor=following.result)
         shape, axes = following.result.shape, result.axes
-        if kind not in _CONTRACTIONS or step.result.dtype != "float32" or "activation" in fields:
+        if kind not in _CONTRACTIONS or step.result.dtype == "int32" or "activation" in fields:
             return None
         if len(others) != len(reads) - 1 or shape != step.result.shape:
             return None
@@ -89,7 +94,7 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
             dims = shape[channel:][:1] if kind == "dnnl_convolution" else others[0].dims
             operands = [*operands, _view(_BIAS, others[0].tensor, dims)]
         elif others[0].dims == shape:
-            operands = [*operands, _view(_ADDEND, others[0].tensor, shape, axes, any=True)]
+            operands = [*operands, _view(_ADDEND, others[0].tensor, shape, axes, "ANY")]
         else:
             return None
         step = Step(kind, [*(o for o in operands if o.tensor is not step.result), result], fields)
@@ -120,14 +125,14 @@ def _view(
     tensor: Tensor,
     dims: Optional[Sequence[int]] = None,
     axes: Optional[Sequence[int]] = None,
-    any: bool = False,
+    layout: str = "GIVEN",
 ) -> Operand:
     dims = tuple(tensor.shape or (1,)) if dims is None else tuple(dims)
-    return Operand(code, tensor, dims, tuple(range(len(dims)) if axes is None else axes), any)
+    return Operand(code, tensor, dims, tuple(range(len(dims)) if axes is None else axes), layout)
 
 
 def _result(tensor: Tensor, axes: Optional[Sequence[int]] = None) -> Operand:
-    return _view(_DST, tensor, None, axes, any=True)
+    return _view(_DST, tensor, None, axes, "ANY")
 
 
 def _only(axis: int, shape: Sequence[int]) -> Tuple[int, ...]:
@@ -174,8 +179,8 @@ def _convolution(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Opti
         dims += [groups, sizes["O"] // groups] if letter == "O" else [sizes[letter]]
     letters = kernel.replace("O", "GO")
     operands = [
-        _view(_SRC, data, data.shape, axes, any=True),
-        _view(_WEIGHTS, weight, dims, [f"GOI{space}".index(letter) for letter in letters], any=True),
+        _view(_SRC, data, data.shape, axes, "ANY"),
+        _view(_WEIGHTS, weight, dims, [f"GOI{space}".index(letter) for letter in letters], "ANY"),
         _result(result, axes),
     ]
     return Step("dnnl_convolution", operands, _window(attrs, [sizes[letter] for letter in space]))
@@ -194,7 +199,7 @@ def _matmul(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[
         is_dense or bool(getattr(attrs, "transpose_b", False)),
     )
     operands = [
-        _view(code, tensor, _raised(tensor, rank), swapped if is_swapped else straight, any=True)
+        _view(code, tensor, _raised(tensor, rank), swapped if is_swapped else straight, "ANY")
         for code, tensor, is_swapped in zip((_SRC, _WEIGHTS), inputs, transposed)
     ]
     return Step("dnnl_matmul", [*operands, _result(result)], {})
@@ -264,6 +269,14 @@ def _eltwise(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional
     return Step("dnnl_eltwise", [_view(_SRC, inputs[0]), _result(result)], fields)
 
 
+def _softmax(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[Step]:
+    if not result.shape:
+        return None
+    fields = {"algorithm": "dnnl_softmax_accurate", "axis": int(attrs.axis) % len(result.shape)}
+    operands = [_view(code, tensor, layout="PLAIN") for code, tensor in ((_SRC, inputs[0]), (_DST, result))]
+    return Step("dnnl_softmax", operands, fields)
+
+
 def _concat(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[Step]:
     if attrs.axis is None or not result.shape or len(inputs) > 15:
         return None
@@ -275,9 +288,8 @@ _BINARY = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "maximum": "max",
     "minimum": "min", "nn.bias_add": "add",
 }  # fmt: skip
-# Not exp, log, softmax, gelu and silu: of NaN, exp is infinite there, and a row of softmax with NaN in it
-# is NaN in one element alone; gelu of infinity is NaN, and of -6.9 it has no correct digit; log is off by
-# 20 units in the last place at 3.2.
+# Not exp, log, gelu and silu: of NaN, exp is infinite there; gelu of infinity is NaN, and of -6.9 it has
+# no correct digit; log is off by 20 units in the last place at 3.2, and log_softmax as much.
 _ELTWISE = {
     "nn.relu": ("relu", 0.0), "nn.leaky_relu": ("relu", 0.0), "nn.leakyrelu": ("relu", 0.0),
     "sigmoid": ("logistic", 0.0), "tanh": ("tanh", 0.0), "sqrt": ("sqrt", 0.0),
@@ -289,8 +301,10 @@ OPERATORS: Dict[str, Callable[[str, Any, Tensors, Tensor], Optional[Step]]] = {
     "nn.dense": _matmul, "nn.batch_matmul": _matmul, "matmul": _matmul,
     "nn.max_pool2d": _pooling, "nn.avg_pool2d": _pooling,
     "nn.batch_norm": _normalization, "nn.layer_norm": _normalization,
-    "concatenate": _concat, "concat": _concat,
+    "nn.softmax": _softmax, "concatenate": _concat, "concat": _concat,
     **dict.fromkeys(_BINARY, _binary), **dict.fromkeys(_ELTWISE, _eltwise),
 }  # fmt: skip
 ALONE = [name for name in OPERATORS if name != "nn.max_pool2d"]  # those that need no other beside them
+BFLOAT16 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul", "nn.relu", "nn.avg_pool2d", *_BINARY,
+            "concatenate", "concat")  # fmt: skip
 INT8 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul") if has_exact_int8() else ()
