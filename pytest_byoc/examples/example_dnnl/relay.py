@@ -119,7 +119,8 @@ def partition_for_example_dnnl(mod: tvm.IRModule) -> tvm.IRModule:
         relay.transform.InferType(),
         relay.transform.MergeComposite(pattern_table()),
         relay.transform.InferType(),
-        relay.transform.AnnotateTarget(NAME),
+        # Without tuples: those in no composite would become regions that compute nothing.
+        relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
         relay.transform.MergeCompilerRegions(),
         relay.transform.PartitionGraph(),
         relay.transform.InferType(),
