@@ -104,43 +104,18 @@ def partition_for_example_extern(
         relay.transform.InferType(),
         relay.transform.MergeComposite(pattern_table()),
         relay.transform.InferType(),
-        relay.transform.AnnotateTarget(NAME),
+        # Without tuples: those alone would become regions that compute nothing.
+        relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
         relay.transform.MergeCompilerRegions(),
         relay.transform.PartitionGraph(bind_constants=False),
         relay.transform.InferType(),
     ]
-    return _inline_trivial(tvm.transform.Sequential(passes)(mod))
+    return tvm.transform.Sequential(passes)(mod)
 
 
 def _compiler(function: Any) -> Optional[str]:
     named = isinstance(function, relay.Function) and function.attrs and "Compiler" in function.attrs
     return str(function.attrs["Compiler"]) if named else None
-
-
-def _inline_trivial(mod: tvm.IRModule) -> tvm.IRModule:
-    """Give back the regions that call nothing: AnnotateTarget marks tuples and their fields too."""
-
-    def computes(function: relay.Function) -> bool:
-        calls: List[relay.Call] = []
-        relay.analysis.post_order_visit(
-            function.body, lambda e: calls.append(e) if isinstance(e, relay.Call) else None
-        )
-        return bool(calls) or _compiler(function) != NAME
-
-    regions = {var: f for var, f in mod.functions.items() if _compiler(f)}
-    if all(map(computes, regions.values())):
-        return mod
-    # PartitionGraph marks all its functions "Inline" for later. Here only trivial ones are to be.
-    for var, function in regions.items():
-        inline = not computes(function)
-        if inline:
-            function = relay.Function(function.params, function.body, function.ret_type)
-        mod[var] = function.with_attr("Inline", tvm.tir.IntImm("int32", int(inline)))
-    mod = relay.transform.Inline()(mod)
-    for var, function in regions.items():
-        if computes(function):
-            mod[var] = function
-    return relay.transform.InferType()(mod)
 
 
 # ---- from regions to TIR -----------------------------------------------------------------------
