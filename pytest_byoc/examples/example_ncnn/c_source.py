@@ -1,0 +1,93 @@
+"""From the layers of a region to C: ncnn's description of a net, and the call of the function that runs it.
+
+Knows neither IR.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Dict, List, Sequence
+
+import numpy as np
+
+from .layers import Layer, Tensor
+
+FUNCTION = "example_ncnn.run"
+MISSING = (
+    f"the global function {FUNCTION} is not registered with TVM: import example_ncnn's runtime.py before the "
+    "artifact runs, or register a function of this name that takes two pointers, the region and its tensors"
+)
+
+
+class Region:
+    """What one partitioned function computes: `outputs` may hold inputs, constants, and a tensor twice."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+        self.inputs: List[Tensor] = []
+        self.layers: List[Layer] = []
+        self.outputs: List[Tensor] = []
+
+    def input(self, shape: Sequence[Any], dtype: str) -> Tensor:
+        self.inputs.append(Tensor(shape, dtype))
+        return self.inputs[-1]
+
+
+def generate(region: Region) -> str:
+    """C with the table `<symbol>_region`, which the runtime reads."""
+    weights, lines, blobs = bytearray(), [], {}  # type: ignore[var-annotated]
+
+    def add(kind: str, sources: List[str], params: Dict[int, int]) -> str:
+        name = f"{kind}{len(lines)}"
+        values = [f"{key}={value}" for key, value in params.items()]
+        lines.append(" ".join([kind, name, str(len(sources)), "1", *sources, name, *values]))
+        return name
+
+    def blob(tensor: Tensor) -> str:
+        """The name of the tensor's blob; an input that no layer reads has none."""
+        if tensor not in blobs:
+            blobs[tensor] = add("Input", [], {})
+        return blobs[tensor]
+
+    for layer in [part for layer in region.layers for part in (layer.before, layer) if part is not None]:
+        source = blob(layer.before.result if layer.before else layer.source)
+        blobs[layer.result] = add(layer.kind, [source], layer.params)
+        for i, array in enumerate(layer.weights):
+            # Weights are preceded by their format, 0 for float32; what is added to them is not.
+            weights += bytes(4 if layer.tagged and i == 0 else 0) + array.astype("<f4").tobytes()
+    computed = {layer.result for layer in region.layers}
+    inputs = [(blobs.get(tensor), tensor.shape[1:]) for tensor in region.inputs]
+    outputs: List[Any] = []
+    for tensor in region.outputs:
+        if tensor in computed:
+            outputs.append(("blob", (blobs[tensor], tensor.shape[1:]), 0))
+        elif tensor.data is None:
+            outputs.append(("input", region.inputs.index(tensor), _bytes(tensor)))
+        else:
+            outputs.append(("constant", len(weights), _bytes(tensor)))
+            weights += tensor.data.tobytes()
+    head = f"7767517\n{len(lines)} {len(lines)}\n"
+    text = json.dumps({"param": head + "\n".join(lines) + "\n", "inputs": inputs, "outputs": outputs})
+    digest = hashlib.sha256(text.encode() + bytes(weights)).hexdigest()
+    # As words, since decimal digits would round.
+    words = np.frombuffer(bytes(weights) + bytes(8 - len(weights) % 8), "<u8").tolist()
+    s = region.symbol
+    return f"""\
+typedef struct {{
+  const char* digest;
+  const char* description;
+  const void* weights;
+  int64_t bytes;
+}} {s}_Region;
+static const unsigned long long {s}_weights[] = {{{", ".join(f"{word:#x}" for word in words)}}};
+static {s}_Region {s}_region = {{
+  "{digest}",
+  {json.dumps(text)},
+  {s}_weights, {len(weights)}
+}};
+"""
+
+
+def _bytes(tensor: Tensor) -> int:
+    return int(np.prod(tensor.shape)) * (2 if tensor.dtype == "bfloat16" else np.dtype(tensor.dtype).itemsize)

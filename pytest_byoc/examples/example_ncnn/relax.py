@@ -1,0 +1,241 @@
+"""example_ncnn for Relax (apache-tvm 0.26 and later): patterns, partitioning, the codegen."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import tvm
+from tvm import relax
+from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
+from tvm.relax.backend.utils import has_leaking_intermediate_variables
+from tvm.relax.dpl import is_const, is_op, wildcard
+from tvm.relax.transform import PatternCheckContext
+
+from .c_source import FUNCTION, MISSING, Region, generate
+from .layers import Call, Tensor, layer_of
+
+NAME = "example_ncnn"
+# TVM 0.27 renamed it, and its field `data` to `value`.
+_Constant = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericConst
+# A value is what an expression evaluates to: a tensor, or a tuple of values.
+Value = Union[Tensor, List["Value"]]
+
+
+# ---- what is offloaded -------------------------------------------------------------------------
+
+
+def _type(expr: relax.Expr) -> Any:
+    """The type of an expression, which TVM called struct_info up to 0.25."""
+    return expr.ty if hasattr(expr, "ty") else expr.struct_info
+
+
+def _tensor(expr: relax.Expr) -> Optional[Tensor]:
+    """The tensor of a constant, or of a type; None for a tuple or a dynamic shape."""
+    type_, data = _type(expr), None
+    if isinstance(expr, _Constant):
+        data = (expr.data if hasattr(expr, "data") else expr.value).numpy()
+    try:
+        return Tensor(type_.shape, type_.dtype, data)
+    except (AttributeError, TypeError):  # no shape, an extent that is symbolic, or a shape that is a variable
+        return None
+
+
+def _call(call: relax.Call, inputs: Sequence[Optional[Tensor]]) -> Optional[Call]:
+    result = _tensor(call)
+    if result is None or None in inputs:
+        return None
+    return Call(call.op.name[len("relax.") :], call.attrs, inputs, result)  # type: ignore[arg-type]
+
+
+def _operands(call: relax.Call) -> List[relax.Expr]:
+    """The operands without the shape of reshape, which the result has too."""
+    return [arg for arg in call.args if not isinstance(_type(arg), _ShapeType)]
+
+
+_ShapeType = relax.ShapeType if hasattr(relax, "ShapeType") else relax.ShapeStructInfo
+
+
+def _check(context: PatternCheckContext) -> bool:
+    """Can the match be translated into a layer?"""
+    # A result that is needed outside of the match would have to be computed once more.
+    if has_leaking_intermediate_variables(context):
+        return False
+    matched = dict(context.annotated_expr.items())
+    results: Dict[relax.Var, Tensor] = {}
+    calls: List[Call] = []
+    for name in sorted(matched):
+        expr = matched[name]
+        call = _call(expr, [results.get(arg) or _tensor(arg) for arg in _operands(expr)])
+        if call is None:
+            return False
+        calls.append(call)
+        if expr in context.value_to_bound_var:
+            results[context.value_to_bound_var[expr]] = call.result
+    return layer_of(calls) is not None
+
+
+def _patterns() -> List[Tuple[Any, ...]]:
+    """The shortest first: of two patterns that match, TVM takes the one registered later."""
+    patterns = []
+
+    def add(name: str, *parts: Any) -> None:
+        annotations = {f"part{i}": part for i, part in enumerate(parts)}
+        patterns.append((f"{NAME}.{name.replace('nn.', '')}", parts[-1], annotations, _check))
+
+    for name in ("nn.max_pool2d", "nn.avg_pool2d"):
+        add(name, is_op(f"relax.{name}")(wildcard()))
+    add("reshape", is_op("relax.reshape")(wildcard(), wildcard()))
+    for anchor in ("nn.conv2d", "matmul"):
+        layer = is_op(f"relax.{anchor}")(wildcard(), is_const())
+        biased = is_op("relax.add")(layer, is_const())
+        add(anchor, layer)
+        add(f"{anchor}_relu", layer, is_op("relax.nn.relu")(layer))
+        add(f"{anchor}_bias", layer, biased)
+        add(f"{anchor}_bias_relu", layer, biased, is_op("relax.nn.relu")(biased))
+    return patterns
+
+
+register_patterns(_patterns())
+
+
+# ---- partitioning ------------------------------------------------------------------------------
+
+
+def partition_for_example_ncnn(mod: tvm.IRModule) -> tvm.IRModule:
+    """Cuts out what example_ncnn computes; ``RunCodegen`` then calls the codegen."""
+    # A region that nothing uses would lose its call, but stay in the module: not to be built.
+    mod = relax.transform.DeadCodeElimination()(mod)
+    mod = relax.transform.FuseOpsByPattern(get_patterns_with_prefix(NAME), bind_constants=True)(mod)
+    return relax.transform.MergeCompositeFunctions()(mod)
+
+
+# ---- code generation ---------------------------------------------------------------------------
+
+
+def _codegen(functions: Sequence[relax.Function], options: Any, constant_names: Any) -> List[Any]:
+    create = tvm.get_global_func("runtime.CSourceModuleCreate")
+    modules = []
+    for function in functions:
+        region = translate(function)
+        source = "#include <string.h>\n#include <tvm/ffi/c_api.h>\n" + generate(region) + _entry_point(region)
+        modules.append(create(source, "c", [region.symbol], []))
+    return modules
+
+
+tvm.register_global_func(f"relax.ext.{NAME}", _codegen, override=True)
+
+
+def translate(function: relax.Function) -> Region:
+    """The function as a region: a sequence of composites, each of which becomes one layer."""
+    region = Region(str(function.attrs["global_symbol"]))
+
+    def declare(type_: Any) -> Value:
+        if hasattr(type_, "fields"):
+            return [declare(field) for field in type_.fields]
+        return region.input(type_.shape, type_.dtype)
+
+    values: Dict[relax.Var, Value] = {param: declare(_type(param)) for param in function.params}
+    composites: Dict[relax.Var, relax.Function] = {}
+    for binding in _bindings(function):
+        value = binding.value
+        if isinstance(value, relax.Function):
+            composites[binding.var] = value
+        elif isinstance(value, relax.Call):
+            operands = [_evaluate(arg, values) for arg in value.args]
+            values[binding.var] = _composite(composites[value.op], operands, region)
+        else:
+            values[binding.var] = _evaluate(value, values)
+    region.outputs = _flatten(_evaluate(function.body.body, values))
+    return region
+
+
+def _composite(function: relax.Function, operands: List[Value], region: Region) -> Value:
+    values: Dict[relax.Var, Value] = dict(zip(function.params, operands))
+    calls: List[Call] = []
+    for binding in _bindings(function):
+        if isinstance(binding.value, relax.Call):
+            inputs = [t for arg in _operands(binding.value) for t in _flatten(_evaluate(arg, values))]
+            call = _call(binding.value, inputs)
+            if call is None:
+                raise NotImplementedError(f"{NAME}: no code for {binding.value}")
+            calls.append(call)
+            values[binding.var] = call.result
+        else:
+            values[binding.var] = _evaluate(binding.value, values)
+    layer = layer_of(calls)
+    if layer is None:
+        raise NotImplementedError(f"{NAME}: no code for {function}")
+    region.layers.append(layer)
+    return _evaluate(function.body.body, values)
+
+
+def _evaluate(expr: relax.Expr, values: Dict[relax.Var, Value]) -> Value:
+    """The value of an expression without a call: Relax binds each call to a variable."""
+    if isinstance(expr, relax.Var):
+        return values[expr]
+    if isinstance(expr, relax.Tuple):
+        return [_evaluate(field, values) for field in expr.fields]
+    if isinstance(expr, relax.TupleGetItem):
+        return _evaluate(expr.tuple_value, values)[expr.index]  # type: ignore[index]
+    tensor = _tensor(expr) if isinstance(expr, _Constant) else None
+    if tensor is None:
+        raise NotImplementedError(f"{NAME}: no code for a {type(expr).__name__}")
+    return tensor
+
+
+def _bindings(function: relax.Function) -> List[Any]:
+    return [binding for block in function.body.blocks for binding in block.bindings]
+
+
+def _flatten(value: Value) -> List[Tensor]:
+    return [value] if isinstance(value, Tensor) else [tensor for field in value for tensor in _flatten(field)]
+
+
+def _entry_point(region: Region) -> str:
+    # The function is looked up in each call: it may be registered after the artifact is loaded.
+    s, count = region.symbol, len(region.inputs) + len(region.outputs)
+    return f"""
+#ifdef __cplusplus
+extern "C"
+#endif
+TVM_FFI_DLL_EXPORT int __tvm_ffi_{s}(void* self, const TVMFFIAny* args, int32_t num_args,
+                                     TVMFFIAny* result) {{
+  void* data[{count}];
+  TVMFFIAny values[2], returned;
+  TVMFFIByteArray name;
+  TVMFFIObjectHandle run = NULL;
+  int status, i;
+  (void)self, (void)result;
+  if (num_args != {count}) {{
+    TVMFFIErrorSetRaisedFromCStr("TypeError", "{s}: expected {count} arguments");
+    return -1;
+  }}
+  for (i = 0; i < {count}; ++i) {{
+    const DLTensor* tensor;
+    if (args[i].type_index == kTVMFFIDLTensorPtr) {{
+      tensor = (const DLTensor*)args[i].v_ptr;
+    }} else if (args[i].type_index == kTVMFFITensor) {{
+      tensor = (const DLTensor*)((const char*)args[i].v_obj + sizeof(TVMFFIObject));
+    }} else {{
+      TVMFFIErrorSetRaisedFromCStr("TypeError", "{s}: expected tensors");
+      return -1;
+    }}
+    data[i] = (char*)tensor->data + tensor->byte_offset;
+  }}
+  name.data = "{FUNCTION}";
+  name.size = {len(FUNCTION)};
+  if (TVMFFIFunctionGetGlobal(&name, &run) != 0 || run == NULL) {{
+    TVMFFIErrorSetRaisedFromCStr("RuntimeError", "{s}: {MISSING}");
+    return -1;
+  }}
+  memset(values, 0, sizeof(values));
+  memset(&returned, 0, sizeof(returned));
+  values[0].type_index = values[1].type_index = kTVMFFIOpaquePtr;
+  values[0].v_ptr = &{s}_region;
+  values[1].v_ptr = data;
+  status = TVMFFIFunctionCall(run, values, 2, &returned);
+  if (status == 0 && returned.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned.v_obj);
+  TVMFFIObjectDecRef(run);
+  return status;
+}}
+"""
