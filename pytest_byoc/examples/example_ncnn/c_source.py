@@ -36,7 +36,9 @@ class Region:
 
 def generate(region: Region) -> str:
     """C with the table `<symbol>_region`, which the runtime reads."""
-    weights, lines, blobs = bytearray(), [], {}  # type: ignore[var-annotated]
+    weights = bytearray()
+    lines: List[str] = []
+    blobs: Dict[Tensor, str] = {}
 
     def add(kind: str, sources: List[str], params: Dict[int, int]) -> str:
         name = f"{kind}{len(lines)}"
@@ -50,7 +52,7 @@ def generate(region: Region) -> str:
             blobs[tensor] = add("Input", [], {})
         return blobs[tensor]
 
-    for layer in [part for layer in region.layers for part in (layer.before, layer) if part is not None]:
+    for layer in [part for whole in region.layers for part in (whole.before, whole) if part is not None]:
         source = blob(layer.before.result if layer.before else layer.source)
         blobs[layer.result] = add(layer.kind, [source], layer.params)
         for i, array in enumerate(layer.weights):
@@ -67,8 +69,9 @@ def generate(region: Region) -> str:
         else:
             outputs.append(("constant", len(weights), _bytes(tensor)))
             weights += tensor.data.tobytes()
-    head = f"7767517\n{len(lines)} {len(lines)}\n"
-    text = json.dumps({"param": head + "\n".join(lines) + "\n", "inputs": inputs, "outputs": outputs})
+    count = len(lines)  # of layers and of blobs; 7767517 is how ncnn's text format begins
+    param = "\n".join(["7767517", f"{count} {count}", *lines, ""]) if lines else ""
+    text = json.dumps({"param": param, "inputs": inputs, "outputs": outputs})
     digest = hashlib.sha256(text.encode() + bytes(weights)).hexdigest()
     # As words, since decimal digits would round.
     words = np.frombuffer(bytes(weights) + bytes(8 - len(weights) % 8), "<u8").tolist()

@@ -129,11 +129,10 @@ def _pooling(call: Call) -> Optional[Layer]:
         params.update({3: left, 14: right, 13: top, 15: bottom})
     elif any(pads):
         # Pooling would pad with the least finite number, the maximum of a window of -inf.
-        channels = source.shape[1]
-        value = np.full(channels, -np.inf, "float32")
-        padded = Tensor((1, channels, source.shape[2] + top + bottom, source.shape[3] + left + right), "float32")
+        _, channels, height, width = source.shape
+        padded = Tensor((1, channels, height + top + bottom, width + left + right), "float32")
         border = {0: top, 1: bottom, 2: left, 3: right, 6: channels}
-        before = Layer("Padding", source, padded, border, (value,))
+        before = Layer("Padding", source, padded, border, (np.full(channels, -np.inf, "float32"),))
     return Layer("Pooling", source, result, params, before=before)
 
 

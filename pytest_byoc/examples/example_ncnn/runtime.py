@@ -36,8 +36,8 @@ for _name in ("Net", "Mat", "DataReader"):
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_memory_view = ctypes.pythonapi.PyMemoryView_FromMemory
-_memory_view.restype, _memory_view.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+_memory = ctypes.pythonapi.PyMemoryView_FromMemory
+_memory.restype, _memory.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
 _WRITABLE = 0x200  # PyBUF_WRITE
 
 
@@ -83,7 +83,9 @@ class Net:
             # and an infinity becomes NaN in all of its tile.
             if re.match("use_(fp16|bf16|winograd)", name):
                 setattr(options, name, False)
-        if self.net.load_param_mem(description["param"]) or self.net.load_model(_Weights(region)):
+        # A region of tuples alone has no layers, which ncnn refuses.
+        param = description["param"]
+        if param and (self.net.load_param_mem(param) or self.net.load_model(_Weights(region))):
             raise RuntimeError("example_ncnn: ncnn does not load the net of a region")
 
     def run(self, region: _Region, data: Any) -> None:
@@ -112,7 +114,7 @@ class Net:
 
 def _array(pointer: int, shape: List[int]) -> np.ndarray:
     """The memory of a tensor as an array."""
-    memory = _memory_view(pointer, 4 * int(np.prod(shape)), _WRITABLE)
+    memory = _memory(pointer, 4 * int(np.prod(shape)), _WRITABLE)
     return np.frombuffer(memory, "float32").reshape(shape)
 
 
@@ -121,7 +123,7 @@ def _check(status: int, blob: str) -> None:
         raise RuntimeError(f"example_ncnn: ncnn ends with {status} at {blob}")
 
 
-_nets: OrderedDict[str, Net] = OrderedDict()
+_nets: OrderedDict[bytes, Net] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -135,7 +137,7 @@ def _net(region: _Region) -> Net:
         return net
 
 
-def run(region: ctypes.c_void_p, data: ctypes.c_void_p) -> None:
+def run(region: ctypes.c_void_p, data: Any) -> None:
     """Runs a region. data: the addresses of its inputs and outputs."""
     description = ctypes.cast(region, ctypes.POINTER(_Region)).contents
     net = _net(description)
