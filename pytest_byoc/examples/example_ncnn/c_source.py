@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 
 from .layers import Layer, Tensor
+
+# A value is what an expression evaluates to: a tensor, or a tuple of values.
+Value = Union[Tensor, List["Value"]]
 
 FUNCTION = "example_ncnn.run"
 MISSING = (
@@ -32,6 +35,17 @@ class Region:
     def input(self, shape: Sequence[Any], dtype: str) -> Tensor:
         self.inputs.append(Tensor(shape, dtype))
         return self.inputs[-1]
+
+    def add(self, layer: Optional[Layer]) -> Tensor:
+        """Appends a layer, which the predicates have promised, and returns its result."""
+        if layer is None:
+            raise NotImplementedError(f"no layer of ncnn for a composite of {self.symbol}")
+        self.layers.append(layer)
+        return layer.result
+
+
+def flatten(value: Value) -> List[Tensor]:
+    return [value] if isinstance(value, Tensor) else [tensor for field in value for tensor in flatten(field)]
 
 
 def generate(region: Region) -> str:
@@ -84,7 +98,7 @@ typedef struct {{
   int64_t bytes;
 }} {s}_Region;
 static const unsigned long long {s}_weights[] = {{{", ".join(f"{word:#x}" for word in words)}}};
-static {s}_Region {s}_region = {{
+static const {s}_Region {s}_region = {{
   "{digest}",
   {json.dumps(text)},
   {s}_weights, {len(weights)}

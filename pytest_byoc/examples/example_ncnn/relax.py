@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tvm
 from tvm import relax
@@ -11,14 +11,12 @@ from tvm.relax.backend.utils import has_leaking_intermediate_variables
 from tvm.relax.dpl import is_const, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from .c_source import FUNCTION, MISSING, Region, generate
+from .c_source import FUNCTION, MISSING, Region, Value, flatten, generate
 from .layers import Call, Tensor, layer_of
 
 NAME = "example_ncnn"
 # TVM 0.27 renamed it, and its field `data` to `value`.
 _Constant = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericConst
-# A value is what an expression evaluates to: a tensor, or a tuple of values.
-Value = Union[Tensor, List["Value"]]
 
 
 # ---- what is offloaded -------------------------------------------------------------------------
@@ -105,6 +103,8 @@ def partition_for_example_ncnn(mod: tvm.IRModule) -> tvm.IRModule:
     """Cuts out what example_ncnn computes; ``RunCodegen`` then calls the codegen."""
     # A region that nothing uses would lose its call, but stay in the module: not to be built.
     mod = relax.transform.DeadCodeElimination()(mod)
+    # A dense layer's weights are often the constant result of permute_dims.
+    mod = relax.transform.FoldConstant()(mod)
     mod = relax.transform.FuseOpsByPattern(get_patterns_with_prefix(NAME), bind_constants=True)(mod)
     return relax.transform.MergeCompositeFunctions()(mod)
 
@@ -126,69 +126,39 @@ tvm.register_global_func(f"relax.ext.{NAME}", _codegen, override=True)
 
 
 def translate(function: relax.Function) -> Region:
-    """The function as a region: a sequence of composites, each of which becomes one layer."""
     region = Region(str(function.attrs["global_symbol"]))
-
-    def declare(type_: Any) -> Value:
-        if hasattr(type_, "fields"):
-            return [declare(field) for field in type_.fields]
-        return region.input(type_.shape, type_.dtype)
-
-    values: Dict[relax.Var, Value] = {param: declare(_type(param)) for param in function.params}
-    composites: Dict[relax.Var, relax.Function] = {}
-    for binding in _bindings(function):
-        value = binding.value
-        if isinstance(value, relax.Function):
-            composites[binding.var] = value
-        elif isinstance(value, relax.Call):
-            operands = [_evaluate(arg, values) for arg in value.args]
-            values[binding.var] = _composite(composites[value.op], operands, region)
-        else:
-            values[binding.var] = _evaluate(value, values)
-    region.outputs = _flatten(_evaluate(function.body.body, values))
+    operands = [region.input(_type(param).shape, _type(param).dtype) for param in function.params]
+    region.outputs = flatten(_run(function, operands, region))
     return region
 
 
-def _composite(function: relax.Function, operands: List[Value], region: Region) -> Value:
+def _run(function: relax.Function, operands: Sequence[Value], region: Region) -> Value:
+    """Adds the layers of a region, or the one of a composite, to the region; returns the value."""
     values: Dict[relax.Var, Value] = dict(zip(function.params, operands))
+    composites: Dict[relax.Var, relax.Function] = {}
     calls: List[Call] = []
-    for binding in _bindings(function):
-        if isinstance(binding.value, relax.Call):
-            inputs = [t for arg in _operands(binding.value) for t in _flatten(_evaluate(arg, values))]
-            call = _call(binding.value, inputs)
-            if call is None:
-                raise NotImplementedError(f"{NAME}: no code for {binding.value}")
+
+    def evaluate(expr: relax.Expr) -> Any:
+        if isinstance(expr, relax.Tuple):
+            return [evaluate(field) for field in expr.fields]
+        return values[expr] if isinstance(expr, relax.Var) else _tensor(expr)
+
+    for binding in [binding for block in function.body.blocks for binding in block.bindings]:
+        value = binding.value
+        if isinstance(value, relax.Function):
+            composites[binding.var] = value
+        elif not isinstance(value, relax.Call):
+            values[binding.var] = evaluate(value)
+        elif value.op in composites:
+            values[binding.var] = _run(composites[value.op], [evaluate(arg) for arg in value.args], region)
+        else:
+            call = _call(value, [evaluate(arg) for arg in _operands(value)])
+            assert call is not None, value
             calls.append(call)
             values[binding.var] = call.result
-        else:
-            values[binding.var] = _evaluate(binding.value, values)
-    layer = layer_of(calls)
-    if layer is None:
-        raise NotImplementedError(f"{NAME}: no code for {function}")
-    region.layers.append(layer)
-    return _evaluate(function.body.body, values)
-
-
-def _evaluate(expr: relax.Expr, values: Dict[relax.Var, Value]) -> Value:
-    """The value of an expression without a call: Relax binds each call to a variable."""
-    if isinstance(expr, relax.Var):
-        return values[expr]
-    if isinstance(expr, relax.Tuple):
-        return [_evaluate(field, values) for field in expr.fields]
-    if isinstance(expr, relax.TupleGetItem):
-        return _evaluate(expr.tuple_value, values)[expr.index]  # type: ignore[index]
-    tensor = _tensor(expr) if isinstance(expr, _Constant) else None
-    if tensor is None:
-        raise NotImplementedError(f"{NAME}: no code for a {type(expr).__name__}")
-    return tensor
-
-
-def _bindings(function: relax.Function) -> List[Any]:
-    return [binding for block in function.body.blocks for binding in block.bindings]
-
-
-def _flatten(value: Value) -> List[Tensor]:
-    return [value] if isinstance(value, Tensor) else [tensor for field in value for tensor in _flatten(field)]
+    if calls:
+        region.add(layer_of(calls))
+    return evaluate(function.body.body)
 
 
 def _entry_point(region: Region) -> str:
@@ -231,7 +201,7 @@ TVM_FFI_DLL_EXPORT int __tvm_ffi_{s}(void* self, const TVMFFIAny* args, int32_t 
   memset(values, 0, sizeof(values));
   memset(&returned, 0, sizeof(returned));
   values[0].type_index = values[1].type_index = kTVMFFIOpaquePtr;
-  values[0].v_ptr = &{s}_region;
+  values[0].v_ptr = (void*)&{s}_region;
   values[1].v_ptr = data;
   status = TVMFFIFunctionCall(run, values, 2, &returned);
   if (status == 0 && returned.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(returned.v_obj);

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import tvm
 from tvm import relay
 from tvm.relay.dataflow_pattern import is_constant, is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
-from .c_source import FUNCTION, MISSING, Region, generate
+from .c_source import FUNCTION, MISSING, Region, Value, flatten, generate
 from .layers import Call, Layer, Tensor, layer_of
 
 NAME = "example_ncnn"
-# A value is what an expression evaluates to: a tensor, or a tuple of values.
-Value = Union[Tensor, List["Value"]]
 
 
 # ---- what is offloaded -------------------------------------------------------------------------
@@ -132,7 +130,7 @@ def translate(function: relay.Function) -> Region:
             values[expr] = values[expr.tuple_value][expr.index]  # type: ignore[index]
         else:
             values[expr] = _composite(region, expr, values)
-    region.outputs = _flatten(values[function.body])
+    region.outputs = flatten(values[function.body])
     return region
 
 
@@ -143,15 +141,7 @@ def _composite(region: Region, call: relay.Call, values: Dict[relay.Expr, Value]
         return _tensor(expr) if isinstance(expr, relay.Constant) else values[outer[expr]]  # type: ignore[return-value]
 
     length = sum(isinstance(expr, relay.Call) for expr in _post_order(call.op.body))
-    layer = _layer(call.op.body, leaf, length)
-    if layer is None:
-        raise NotImplementedError(f"{NAME}: no code for {call.op}")
-    region.layers.append(layer)
-    return layer.result
-
-
-def _flatten(value: Value) -> List[Tensor]:
-    return [value] if isinstance(value, Tensor) else [tensor for field in value for tensor in _flatten(field)]
+    return region.add(_layer(call.op.body, leaf, length))
 
 
 def _post_order(root: relay.Expr) -> List[relay.Expr]:
@@ -201,7 +191,7 @@ TVM_DLL int {s}(TVMValue* args, int* type_codes, int num_args, TVMValue* ret_val
     TVMAPISetLastError("{s}: {MISSING}");
     return -1;
   }}
-  values[0].v_handle = &{s}_region;
+  values[0].v_handle = (void*)&{s}_region;
   values[1].v_handle = data;
   status = TVMFuncCall(run, values, codes, 2, &result, &result_code);
   TVMFuncFree(run);

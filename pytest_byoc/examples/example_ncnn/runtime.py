@@ -17,8 +17,8 @@ import tvm
 
 NAME = "example_ncnn.run"
 VERSION = (1, 0, 20250503)
-#: The number of nets that are kept.
-LIMIT = 32
+#: The largest number of nets that are kept.
+LIMIT = 256
 _REMEDY = "Install it with `pip install 'pytest-byoc[ncnn]'`."
 
 try:
@@ -79,8 +79,8 @@ class Net:
         # A blob may have several readers. ncnn's default frees it after the first.
         options.lightmode = False
         for name in dir(options):
-            # Storage in 16 bits has 8 or 11 bits of precision. Winograd's transforms lose some digits,
-            # and an infinity becomes NaN in all of its tile.
+            # Storage in 16 bits has 8 or 11 bits of precision. Winograd's algorithm subtracts inputs from
+            # each other, so that one infinity makes NaN of several results.
             if re.match("use_(fp16|bf16|winograd)", name):
                 setattr(options, name, False)
         # A region of tuples alone has no layers, which ncnn refuses.
