@@ -69,9 +69,7 @@ def generate(region: Region) -> str:
     for layer in [part for whole in region.layers for part in (whole.before, whole) if part is not None]:
         source = blob(layer.before.result if layer.before else layer.source)
         blobs[layer.result] = add(layer.kind, [source], layer.params)
-        for i, array in enumerate(layer.weights):
-            # Weights are preceded by their format, 0 for float32; what is added to them is not.
-            weights += bytes(4 if layer.tagged and i == 0 else 0) + array.astype("<f4").tobytes()
+        weights += b"".join(array.astype("<f4").tobytes() for array in layer.weights)
     computed = {layer.result for layer in region.layers}
     inputs = [(blobs.get(tensor), tensor.shape[1:]) for tensor in region.inputs]
     outputs: List[Any] = []

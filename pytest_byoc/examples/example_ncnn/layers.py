@@ -30,10 +30,8 @@ class Call(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A layer of ncnn: `params` and `weights` are what its `load_param` and `load_model` read.
-
-    before: a layer between `source` and this one. tagged: whether the weights are preceded by their format.
-    """
+    """A layer of ncnn: `params` are numbered as in its docs/developer-guide/operators.md, `weights` in the
+    order in which it reads them. before: a layer between `source` and this one."""
 
     kind: str
     source: Tensor
@@ -41,7 +39,6 @@ class Layer(NamedTuple):
     params: Dict[int, int]
     weights: Tuple[np.ndarray, ...] = ()
     before: Optional[Layer] = None
-    tagged: bool = False
 
 
 def layer_of(calls: Sequence[Call]) -> Optional[Layer]:
@@ -88,7 +85,7 @@ def _convolution(call: Call) -> Optional[Layer]:
     kind = "Convolution" if groups == 1 else "ConvolutionDepthWise"
     if groups > 1:
         params[7] = groups
-    return Layer(kind, call.inputs[0], call.result, params, (weight,), tagged=True)
+    return Layer(kind, call.inputs[0], call.result, params, (_FLOAT32, weight))
 
 
 def _dense(call: Call) -> Optional[Layer]:
@@ -98,7 +95,7 @@ def _dense(call: Call) -> Optional[Layer]:
     # Relay's weights have a row for each output, as ncnn's do, Relax's have a column.
     weight = weight if call.name == "nn.dense" else np.ascontiguousarray(weight.T)
     params = {0: weight.shape[0], 2: weight.size}
-    return Layer("InnerProduct", call.inputs[0], call.result, params, (weight,), tagged=True)
+    return Layer("InnerProduct", call.inputs[0], call.result, params, (_FLOAT32, weight))
 
 
 def _pooling(call: Call) -> Optional[Layer]:
@@ -145,12 +142,9 @@ def _reshape(call: Call) -> Optional[Layer]:
 def _biased(layer: Layer, call: Call) -> Optional[Layer]:
     """The layer with a constant added to each channel."""
     others = [operand for operand in call.inputs if operand is not layer.result]
-    axis, shape = 1, layer.result.shape
-    if layer.kind not in _BIAS_TERM or len(layer.weights) > 1 or 9 in layer.params or len(others) != 1:
+    axis, shape, data = 1, layer.result.shape, others[0].data if others else None
+    if layer.kind not in _BIAS_TERM or call.result.shape != shape or data is None:
         return None
-    if others[0].data is None or others[0].dtype != "float32" or call.result.shape != shape:
-        return None
-    data = others[0].data
     if call.name == "nn.bias_add":
         if int(call.attrs.axis) % len(shape) != axis:
             return None
@@ -178,8 +172,10 @@ def _four(padding: Any) -> List[int]:
     return _ints(padding) * (4 // len(padding))
 
 
+# The format of the weights that follow.
+_FLOAT32 = np.zeros(1, "float32")
 _BIAS_TERM = {"Convolution": 5, "ConvolutionDepthWise": 5, "InnerProduct": 1}
-# Not softmax: ncnn's exp of NaN is finite, so that a row that holds NaN has no NaN but there, or none.
+# Not softmax: ncnn's exp of NaN is a large number, and small results are off by 35 units in the last place.
 _LAYERS = {
     "nn.conv2d": _convolution, "nn.dense": _dense, "matmul": _dense, "nn.max_pool2d": _pooling,
     "nn.avg_pool2d": _pooling, "reshape": _reshape,
