@@ -48,8 +48,6 @@ class ExampleNcnn:
 
     name = "example_ncnn"
     ir = ("relay", "relax")
-    # Regions made of tuples alone are copied by the runtime.
-    trivial_regions = ("identity", "empty", "duplicate")
     # ncnn sets both flags of the CPU while it runs (`flush_denormals` of its options, 3 by default).
     flush_subnormals = True
     libraries: Sequence[str] = (runtime.__file__,)

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
 from .layers import Layer, Tensor
-
-# A value is what an expression evaluates to: a tensor, or a tuple of values.
-Value = Union[Tensor, List["Value"]]
 
 FUNCTION = "example_ncnn.run"
 MISSING = (
@@ -24,7 +21,7 @@ MISSING = (
 
 
 class Region:
-    """What one partitioned function computes: `outputs` may hold inputs, constants, and a tensor twice."""
+    """What one partitioned function computes: layers, of which some give the outputs."""
 
     def __init__(self, symbol: str) -> None:
         self.symbol = symbol
@@ -44,10 +41,6 @@ class Region:
         return layer.result
 
 
-def flatten(value: Value) -> List[Tensor]:
-    return [value] if isinstance(value, Tensor) else [tensor for field in value for tensor in flatten(field)]
-
-
 def generate(region: Region) -> str:
     """C with the table `<symbol>_region`, which the runtime reads."""
     weights = bytearray()
@@ -60,29 +53,16 @@ def generate(region: Region) -> str:
         lines.append(" ".join([kind, name, str(len(sources)), "1", *sources, name, *values]))
         return name
 
-    def blob(tensor: Tensor) -> str:
-        """The name of the tensor's blob; an input that no layer reads has none."""
-        if tensor not in blobs:
-            blobs[tensor] = add("Input", [], {})
-        return blobs[tensor]
-
+    for tensor in region.inputs:
+        blobs[tensor] = add("Input", [], {})
     for layer in [part for whole in region.layers for part in (whole.before, whole) if part is not None]:
-        source = blob(layer.before.result if layer.before else layer.source)
+        source = blobs[layer.before.result if layer.before else layer.source]
         blobs[layer.result] = add(layer.kind, [source], layer.params)
         weights += b"".join(array.astype("<f4").tobytes() for array in layer.weights)
-    computed = {layer.result for layer in region.layers}
-    inputs = [(blobs.get(tensor), tensor.shape[1:]) for tensor in region.inputs]
-    outputs: List[Any] = []
-    for tensor in region.outputs:
-        if tensor in computed:
-            outputs.append(("blob", (blobs[tensor], tensor.shape[1:]), 0))
-        elif tensor.data is None:
-            outputs.append(("input", region.inputs.index(tensor), _bytes(tensor)))
-        else:
-            outputs.append(("constant", len(weights), _bytes(tensor)))
-            weights += tensor.data.tobytes()
+    inputs = [(blobs[tensor], tensor.shape[1:]) for tensor in region.inputs]
+    outputs = [(blobs[tensor], tensor.shape[1:]) for tensor in region.outputs]
     count = len(lines)  # of layers and of blobs; 7767517 is how ncnn's text format begins
-    param = "\n".join(["7767517", f"{count} {count}", *lines, ""]) if lines else ""
+    param = "\n".join(["7767517", f"{count} {count}", *lines, ""])
     text = json.dumps({"param": param, "inputs": inputs, "outputs": outputs})
     digest = hashlib.sha256(text.encode() + bytes(weights)).hexdigest()
     # As words, since decimal digits would round.
@@ -102,7 +82,3 @@ static const {s}_Region {s}_region = {{
   {s}_weights, {len(weights)}
 }};
 """
-
-
-def _bytes(tensor: Tensor) -> int:
-    return int(np.prod(tensor.shape)) * (2 if tensor.dtype == "bfloat16" else np.dtype(tensor.dtype).itemsize)

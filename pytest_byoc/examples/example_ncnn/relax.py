@@ -11,8 +11,8 @@ from tvm.relax.backend.utils import has_leaking_intermediate_variables
 from tvm.relax.dpl import is_const, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from .c_source import FUNCTION, MISSING, Region, Value, flatten, generate
-from .layers import Call, Tensor, layer_of
+from .c_source import FUNCTION, MISSING, Region, generate
+from .layers import Call, Layer, Tensor, layer_of
 
 NAME = "example_ncnn"
 # TVM 0.27 renamed it, and its field `data` to `value`.
@@ -38,16 +38,19 @@ def _tensor(expr: relax.Expr) -> Optional[Tensor]:
         return None
 
 
-def _call(call: relax.Call, inputs: Sequence[Optional[Tensor]]) -> Optional[Call]:
-    result = _tensor(call)
-    if result is None or None in inputs:
-        return None
-    return Call(call.op.name[len("relax.") :], call.attrs, inputs, result)  # type: ignore[arg-type]
-
-
-def _operands(call: relax.Call) -> List[relax.Expr]:
-    """The operands without the shape of reshape, which the result has too."""
-    return [arg for arg in call.args if not isinstance(_type(arg), _ShapeType)]
+def _layer(bindings: Sequence[Tuple[Any, relax.Call]], values: Dict[Any, Tensor]) -> Optional[Layer]:
+    """The layer of calls, each bound to a variable. values: of the variables that are known."""
+    calls: List[Call] = []
+    for var, call in bindings:
+        # The second operand of reshape is a shape, which the result has too.
+        args = [arg for arg in call.args if not isinstance(_type(arg), _ShapeType)]
+        inputs = [values.get(arg) or _tensor(arg) for arg in args]
+        result = _tensor(call)
+        if result is None or None in inputs:
+            return None
+        values[var] = result
+        calls.append(Call(call.op.name[len("relax.") :], call.attrs, inputs, result))  # type: ignore[arg-type]
+    return layer_of(calls)
 
 
 _ShapeType = relax.ShapeType if hasattr(relax, "ShapeType") else relax.ShapeStructInfo
@@ -58,18 +61,9 @@ def _check(context: PatternCheckContext) -> bool:
     # A result that is needed outside of the match would have to be computed once more.
     if has_leaking_intermediate_variables(context):
         return False
-    matched = dict(context.annotated_expr.items())
-    results: Dict[relax.Var, Tensor] = {}
-    calls: List[Call] = []
-    for name in sorted(matched):
-        expr = matched[name]
-        call = _call(expr, [results.get(arg) or _tensor(arg) for arg in _operands(expr)])
-        if call is None:
-            return False
-        calls.append(call)
-        if expr in context.value_to_bound_var:
-            results[context.value_to_bound_var[expr]] = call.result
-    return layer_of(calls) is not None
+    variables = dict(context.value_to_bound_var.items())
+    calls = [call for _, call in sorted(context.annotated_expr.items())]
+    return _layer([(variables.get(call), call) for call in calls], {}) is not None
 
 
 def _patterns() -> List[Tuple[Any, ...]]:
@@ -126,39 +120,33 @@ tvm.register_global_func(f"relax.ext.{NAME}", _codegen, override=True)
 
 
 def translate(function: relax.Function) -> Region:
+    """The function as a region: a sequence of composites, each of which becomes one layer."""
     region = Region(str(function.attrs["global_symbol"]))
-    operands = [region.input(_type(param).shape, _type(param).dtype) for param in function.params]
-    region.outputs = flatten(_run(function, operands, region))
+    values: Dict[relax.Var, Tensor] = {}
+    for param in function.params:
+        values[param] = region.input(_type(param).shape, _type(param).dtype)
+    composites: Dict[relax.Var, relax.Function] = {}
+    outputs: Dict[relax.Var, List[Tensor]] = {}
+    for var, value in _bindings(function):
+        if isinstance(value, relax.Function):
+            composites[var] = value
+        elif isinstance(value, relax.Call):
+            composite = composites[value.op]
+            calls = [binding for binding in _bindings(composite) if isinstance(binding[1], relax.Call)]
+            inner = {param: values[arg] for param, arg in zip(composite.params, value.args)}
+            values[var] = region.add(_layer(calls, inner))
+        elif isinstance(value, relax.Tuple):
+            outputs[var] = [values[field] for field in value.fields]
+        else:
+            values[var] = values[value]
+    body = function.body.body
+    fields = body.fields if isinstance(body, relax.Tuple) else [body]
+    region.outputs = outputs[body] if body in outputs else [values[field] for field in fields]
     return region
 
 
-def _run(function: relax.Function, operands: Sequence[Value], region: Region) -> Value:
-    """Adds the layers of a region, or the one of a composite, to the region; returns the value."""
-    values: Dict[relax.Var, Value] = dict(zip(function.params, operands))
-    composites: Dict[relax.Var, relax.Function] = {}
-    calls: List[Call] = []
-
-    def evaluate(expr: relax.Expr) -> Any:
-        if isinstance(expr, relax.Tuple):
-            return [evaluate(field) for field in expr.fields]
-        return values[expr] if isinstance(expr, relax.Var) else _tensor(expr)
-
-    for binding in [binding for block in function.body.blocks for binding in block.bindings]:
-        value = binding.value
-        if isinstance(value, relax.Function):
-            composites[binding.var] = value
-        elif not isinstance(value, relax.Call):
-            values[binding.var] = evaluate(value)
-        elif value.op in composites:
-            values[binding.var] = _run(composites[value.op], [evaluate(arg) for arg in value.args], region)
-        else:
-            call = _call(value, [evaluate(arg) for arg in _operands(value)])
-            assert call is not None, value
-            calls.append(call)
-            values[binding.var] = call.result
-    if calls:
-        region.add(layer_of(calls))
-    return evaluate(function.body.body)
+def _bindings(function: relax.Function) -> List[Tuple[relax.Var, relax.Expr]]:
+    return [(binding.var, binding.value) for block in function.body.blocks for binding in block.bindings]
 
 
 def _entry_point(region: Region) -> str:

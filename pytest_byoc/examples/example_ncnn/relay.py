@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import tvm
 from tvm import relay
 from tvm.relay.dataflow_pattern import is_constant, is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
-from .c_source import FUNCTION, MISSING, Region, Value, flatten, generate
+from .c_source import FUNCTION, MISSING, Region, generate
 from .layers import Call, Layer, Tensor, layer_of
 
 NAME = "example_ncnn"
@@ -28,20 +28,20 @@ def _tensor(expr: relay.Expr) -> Optional[Tensor]:
         return None
 
 
-def _layer(root: relay.Expr, leaf: Callable[[relay.Expr], Optional[Tensor]], length: int) -> Optional[Layer]:
-    """The layer of a match of `length` calls that ends at `root`; `leaf` supplies the tensors it reads."""
+def _layer(root: relay.Expr, length: int, params: Mapping[relay.Expr, Tensor]) -> Optional[Layer]:
+    """The layer of a match of `length` calls that ends at `root`. params: of its composite, if it has one."""
     chain = [root]
     while len(chain) < length:
         # `add` commutes: the call before may be on either side.
         chain.insert(0, next(arg for arg in chain[0].args if _name(arg) in _BEFORE))
-    results: Dict[relay.Expr, Tensor] = {}
+    values: Dict[relay.Expr, Tensor] = dict(params)
     calls: List[Call] = []
     for call in chain:
-        inputs = [results.get(arg) or leaf(arg) for arg in call.args]
+        inputs = [values.get(arg) or _tensor(arg) for arg in call.args]
         result = _tensor(call)
         if result is None or None in inputs:
             return None
-        results[call] = result
+        values[call] = result
         calls.append(Call(_name(call), call.attrs, inputs, result))  # type: ignore[arg-type]
     return layer_of(calls)
 
@@ -59,7 +59,7 @@ def pattern_table() -> List[Tuple[Any, ...]]:
     table: List[Tuple[Any, ...]] = []
 
     def add(name: str, pattern: Any, length: int) -> None:
-        table.append((f"{NAME}.{name}", pattern, lambda root: _layer(root, _tensor, length) is not None))
+        table.append((f"{NAME}.{name}", pattern, lambda root: _layer(root, length, {}) is not None))
 
     for anchor in ("conv2d", "dense"):
         layer = is_op(f"nn.{anchor}")(wildcard(), is_constant())
@@ -82,7 +82,8 @@ def partition_for_example_ncnn(mod: tvm.IRModule) -> tvm.IRModule:
         relay.transform.InferType(),
         relay.transform.MergeComposite(pattern_table()),
         relay.transform.InferType(),
-        relay.transform.AnnotateTarget(NAME),
+        # Tuples stay outside: no layer reads or returns one, and a region of tuples alone has no net.
+        relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
         relay.transform.MergeCompilerRegions(),
         relay.transform.PartitionGraph(),
         relay.transform.InferType(),
@@ -108,58 +109,32 @@ def _constants_to_export(function: relay.Function, symbol: str) -> Dict[str, Any
 
 
 def translate(function: relay.Function) -> Region:
-    """The function as a region. Tuples vanish: TVM passes their fields as arguments."""
+    """The function as a region: a sequence of composites, each of which becomes one layer."""
     region = Region(str(function.attrs["global_symbol"]))
-    values: Dict[relay.Expr, Value] = {}
-
-    def declare(type_: relay.Type) -> Value:
-        if isinstance(type_, relay.TupleType):
-            return [declare(field) for field in type_.fields]
-        return region.input(type_.shape, type_.dtype)
-
+    values: Dict[relay.Expr, Tensor] = {}
     for param in function.params:
-        values[param] = declare(param.checked_type)
-    for expr in _post_order(function.body):
-        if expr in values:
-            continue
-        if isinstance(expr, relay.Constant):
-            values[expr] = Tensor(expr.checked_type.shape, expr.checked_type.dtype, expr.data.numpy())
-        elif isinstance(expr, relay.Tuple):
-            values[expr] = [values[field] for field in expr.fields]
-        elif isinstance(expr, relay.TupleGetItem):
-            values[expr] = values[expr.tuple_value][expr.index]  # type: ignore[index]
-        else:
-            values[expr] = _composite(region, expr, values)
-    region.outputs = flatten(values[function.body])
+        values[param] = region.input(param.checked_type.shape, param.checked_type.dtype)
+    for call in _calls(function.body):
+        inner = {param: values[arg] for param, arg in zip(call.op.params, call.args)}
+        values[call] = region.add(_layer(call.op.body, len(_calls(call.op.body)), inner))
+    body = function.body
+    region.outputs = [values[field] for field in (body.fields if isinstance(body, relay.Tuple) else [body])]
     return region
 
 
-def _composite(region: Region, call: relay.Call, values: Dict[relay.Expr, Value]) -> Tensor:
-    outer = dict(zip(call.op.params, call.args))
-
-    def leaf(expr: relay.Expr) -> Optional[Tensor]:
-        return _tensor(expr) if isinstance(expr, relay.Constant) else values[outer[expr]]  # type: ignore[return-value]
-
-    length = sum(isinstance(expr, relay.Call) for expr in _post_order(call.op.body))
-    return region.add(_layer(call.op.body, leaf, length))
-
-
-def _post_order(root: relay.Expr) -> List[relay.Expr]:
-    """Operands before their users. No recursion: graphs are deeper than Python's stack."""
-    order: Dict[relay.Expr, None] = {}
+def _calls(root: relay.Expr) -> List[relay.Call]:
+    """The calls of a body, operands before users. No recursion: graphs are deeper than Python's stack."""
+    order: Dict[relay.Call, None] = {}
     stack = [(root, False)]
     while stack:
         expr, expanded = stack.pop()
         if expanded:
             order[expr] = None
-        elif expr not in order:
+        elif isinstance(expr, relay.Tuple):
+            stack.extend((field, False) for field in reversed(expr.fields))
+        elif isinstance(expr, relay.Call) and expr not in order:
             stack.append((expr, True))
-            if isinstance(expr, relay.Call):
-                stack.extend((arg, False) for arg in reversed(expr.args))
-            elif isinstance(expr, relay.Tuple):
-                stack.extend((field, False) for field in reversed(expr.fields))
-            elif isinstance(expr, relay.TupleGetItem):
-                stack.append((expr.tuple_value, False))
+            stack.extend((arg, False) for arg in reversed(expr.args))
     return list(order)
 
 

@@ -71,7 +71,7 @@ class Net:
     def __init__(self, region: _Region) -> None:
         description: Dict[str, Any] = json.loads(region.description)
         self.inputs: List[Tuple[str, List[int]]] = description["inputs"]
-        self.outputs: List[Tuple[str, Any, int]] = description["outputs"]
+        self.outputs: List[Tuple[str, List[int]]] = description["outputs"]
         self.net = ncnn.Net()
         options = self.net.opt
         # One thread, as the caller decides how many there are.
@@ -83,33 +83,26 @@ class Net:
             # each other, so that one infinity makes NaN of several results.
             if re.match("use_(fp16|bf16|winograd)", name):
                 setattr(options, name, False)
-        # A region of tuples alone has no layers, which ncnn refuses.
-        param = description["param"]
-        if param and (self.net.load_param_mem(param) or self.net.load_model(_Weights(region))):
+        if self.net.load_param_mem(description["param"]) or self.net.load_model(_Weights(region)):
             raise RuntimeError("example_ncnn: ncnn does not load the net of a region")
 
-    def run(self, region: _Region, data: Any) -> None:
+    def run(self, data: List[Any]) -> None:
+        """Runs the net. data: the addresses of inputs and outputs."""
         extractor = self.net.create_extractor()
         views = []
         for pointer, (blob, shape) in zip(data, self.inputs):
-            if blob:
-                views.append(_array(pointer, shape))
-                mat = ncnn.Mat(views[-1])
-                # ncnn reads the input where it is, unless it is not aligned as ncnn's layers expect it: they
-                # load vectors, and compute where a channel begins from its size rounded up to 16 bytes.
-                if pointer % 64 or (len(shape) > 2 and mat.cstep % 4):
-                    mat = mat.clone()
-                _check(extractor.input(blob, mat), blob)
-        for pointer, (kind, source, size) in zip(data[len(self.inputs) :], self.outputs):
-            if kind == "blob":
-                blob, shape = source
-                status, result = extractor.extract(blob)
-                _check(status, blob)
-                # A channel of ncnn may be followed by padding, so this is a copy.
-                np.copyto(_array(pointer, shape), result.numpy().reshape(shape))
-            else:
-                start = data[source] if kind == "input" else region.weights + source
-                ctypes.memmove(pointer, start, size)
+            views.append(_array(pointer, shape))
+            mat = ncnn.Mat(views[-1])
+            # ncnn reads the input where it is, unless it is not aligned as ncnn's layers expect it: they
+            # load vectors, and compute where a channel begins from its size rounded up to 16 bytes.
+            if pointer % 64 or (len(shape) > 2 and mat.cstep % 4):
+                mat = mat.clone()
+            _check(extractor.input(blob, mat), blob)
+        for pointer, (blob, shape) in zip(data[len(self.inputs) :], self.outputs):
+            status, result = extractor.extract(blob)
+            _check(status, blob)
+            # A channel of ncnn may be followed by padding, so this is a copy.
+            np.copyto(_array(pointer, shape), result.numpy().reshape(shape))
 
 
 def _array(pointer: int, shape: List[int]) -> np.ndarray:
@@ -138,11 +131,10 @@ def _net(region: _Region) -> Net:
 
 
 def run(region: ctypes.c_void_p, data: Any) -> None:
-    """Runs a region. data: the addresses of its inputs and outputs."""
-    description = ctypes.cast(region, ctypes.POINTER(_Region)).contents
-    net = _net(description)
+    """Runs a region. data: an array of the addresses of its inputs and outputs."""
+    net = _net(ctypes.cast(region, ctypes.POINTER(_Region)).contents)
     count = len(net.inputs) + len(net.outputs)
-    net.run(description, (ctypes.c_void_p * count).from_address(data.value)[:])
+    net.run((ctypes.c_void_p * count).from_address(data.value)[:])
 
 
 _register = getattr(tvm, "register_global_func", None) or tvm.register_func
