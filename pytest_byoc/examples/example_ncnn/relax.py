@@ -44,12 +44,16 @@ def _layer(bindings: Sequence[Tuple[Any, relax.Call]], values: Dict[Any, Tensor]
     for var, call in bindings:
         # The second operand of reshape is a shape, which the result has too.
         args = [arg for arg in call.args if not isinstance(_type(arg), _ShapeType)]
-        inputs = [values.get(arg) or _tensor(arg) for arg in args]
+        inputs: List[Any] = [values.get(arg) or _tensor(arg) for arg in args]
         result = _tensor(call)
         if result is None or None in inputs:
             return None
         values[var] = result
-        calls.append(Call(call.op.name[len("relax.") :], call.attrs, inputs, result))  # type: ignore[arg-type]
+        if call.op.name == "relax.permute_dims":
+            axes = None if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
+            result.data = inputs[0].data.transpose(axes)
+        else:
+            calls.append(Call(call.op.name[len("relax.") :], call.attrs, inputs, result))
     return layer_of(calls)
 
 
@@ -77,13 +81,16 @@ def _patterns() -> List[Tuple[Any, ...]]:
     for name in ("nn.max_pool2d", "nn.avg_pool2d"):
         add(name, is_op(f"relax.{name}")(wildcard()))
     add("reshape", is_op("relax.reshape")(wildcard(), wildcard()))
-    for anchor in ("nn.conv2d", "matmul"):
-        layer = is_op(f"relax.{anchor}")(wildcard(), is_const())
+    transposed = is_op("relax.permute_dims")(is_const())
+    for name, weight in (("nn.conv2d", is_const()), ("matmul", is_const()), ("matmul", transposed)):
+        layer = is_op(f"relax.{name}")(wildcard(), weight)
         biased = is_op("relax.add")(layer, is_const())
-        add(anchor, layer)
-        add(f"{anchor}_relu", layer, is_op("relax.nn.relu")(layer))
-        add(f"{anchor}_bias", layer, biased)
-        add(f"{anchor}_bias_relu", layer, biased, is_op("relax.nn.relu")(biased))
+        first = [transposed, layer] if weight is transposed else [layer]
+        name += "_transposed" if weight is transposed else ""
+        add(name, *first)
+        add(f"{name}_relu", *first, is_op("relax.nn.relu")(layer))
+        add(f"{name}_bias", *first, biased)
+        add(f"{name}_bias_relu", *first, biased, is_op("relax.nn.relu")(biased))
     return patterns
 
 
@@ -97,8 +104,6 @@ def partition_for_example_ncnn(mod: tvm.IRModule) -> tvm.IRModule:
     """Cuts out what example_ncnn computes; ``RunCodegen`` then calls the codegen."""
     # A region that nothing uses would lose its call, but stay in the module: not to be built.
     mod = relax.transform.DeadCodeElimination()(mod)
-    # A dense layer's weights are often the constant result of permute_dims.
-    mod = relax.transform.FoldConstant()(mod)
     mod = relax.transform.FuseOpsByPattern(get_patterns_with_prefix(NAME), bind_constants=True)(mod)
     return relax.transform.MergeCompositeFunctions()(mod)
 
