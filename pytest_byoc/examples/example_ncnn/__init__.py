@@ -22,11 +22,12 @@ File by file:
     ncnn. A deployment without Python registers a function of the same name.
 
 Offloaded, in float32, for a batch of one: conv2d (NCHW, any groups, strides, paddings, dilation) and dense
-layers (matmul in Relax) with constant weights, each with constant bias and relu in the same layer;
-max_pool2d, avg_pool2d, reshape. A region is one net, of as many layers as can be merged.
+layers (matmul in Relax, its weights transposed or not) with constant weights, each with constant bias and
+relu in the same layer; max_pool2d, avg_pool2d, reshape. A region is one net, of as many layers as can be
+merged.
 
-Left to TVM: larger batches, since a tensor of ncnn has no batch, and the layers of a region need not have
-the same; weights that are inputs, which ncnn cannot prepare when it loads a net; what ncnn computes wrongly
+Left to TVM: larger batches, since ncnn's layers compute one sample, and the layers of a region need not have
+the same batch; weights that are inputs, which ncnn cannot prepare when it loads a net; what ncnn computes wrongly
 or cannot (``layers.py`` says why: softmax, dilated pooling, and some windows that reach beyond the padding);
 other dtypes, dynamic shapes, tensors without elements.
 

@@ -57,11 +57,10 @@ def layer_of(calls: Sequence[Call]) -> Optional[Layer]:
 
 
 def _fits(tensor: Tensor) -> bool:
-    """Whether ncnn has such a tensor. It has no batch: the first axis is cut off, and has to be 1. A loop
-    over a larger batch would have to know that all layers of a region have the same."""
-    return tensor.dtype == "float32" and 2 <= len(tensor.shape) <= 5 and tensor.shape[0] == 1 and (
-        0 not in tensor.shape
-    )
+    """Whether ncnn has such a tensor, of one to four axes. Its layers compute one sample, so the first axis
+    is cut off. A loop over a larger batch would have to know that all layers of a region have the same."""
+    shape = tensor.shape
+    return tensor.dtype == "float32" and 2 <= len(shape) <= 5 and shape[0] == 1 and 0 not in shape
 
 
 def _weight(call: Call) -> Optional[np.ndarray]:

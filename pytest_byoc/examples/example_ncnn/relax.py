@@ -49,7 +49,7 @@ def _layer(bindings: Sequence[Tuple[Any, relax.Call]], values: Dict[Any, Tensor]
         if result is None or None in inputs:
             return None
         values[var] = result
-        if call.op.name == "relax.permute_dims":
+        if call.op.name == "relax.permute_dims":  # of weights, which are transposed here
             axes = None if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
             result.data = inputs[0].data.transpose(axes)
         else:
