@@ -26,10 +26,10 @@ layers (matmul in Relax, its weights transposed or not) with constant weights, e
 relu in the same layer; max_pool2d, avg_pool2d, reshape. A region is one net, of as many layers as can be
 merged.
 
-Left to TVM: larger batches, since ncnn's layers compute one sample, and the layers of a region need not have
-the same batch; weights that are inputs, which ncnn cannot prepare when it loads a net; what ncnn computes wrongly
-or cannot (``layers.py`` says why: softmax, dilated pooling, and some windows that reach beyond the padding);
-other dtypes, dynamic shapes, tensors without elements.
+Left to TVM: larger batches, since ncnn's layers compute one sample, and the layers of a region need not
+have the same batch; weights that are inputs, which ncnn cannot prepare when it loads a net; what ncnn
+computes wrongly or cannot (``layers.py`` says why: softmax, dilated pooling, and some windows that reach
+beyond the padding); other dtypes, dynamic shapes, tensors without elements.
 
 What the generated code and its runtime take care of: nets are made once for each content, under a lock, and
 are only read from then on; a limited number is kept; inputs are read in place where ncnn's alignment allows
