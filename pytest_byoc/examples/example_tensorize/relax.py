@@ -1,0 +1,192 @@
+"""example_tensorize for Relax (apache-tvm 0.25 and later): patterns, partitioning, a pass to TIR.
+
+Relax has no hook by which a region becomes TIR: ``RunCodegen`` wants a runtime module. So a pass does
+it, which is run between partitioning and ``tvm.compile``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import tvm
+from tvm import relax
+from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, register_patterns
+from tvm.relax.backend.utils import has_leaking_intermediate_variables
+from tvm.relax.dpl import is_op, wildcard
+from tvm.relax.transform import PatternCheckContext
+
+from .schedule import Unsupported, Value, add, conv2d, dense, extents, lower, operand, relu, swapped
+
+NAME = "example_tensorize"
+
+
+# ---- what is offloaded -------------------------------------------------------------------------
+
+
+def _type(expr: relax.Expr) -> Any:
+    """The type of an expression, which TVM called struct_info up to 0.25."""
+    return expr.ty if hasattr(expr, "ty") else expr.struct_info
+
+
+def _operand(expr: relax.Expr, i: int) -> Value:
+    return operand(getattr(_type(expr), "shape", None), _type(expr).dtype, f"x{i}")
+
+
+def _evaluate(
+    expr: relax.Expr, bound: Mapping[relax.Var, relax.Expr], values: Dict[relax.Expr, Value]
+) -> Value:
+    """The value of an expression. Raises Unsupported.
+
+    bound: the calls that variables stand for. An expression that neither it nor `values` knows, and
+    that is no call, is an operand, and is added to `values`.
+    """
+    if expr in values:
+        return values[expr]
+    if expr in bound:
+        values[expr] = _evaluate(bound[expr], bound, values)
+    elif not isinstance(expr, relax.Call):
+        values[expr] = _operand(expr, len(values))
+    else:
+        operands = [_evaluate(arg, bound, values) for arg in expr.args]
+        shape = extents(_type(expr).shape, _type(expr).dtype)
+        name = expr.op.name.split(".")[-1]
+        if name == "permute_dims":
+            if expr.attrs.axes is not None and [int(axis) % len(shape) for axis in expr.attrs.axes] != [1, 0]:
+                raise Unsupported("a product reads its weights as they are, or transposed")
+            values[expr] = swapped(*operands)
+        elif name == "matmul":
+            values[expr] = dense(operands[0], swapped(operands[1]))
+        elif name == "conv2d":
+            values[expr] = conv2d(*operands, expr.attrs, shape)
+        elif name == "add":
+            values[expr] = add(*operands, shape)
+        else:
+            values[expr] = relu(*operands)
+    return values[expr]
+
+
+def _check(context: PatternCheckContext) -> bool:
+    """The predicate of every pattern."""
+    # A result that is needed outside of the match would have to be computed once more.
+    if has_leaking_intermediate_variables(context):
+        return False
+    try:
+        _evaluate(context.matched_expr, dict(context.matched_bindings.items()), {})
+    except Unsupported:
+        return False
+    return True
+
+
+def _patterns() -> List[Tuple[Any, ...]]:
+    """The shortest first: of two patterns that match, TVM takes the one registered later."""
+
+    def conv2d() -> Any:
+        return is_op("relax.nn.conv2d")(wildcard(), wildcard())
+
+    def matmul() -> Any:
+        return is_op("relax.matmul")(wildcard(), wildcard())
+
+    def dense() -> Any:
+        return is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(wildcard()))
+
+    def biased(layer: Any) -> Any:
+        return is_op("relax.add")(layer, wildcard())
+
+    relu = is_op("relax.nn.relu")
+    patterns: List[Tuple[str, Any]] = []
+    for layer in (conv2d, matmul, dense):
+        name = layer.__name__
+        patterns += [
+            (name, layer()),
+            (f"{name}_relu", relu(layer())),
+            (f"{name}_bias", biased(layer())),
+            (f"{name}_bias_relu", relu(biased(layer()))),
+        ]
+    return [(f"{NAME}.{name}", pattern, {}, _check) for name, pattern in patterns]
+
+
+register_patterns(_patterns())
+
+
+# ---- partitioning ------------------------------------------------------------------------------
+
+
+def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = None) -> tvm.IRModule:
+    """Cut out each layer as a region of its own, since each has a schedule of its own.
+
+    bitcode: the micro-kernel in LLVM IR, which is to be compiled into the regions.
+    """
+    # A region that nothing uses would lose its call, but stay in the module.
+    mod = relax.transform.DeadCodeElimination()(mod)
+    patterns = get_patterns_with_prefix(f"{NAME}.")
+    # Weights stay with TVM, which passes them at each call.
+    mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=False, annotate_codegen=True)(mod)
+    for var, function in _regions(mod).items():
+        if bitcode:
+            mod.update_func(var, function.with_attr(f"{NAME}.bitcode", bitcode))
+    return mod
+
+
+def _regions(mod: tvm.IRModule) -> Dict[tvm.ir.GlobalVar, relax.Function]:
+    return {
+        var: function
+        for var, function in mod.functions.items()
+        if isinstance(function, relax.Function) and function.attrs and function.attrs.get("Codegen") == NAME
+    }
+
+
+# ---- from regions to TIR -----------------------------------------------------------------------
+
+
+def _lowered(symbol: str, region: relax.Function) -> Any:
+    """A region, which calls one composite, as a function in TIR."""
+    inputs = {param: _operand(param, i) for i, param in enumerate(region.params)}
+    composite, call = [binding.value for binding in _bindings(region)]
+    values = {inner: inputs[outer] for inner, outer in zip(composite.params, call.args)}
+    bound = {binding.var: binding.value for binding in _bindings(composite)}
+    result = _evaluate(composite.body.body, bound, values)
+    bitcode = region.attrs.get(f"{NAME}.bitcode")
+    return lower(symbol, list(inputs.values()), result, bitcode and str(bitcode))
+
+
+def _bindings(function: relax.Function) -> List[Any]:
+    return [binding for block in function.body.blocks for binding in block.bindings]
+
+
+@relax.expr_functor.mutator
+class _CallsTIR(relax.PyExprMutator):  # type: ignore[misc]
+    """Replaces calls of regions by ``call_tir`` of their functions."""
+
+    def __init__(self, mod: tvm.IRModule, regions: Mapping[Any, relax.Function]) -> None:
+        super().__init__(mod)
+        self.functions = {}
+        for var, region in regions.items():
+            symbol = f"{var.name_hint}_tir"
+            self.functions[var.name_hint] = self.builder_.add_func(_lowered(symbol, region), symbol)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not isinstance(call.op, tvm.ir.GlobalVar) or call.op.name_hint not in self.functions:
+            return call
+        return relax.call_tir(self.functions[call.op.name_hint], relax.Tuple(call.args), _type(call))
+
+
+@tvm.transform.module_pass(opt_level=0, name="example_tensorize.RegionsToTIR")
+def regions_to_tir(mod: tvm.IRModule, context: Any) -> tvm.IRModule:
+    """The pass: every region becomes a TIR function."""
+    regions = _regions(mod)
+    if not regions:
+        return mod
+    mutator = _CallsTIR(mod, regions)
+    for var, function in mod.functions.items():
+        if isinstance(function, relax.Function) and var not in regions:
+            mutator.builder_.update_func(var, mutator.visit_expr(function))
+    result = mutator.builder_.get()
+    names = [var.name_hint for var in regions]
+    kept = {var: f for var, f in result.functions.items() if var.name_hint not in names}
+    return tvm.IRModule(kept, attrs=mod.attrs, global_infos=mod.global_infos)
+
+
+def build(mod: tvm.IRModule) -> Any:
+    """Compile a partitioned module for this machine."""
+    return tvm.compile(regions_to_tir(mod), target="llvm")
