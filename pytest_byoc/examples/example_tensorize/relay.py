@@ -62,9 +62,10 @@ def _check(names: Sequence[Sequence[str]]) -> Callable[[relay.Call], bool]:
             for following in [*names[1:], ()]:
                 # `add` commutes, and the pattern looks for the chain in its first operand first.
                 inner = next((arg for arg in call.args if _name(arg) in following), None)
-                for arg in call.args:
-                    if arg != inner:
-                        values[arg] = _operand(arg, len(values))
+                others = [arg for arg in call.args if arg != inner]
+                if following and len(others) == len(call.args) - 2:
+                    raise Unsupported("TVM leaves the layer out of a composite that adds it to itself")
+                values.update((arg, _operand(arg, i)) for i, arg in enumerate(others))
                 call = inner
             _evaluate(root, values)
         except Unsupported:
@@ -106,8 +107,7 @@ def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = 
         relay.transform.MergeComposite(pattern_table()),
         relay.transform.InferType(),
         relay.transform.AnnotateTarget(NAME, include_non_call_ops=False),
-        # Weights stay with TVM, which passes them at each call.
-        relay.transform.PartitionGraph(bind_constants=False),
+        relay.transform.PartitionGraph(),
         relay.transform.InferType(),
     ]
     mod = tvm.transform.Sequential(passes)(mod)
@@ -122,20 +122,37 @@ def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = 
 
 @tvm.register_func(f"relay.ext.{NAME}")
 def _codegen(function: relay.Function) -> tvm.runtime.Module:
+    """A region, which calls one composite, as a module of machine code."""
     symbol = str(function.attrs["global_symbol"])
-    inputs = {param: _operand(param, i) for i, param in enumerate(function.params)}
     composite = function.body.op
+    inputs = {expr: _operand(expr, i) for i, expr in enumerate([*function.params, *function.body.args])}
     values = {inner: inputs[outer] for inner, outer in zip(composite.params, function.body.args)}
     result = _evaluate(composite.body, values)
     bitcode = str(function.attrs[f"{NAME}.bitcode"]) if f"{NAME}.bitcode" in function.attrs else None
     lowered = lower(symbol, list(inputs.values()), result, bitcode)
-    host = tvm.target.Target.current() or f"llvm -mtriple={platform.machine()}-linux-gnu"
+    constants = {
+        i: expr.data for i, expr in enumerate(inputs) if isinstance(expr, relay.Constant)
+    }
+    lowered = _bound(lowered, constants)
+    # The current target is a stand-in here ("ext_dev"), which does not name the host.
+    host = f"llvm -mtriple={platform.machine()}-linux-gnu"
     # AOT passes tensors with ndim = 0, which the asserted shapes would refuse.
     with tvm.transform.PassContext(opt_level=3, config={"tir.disable_assert": True}):
         return tvm.build(tvm.IRModule({symbol: lowered}), target=host)
 
 
+def _bound(function: Any, constants: Dict[int, Any]) -> Any:
+    """The function with values for some parameters, which become constants of its code."""
+    body = function.body
+    for i, data in constants.items():
+        buffer = function.buffer_map[function.params[i]]
+        body = tvm.tir.AllocateConst(buffer.data, buffer.dtype, buffer.shape, data, body)
+    params = [param for i, param in enumerate(function.params) if i not in constants]
+    buffers = {param: function.buffer_map[param] for param in params}
+    return tvm.tir.PrimFunc(params, body, function.ret_type, buffers, function.attrs)
+
+
 @tvm.register_func(f"relay.ext.{NAME}.constant_updater")
 def _constants_to_export(function: relay.Function, symbol: str) -> Dict[str, Any]:
-    """None: regions have no constants."""
+    """None: they are in the code. AOT would take others for inputs that it cannot find."""
     return {}
