@@ -6,6 +6,7 @@ predicates of the patterns and the lowering call the same functions, so they can
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Optional, Sequence, Tuple
 
 import tvm
@@ -138,10 +139,9 @@ def _product(left: Value, right: Value) -> Any:
     Where an extent is no multiple of the tile's, it is filled up with zeros: the micro-kernel has no
     code for tails. They add nothing along l, and nobody reads the additional rows and columns.
     """
-    depth = left.shape[1]
     a, b = _filled(left, ROWS, "left"), _filled(right, COLUMNS, "right")
     l = te.reduce_axis((0, int(a.shape[1])), "l")
-    if not max(_size(map(int, t.shape)) for t in (a, b)) < 1 << 31 or depth != right.shape[1]:
+    if not max(_size(map(int, t.shape)) for t in (a, b)) < 1 << 31:
         raise Unsupported("a schedule counts in 32 bits")
     return te.compute((a.shape[0], b.shape[0]), lambda i, j: te.sum(a[i, l] * b[j, l], l), name="product")
 
@@ -189,13 +189,27 @@ def lower(symbol: str, inputs: Sequence[Value], result: Value, bitcode: Optional
 
     bitcode: the path of the micro-kernel in LLVM IR, which is then compiled into the function.
     """
-    function = te.create_prim_func(expressions(inputs, result))
-    return tensorized(function.with_attr("global_symbol", symbol), bitcode)
+    return tensorized(plain(inputs, result), bitcode).with_attr("global_symbol", symbol)
 
 
-def expressions(inputs: Sequence[Value], result: Value) -> Sequence[Any]:
-    """The layer's tensors: its inputs and its result."""
-    return [*(v.tensor for v in inputs), te.compute(result.shape, result.read, name="result")]
+def plain(inputs: Sequence[Value], result: Value) -> Any:
+    """The layer as a function in TIR without a schedule: nested loops."""
+    output = te.compute(result.shape, result.read, name="result")
+    text = te.create_prim_func([*(value.tensor for value in inputs), output]).script()
+    # A tensor may begin anywhere in its memory (DLTensor.byte_offset). Tensor expressions can't say so.
+    head = re.search(r"def main\((.*)\):\n", text)
+    assert head is not None
+    buffers = re.findall(r"(\w+): T\.Buffer\((\(.*?\)), ", head.group(1))
+    lines = ["def main(%s):" % ", ".join(f"{name}_handle: T.handle" for name, _ in buffers)]
+    lines += [
+        f'    {name} = T.match_buffer({name}_handle, {shape}, "float32", offset_factor=1)'
+        for name, shape in buffers
+    ]
+    return _parsed(text.replace(head.group(), "\n".join(lines) + "\n"))
+
+
+def _parsed(text: str) -> Any:
+    return tvm.script.from_source(text, {"T": T})
 
 
 def tensorized(function: Any, bitcode: Optional[str] = None) -> Any:
@@ -233,7 +247,7 @@ def _intrinsic(body: str, strides: Sequence[str]) -> Any:
         f"        T.writes({whole['C']})",
         *("        " + line for line in body.strip().splitlines()),
     ]
-    return tvm.script.from_source("\n".join(lines) + "\n", {"T": T})
+    return _parsed("\n".join(lines) + "\n")
 
 
 _DESCRIPTION = f"""
