@@ -146,6 +146,7 @@ def _bound(function: Any, constants: Dict[int, Any]) -> Any:
     body = function.body
     for i, data in constants.items():
         buffer = function.buffer_map[function.params[i]]
+        body = tvm.tir.LetStmt(buffer.elem_offset, tvm.tir.const(0, "int32"), body)
         body = tvm.tir.AllocateConst(buffer.data, buffer.dtype, buffer.shape, data, body)
     params = [param for i, param in enumerate(function.params) if i not in constants]
     buffers = {param: function.buffer_map[param] for param in params}
