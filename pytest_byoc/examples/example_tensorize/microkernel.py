@@ -53,7 +53,7 @@ def _compiled(compiler: str, visibility: str, ending: str, options: List[str]) -
 
 def _run(command: List[str]) -> str:
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         raise ImportError(
             f"example_tensorize needs {command[0]}, and finds none: install it (apt-get install {command[0]})"

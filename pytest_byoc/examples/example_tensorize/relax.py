@@ -15,9 +15,11 @@ from tvm.relax.backend.utils import has_leaking_intermediate_variables
 from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from .schedule import Unsupported, Value, add, conv2d, dense, extents, lower, operand, relu, swapped
+from .layers import Unsupported, Value, evaluate, extents, operand
+from .schedule import lower
 
 NAME = "example_tensorize"
+BITCODE = f"{NAME}.bitcode"  # an attribute of regions
 
 
 # ---- what is offloaded -------------------------------------------------------------------------
@@ -35,33 +37,16 @@ def _operand(expr: relax.Expr, i: int) -> Value:
 def _evaluate(
     expr: relax.Expr, bound: Mapping[relax.Var, relax.Expr], values: Dict[relax.Expr, Value]
 ) -> Value:
-    """The value of an expression. Raises Unsupported.
-
-    bound: the calls that variables stand for. An expression that neither it nor `values` knows, and
-    that is no call, is an operand, and is added to `values`.
-    """
-    if expr in values:
-        return values[expr]
+    """The value of an expression, which is an operand if it is neither in `values`, nor a call, nor a
+    variable that is bound to a call. Raises Unsupported."""
     if expr in bound:
-        values[expr] = _evaluate(bound[expr], bound, values)
-    elif not isinstance(expr, relax.Call):
-        values[expr] = _operand(expr, len(values))
-    else:
+        return _evaluate(bound[expr], bound, values)
+    if expr not in values and isinstance(expr, relax.Call):
         operands = [_evaluate(arg, bound, values) for arg in expr.args]
         shape = extents(_type(expr).shape, _type(expr).dtype)
-        name = expr.op.name.split(".")[-1]
-        if name == "permute_dims":
-            if expr.attrs.axes is not None and [int(axis) % len(shape) for axis in expr.attrs.axes] != [1, 0]:
-                raise Unsupported("a product reads its weights as they are, or transposed")
-            values[expr] = swapped(*operands)
-        elif name == "matmul":
-            values[expr] = dense(operands[0], swapped(operands[1]))
-        elif name == "conv2d":
-            values[expr] = conv2d(*operands, expr.attrs, shape)
-        elif name == "add":
-            values[expr] = add(*operands, shape)
-        else:
-            values[expr] = relu(*operands)
+        values[expr] = evaluate(expr.op.name[len("relax.") :], expr.attrs, operands, shape)
+    elif expr not in values:
+        values[expr] = _operand(expr, len(values))
     return values[expr]
 
 
@@ -79,28 +64,20 @@ def _check(context: PatternCheckContext) -> bool:
 
 def _patterns() -> List[Tuple[Any, ...]]:
     """The shortest first: of two patterns that match, TVM takes the one registered later."""
-
-    def conv2d() -> Any:
-        return is_op("relax.nn.conv2d")(wildcard(), wildcard())
-
-    def matmul() -> Any:
-        return is_op("relax.matmul")(wildcard(), wildcard())
-
-    def dense() -> Any:
-        return is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(wildcard()))
-
-    def biased(layer: Any) -> Any:
-        return is_op("relax.add")(layer, wildcard())
-
+    anchors = {
+        "conv2d": lambda: is_op("relax.nn.conv2d")(wildcard(), wildcard()),
+        "matmul": lambda: is_op("relax.matmul")(wildcard(), wildcard()),
+        "dense": lambda: is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(wildcard())),
+    }
     relu = is_op("relax.nn.relu")
     patterns: List[Tuple[str, Any]] = []
-    for layer in (conv2d, matmul, dense):
-        name = layer.__name__
+    for name, layer in anchors.items():
+        biased = [is_op("relax.add")(layer(), wildcard()) for _ in range(2)]
         patterns += [
             (name, layer()),
             (f"{name}_relu", relu(layer())),
-            (f"{name}_bias", biased(layer())),
-            (f"{name}_bias_relu", relu(biased(layer()))),
+            (f"{name}_bias", biased[0]),
+            (f"{name}_bias_relu", relu(biased[1])),
         ]
     return [(f"{NAME}.{name}", pattern, {}, _check) for name, pattern in patterns]
 
@@ -114,7 +91,7 @@ register_patterns(_patterns())
 def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = None) -> tvm.IRModule:
     """Cut out each layer as a region of its own, since each has a schedule of its own.
 
-    bitcode: the micro-kernel in LLVM IR, which is to be compiled into the regions.
+    bitcode: the path of the micro-kernel in LLVM IR, if that is to be compiled into the regions.
     """
     # A region that nothing uses would lose its call, but stay in the module.
     mod = relax.transform.DeadCodeElimination()(mod)
@@ -123,7 +100,7 @@ def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = 
     mod = relax.transform.FuseOpsByPattern(patterns, bind_constants=False, annotate_codegen=True)(mod)
     for var, function in _regions(mod).items():
         if bitcode:
-            mod.update_func(var, function.with_attr(f"{NAME}.bitcode", bitcode))
+            mod.update_func(var, function.with_attr(BITCODE, bitcode))
     return mod
 
 
@@ -145,7 +122,7 @@ def _lowered(symbol: str, region: relax.Function) -> Any:
     values = {inner: inputs[outer] for inner, outer in zip(composite.params, call.args)}
     bound = {binding.var: binding.value for binding in _bindings(composite)}
     result = _evaluate(composite.body.body, bound, values)
-    bitcode = region.attrs.get(f"{NAME}.bitcode")
+    bitcode = region.attrs.get(BITCODE)
     return lower(symbol, list(inputs.values()), result, bitcode and str(bitcode))
 
 

@@ -10,9 +10,11 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
-from .schedule import Unsupported, Value, add, bias_add, conv2d, dense, extents, lower, operand, relu, swapped
+from .layers import Unsupported, Value, evaluate, extents, operand
+from .schedule import lower
 
 NAME = "example_tensorize"
+BITCODE = f"{NAME}.bitcode"  # an attribute of regions
 
 
 # ---- what is offloaded -------------------------------------------------------------------------
@@ -20,28 +22,11 @@ NAME = "example_tensorize"
 
 def _evaluate(expr: relay.Expr, values: Dict[relay.Expr, Value]) -> Value:
     """The value of a call whose operands are `values`, or calls themselves. Raises Unsupported."""
-    if expr in values:
-        return values[expr]
-    operands = [_evaluate(arg, values) for arg in expr.args]
-    shape = extents(expr.checked_type.shape, expr.checked_type.dtype)
-    name, attrs = expr.op.name, expr.attrs
-    if name == "nn.dense":
-        value = dense(*operands)
-    elif name == "nn.matmul":
-        data, weight = operands
-        value = dense(
-            swapped(data) if attrs.transpose_a else data, weight if attrs.transpose_b else swapped(weight)
-        )
-    elif name == "nn.conv2d":
-        value = conv2d(*operands, attrs, shape)
-    elif name == "add":
-        value = add(*operands, shape)
-    elif name == "nn.bias_add":
-        value = bias_add(*operands, int(attrs.axis))
-    else:
-        value = relu(*operands)
-    values[expr] = value
-    return value
+    if expr not in values:
+        operands = [_evaluate(arg, values) for arg in expr.args]
+        shape = extents(expr.checked_type.shape, expr.checked_type.dtype)
+        values[expr] = evaluate(expr.op.name, expr.attrs, operands, shape)
+    return values[expr]
 
 
 def _operand(expr: relay.Expr, i: int) -> Value:
@@ -78,20 +63,19 @@ def _check(names: Sequence[Sequence[str]]) -> Callable[[relay.Call], bool]:
 @register_pattern_table(NAME)
 def pattern_table() -> List[Tuple[Any, ...]]:
     """Layers, the longest first: of what matches, TVM takes the first."""
-    bias_names, relu_names = ("add", "nn.bias_add"), ("nn.relu",)
-    rows = []
+    biases, relus = ("add", "nn.bias_add"), ("nn.relu",)
+    table: List[Tuple[Any, ...]] = []
     for anchor in ("nn.conv2d", "nn.dense", "nn.matmul"):
         layer = is_op(anchor)(wildcard(), wildcard())
         biased = is_op("add")(layer, wildcard()) | is_op("nn.bias_add")(layer, wildcard())
-        rows += [
-            ("_bias_relu", is_op("nn.relu")(biased), (relu_names, bias_names, (anchor,))),
-            ("_bias", biased, (bias_names, (anchor,))),
-            ("_relu", is_op("nn.relu")(layer), (relu_names, (anchor,))),
-            ("", layer, ((anchor,),)),
+        name = f"{NAME}.{anchor[3:]}"
+        table += [
+            (f"{name}_bias_relu", is_op("nn.relu")(biased), _check((relus, biases, (anchor,)))),
+            (f"{name}_bias", biased, _check((biases, (anchor,)))),
+            (f"{name}_relu", is_op("nn.relu")(layer), _check((relus, (anchor,)))),
+            (name, layer, _check(((anchor,),))),
         ]
-        rows[-4:] = [(anchor.split(".")[1] + ending, *rest) for ending, *rest in rows[-4:]]
-    rows.sort(key=lambda row: -len(row[2]))
-    return [(f"{NAME}.{name}", pattern, _check(names)) for name, pattern, names in rows]
+    return table
 
 
 # ---- partitioning ------------------------------------------------------------------------------
@@ -100,7 +84,7 @@ def pattern_table() -> List[Tuple[Any, ...]]:
 def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = None) -> tvm.IRModule:
     """Cut out each layer as a region of its own, since each has a schedule of its own.
 
-    bitcode: the micro-kernel in LLVM IR, which is to be compiled into the regions.
+    bitcode: the path of the micro-kernel in LLVM IR, if that is to be compiled into the regions.
     """
     passes = [
         relay.transform.InferType(),
@@ -112,8 +96,9 @@ def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = 
     ]
     mod = tvm.transform.Sequential(passes)(mod)
     for var, function in mod.functions.items():
-        if bitcode and function.attrs and function.attrs.get("Compiler") == NAME:
-            mod[var] = function.with_attr(f"{NAME}.bitcode", bitcode)
+        attrs = function.attrs if isinstance(function, relay.Function) else None
+        if bitcode and attrs and "Compiler" in attrs and attrs["Compiler"] == NAME:
+            mod[var] = function.with_attr(BITCODE, bitcode)
     return mod
 
 
@@ -121,28 +106,28 @@ def partition_for_example_tensorize(mod: tvm.IRModule, bitcode: Optional[str] = 
 
 
 @tvm.register_func(f"relay.ext.{NAME}")
-def _codegen(function: relay.Function) -> tvm.runtime.Module:
-    """A region, which calls one composite, as a module of machine code."""
-    symbol = str(function.attrs["global_symbol"])
-    composite = function.body.op
-    inputs = {expr: _operand(expr, i) for i, expr in enumerate([*function.params, *function.body.args])}
-    values = {inner: inputs[outer] for inner, outer in zip(composite.params, function.body.args)}
+def _codegen(region: relay.Function) -> tvm.runtime.Module:
+    """A region, which calls one composite, as machine code."""
+    symbol, composite = str(region.attrs["global_symbol"]), region.body.op
+    inputs = {expr: _operand(expr, i) for i, expr in enumerate([*region.params, *region.body.args])}
+    values = {inner: inputs[outer] for inner, outer in zip(composite.params, region.body.args)}
     result = _evaluate(composite.body, values)
-    bitcode = str(function.attrs[f"{NAME}.bitcode"]) if f"{NAME}.bitcode" in function.attrs else None
-    lowered = lower(symbol, list(inputs.values()), result, bitcode)
-    constants = {
-        i: expr.data for i, expr in enumerate(inputs) if isinstance(expr, relay.Constant)
-    }
-    lowered = _bound(lowered, constants)
+    bitcode = str(region.attrs[BITCODE]) if BITCODE in region.attrs else None
+    function = lower(symbol, list(inputs.values()), result, bitcode)
+    constants = {i: expr.data for i, expr in enumerate(inputs) if isinstance(expr, relay.Constant)}
     # The current target is a stand-in here ("ext_dev"), which does not name the host.
     host = f"llvm -mtriple={platform.machine()}-linux-gnu"
-    # AOT passes tensors with ndim = 0, which the asserted shapes would refuse.
+    # AOT passes tensors with ndim = 0, which assertions on their shapes would refuse.
     with tvm.transform.PassContext(opt_level=3, config={"tir.disable_assert": True}):
-        return tvm.build(tvm.IRModule({symbol: lowered}), target=host)
+        return tvm.build(tvm.IRModule({symbol: _bound(function, constants)}), target=host)
 
 
 def _bound(function: Any, constants: Dict[int, Any]) -> Any:
-    """The function with values for some parameters, which become constants of its code."""
+    """The function with values for some parameters, which become constants of its code.
+
+    They are not left to TVM: where a codegen returns modules, Relay's build stores the constants of
+    main twice.
+    """
     body = function.body
     for i, data in constants.items():
         buffer = function.buffer_map[function.params[i]]
@@ -154,6 +139,6 @@ def _bound(function: Any, constants: Dict[int, Any]) -> Any:
 
 
 @tvm.register_func(f"relay.ext.{NAME}.constant_updater")
-def _constants_to_export(function: relay.Function, symbol: str) -> Dict[str, Any]:
+def _constants_to_export(region: relay.Function, symbol: str) -> Dict[str, Any]:
     """None: they are in the code. AOT would take others for inputs that it cannot find."""
     return {}
