@@ -29,7 +29,7 @@ elements or with an unknown extent, and layers that are added to themselves (Rel
 
 There are three ways to supply the micro-kernel, each a target of its own:
 
-1. ``target`` links it into the artifact when it is exported. It needs gcc.
+1. ``target`` links it into the artifact when it is exported.
 2. ``inlined`` compiles it into each function as LLVM IR, so that it can be inlined, and nothing has to
    be linked. It needs a clang that is not newer than TVM's LLVM.
 3. ``preloaded`` leaves it to the process, which loads a library with RTLD_GLOBAL before the artifact.
@@ -90,10 +90,6 @@ class Inlined(ExampleTensorize):
     name = "example_tensorize_inlined"
 
     def supply(self) -> None:
-        self.bitcode = microkernel.bitcode()
-
-    def load(self, ir: str) -> Any:
-        """Raises ImportError where clang is newer than TVM's LLVM."""
         from tvm.target.codegen import llvm_version_major
 
         ours, theirs = microkernel.clang_version(), llvm_version_major()
@@ -102,7 +98,7 @@ class Inlined(ExampleTensorize):
                 f"example_tensorize: TVM's LLVM {theirs} can't read the IR of clang {ours}: install a clang "
                 "that is not newer, or have the micro-kernel linked (--byoc-target=example_tensorize)"
             )
-        return super().load(ir)
+        self.bitcode = microkernel.bitcode()
 
 
 class Preloaded(ExampleTensorize):

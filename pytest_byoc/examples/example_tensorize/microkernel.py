@@ -16,12 +16,12 @@ _SOURCE = os.path.join(os.path.dirname(__file__), "microkernel.c")
 
 def linkable() -> str:
     """The path of an object that is linked into artifacts."""
-    return _compiled("gcc", "hidden", ".o", ["-c"])
+    return _compiled("g++", "hidden", ".o", ["-c"])
 
 
 def loadable() -> str:
     """The path of a library that a process loads with RTLD_GLOBAL before an artifact."""
-    return _compiled("gcc", "default", ".so", ["-shared"])
+    return _compiled("g++", "default", ".so", ["-shared"])
 
 
 def bitcode() -> str:
