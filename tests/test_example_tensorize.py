@@ -270,7 +270,8 @@ from tvm import rpc
 
 session = rpc.connect("127.0.0.1", int(sys.argv[1]))
 session.upload(sys.argv[2])
-run_dense(session.load_module("dense.so"), session.cpu(0))
+# `session.load_module` of hhb-tvm fails.
+run_dense(session.get_function("tvm.rpc.server.load_module")("dense.so"), session.cpu(0))
 """
 
 
@@ -291,9 +292,8 @@ def test_rpc_server_needs_the_library(tmp_path: Path, ir: str) -> None:
             port = server.stdout.readline().strip()
             for _ in range(2):
                 client = python(CLIENT, port, artifact)
-                assert preload or "RPCError" in client.stderr, client.stderr
                 # RPC of TVM 0.16 leaves the message out.
-                assert preload or ir == "relay" or MISSING in client.stderr, client.stderr
+                assert preload or (MISSING if ir == "relax" else "RPCError") in client.stderr, client.stderr
                 assert not preload or client.stdout.strip() == "True", client.stderr
             server.communicate()
 
