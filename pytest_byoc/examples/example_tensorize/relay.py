@@ -62,7 +62,7 @@ def _check(names: Sequence[Sequence[str]]) -> Callable[[relay.Call], bool]:
 
 @register_pattern_table(NAME)
 def pattern_table() -> List[Tuple[Any, ...]]:
-    """Layers, the longest first: of what matches, TVM takes the first."""
+    """Of each layer the longest form first: of what matches, TVM takes the first."""
     biases, relus = ("add", "nn.bias_add"), ("nn.relu",)
     table: List[Tuple[Any, ...]] = []
     for anchor in ("nn.conv2d", "nn.dense", "nn.matmul"):
