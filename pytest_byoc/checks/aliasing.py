@@ -35,10 +35,17 @@ def reload(run: LoaderRun) -> None:
 def judge(evidence: Evidence) -> Iterator[Finding]:
     """Judges only the outputs that a region computes: TVM itself returns inputs uncopied.
 
-    The same holds for reshapes of inputs.
+    The same holds for reshapes of inputs, and for a transpose that moves no axis. A node counts only
+    if a region has a call with its output type: one with its operator alone may belong to another
+    node's lowering, as the permute_dims of nn.dense does in Relax.
     """
-    offloaded = evidence.offloaded()
-    computed = {o for node, t in zip(evidence.graph.nodes, offloaded) if t for o in node.outputs}
+    computed = {
+        output
+        for _, value in evidence.target.facts("regions")
+        for node, signature, held in zip(evidence.graph.nodes, value["nodes"], evidence.offloaded())
+        if held and any(signature in region["calls"] for region in value["regions"])
+        for output in node.outputs
+    }
     for executor, changed in evidence.loader.facts("aliased"):
         for i in changed:
             if i < len(evidence.graph.outputs) and evidence.graph.outputs[i] in computed:

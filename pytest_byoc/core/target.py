@@ -11,6 +11,7 @@ EXAMPLES = {
     "example_dnnl": "pytest_byoc.examples.example_dnnl:target",
     "example_extern": "pytest_byoc.examples.example_extern:target",
     "example_ncnn": "pytest_byoc.examples.example_ncnn:target",
+    "example_tensorize": "pytest_byoc.examples.example_tensorize:target",
 }
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
