@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from fixtures.faults import Fault, Patch, apply
+from pytest_byoc.examples.example_extern.library import find
 
 from .conftest import FIXTURES, PYTHON
 
 try:
-    from pytest_byoc.examples.example_extern.library import find
-
     LIBRARY = find()
 except ImportError as e:
     pytest.skip(str(e), allow_module_level=True)

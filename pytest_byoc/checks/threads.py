@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: The number of threads, the most seconds for which each of them runs, and the most runs of each.
 THREADS = 4
 SECONDS = 1.0
-RUNS = 300
+RUNS = 1000
 #: The number of copies of a library, each of which gives one first use.
 COPIES = 4
 #: The number of differing runs that are recorded, those with the largest differences.
