@@ -236,6 +236,12 @@ FAULTS = {
 
 
 @pytest.mark.once
+def test_mistakes_can_be_planted(tmp_path: Path) -> None:
+    for fault, _ in FAULTS.values():
+        apply(dataclasses.replace(fault, example="example_dnnl"), tmp_path)
+
+
+@pytest.mark.of_examples
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_mistake_is_found(name: str, pytester: pytest.Pytester, ir: str, library: Path) -> None:
     fault, pattern = FAULTS[name]

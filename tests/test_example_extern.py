@@ -241,13 +241,14 @@ MISTAKES = {
 }  # fmt: skip
 
 
-#: Mistakes of the kernels, which are the same in both IRs.
-OF_KERNELS = ("lost_bias", "weight_cached", "race")
+@pytest.mark.once
+def test_mistakes_can_be_planted(tmp_path: Path) -> None:
+    for name, (patches, *_) in MISTAKES.items():
+        planted(name, *patches, folder=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(m, marks=pytest.mark.once) if m in OF_KERNELS else m for m in MISTAKES]
-)
+@pytest.mark.of_examples
+@pytest.mark.parametrize("name", MISTAKES)
 def test_planted_mistake_is_found(pytester: pytest.Pytester, ir: str, name: str) -> None:
     patches, operators, pattern, checks = MISTAKES[name]
     operators = operators if isinstance(operators, str) else operators[ir]

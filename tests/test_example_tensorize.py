@@ -373,13 +373,16 @@ MISTAKES = {
         "nn.dense", "test_operator and float32 and tiles", {"roundtrip"},
     ),
 }  # fmt: skip
-#: Mistakes that are the same in both IRs.
-OF_KERNELS = ("wrong_stride", "lost_tail", "weight_cached", "race")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(m, marks=pytest.mark.once) if m in OF_KERNELS else m for m in MISTAKES]
-)
+@pytest.mark.once
+def test_mistakes_can_be_planted(tmp_path: Path) -> None:
+    for name, (patches, *_) in MISTAKES.items():
+        planted(name, *patches, folder=tmp_path)
+
+
+@pytest.mark.of_examples
+@pytest.mark.parametrize("name", MISTAKES)
 def test_planted_mistake_is_found(pytester: pytest.Pytester, ir: str, name: str) -> None:
     patches, operators, pattern, checks = MISTAKES[name]
     target = planted(name, *patches, folder=pytester.path)
