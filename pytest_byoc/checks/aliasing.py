@@ -39,11 +39,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     if a region has a call with its output type: one with its operator alone may belong to another
     node's lowering, as the permute_dims of nn.dense does in Relax.
     """
+    calls = {call for region in evidence.regions for call in region["calls"]}
     computed = {
         output
-        for _, value in evidence.target.facts("regions")
-        for node, signature, held in zip(evidence.graph.nodes, value["nodes"], evidence.offloaded())
-        if held and any(signature in region["calls"] for region in value["regions"])
+        for node, signature, held in zip(evidence.graph.nodes, evidence.signatures(), evidence.offloaded())
+        if held and signature in calls
         for output in node.outputs
     }
     for executor, changed in evidence.loader.facts("aliased"):

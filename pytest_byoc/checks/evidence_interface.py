@@ -102,6 +102,9 @@ class Evidence(Protocol):
     def offloaded(self) -> tuple[bool, ...]:
         """Returns for each node whether a region has a call of it."""
 
+    def signatures(self) -> list[str]:
+        """Returns for each node the signature of its call; nothing before partitioning."""
+
     def compare(self, check: str, kind: str, which: int, arrays: Arrays, how: str) -> Iterator[Finding]:
         """Yields findings where a run's outputs have a wrong number, type or value.
 

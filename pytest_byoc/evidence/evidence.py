@@ -132,7 +132,7 @@ class Evidence:
 
     def placement(self) -> tuple[int | None, ...]:
         """Returns for each node the position of the region that holds its call, or None."""
-        return placement(self._signatures(), self.regions, len(self.graph.nodes))
+        return placement(self.signatures(), self.regions, len(self.graph.nodes))
 
     def calls(self) -> tuple[tuple[str, ...], ...]:
         """Returns for each region the sorted signatures of its calls; the regions are sorted too.
@@ -147,9 +147,9 @@ class Evidence:
 
     def may_be_offloaded(self) -> tuple[bool, ...]:
         """Returns for each node whether it is offloaded, or indistinguishable from one that is."""
-        return may_be_offloaded(self._signatures(), self.regions, self.offloaded())
+        return may_be_offloaded(self.signatures(), self.regions, self.offloaded())
 
-    def _signatures(self) -> list[str]:
+    def signatures(self) -> list[str]:
         """Returns for each node the signature of its call; nothing before partitioning."""
         for _, value in self.target.facts("regions"):
             return list(value["nodes"])

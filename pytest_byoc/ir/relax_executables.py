@@ -9,7 +9,7 @@ import numpy as np
 
 from . import dlpack
 from .interface import Code, Executable
-from .shared import Tensors, sources
+from .shared import Tensors, options_of_one_export, sources
 
 
 def _source(module: Any) -> tuple[str, str]:
@@ -98,7 +98,4 @@ class VMExecutable(Executable):
         return False
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        # TVM appends to the caller's list of addons, so it gets a copy.
-        self._executable.export_library(
-            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
+        self._executable.export_library(path, **options_of_one_export(options))

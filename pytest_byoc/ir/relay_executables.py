@@ -11,7 +11,7 @@ from ..core.protocol import Bfloat16, dtype_name
 from . import dlpack
 from .interface import Code, Executable
 from .poison import POISON_BYTE
-from .shared import Tensors, sources
+from .shared import Tensors, options_of_one_export, sources
 
 #: Kinds of runtime modules that become code in a library, and kinds of modules that TVM itself
 #: adds.
@@ -158,10 +158,7 @@ class GraphExecutable(RelayExecutable):
         return self._library.module if hasattr(self._library, "module") else self._library
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        # Relay appends to the caller's list of addons, so it gets a copy.
-        self._library.export_library(
-            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
+        self._library.export_library(path, **options_of_one_export(options))
 
     def export_parts(self, path: str, options: Mapping[str, Any]) -> dict[str, str]:
         import tvm
@@ -171,9 +168,7 @@ class GraphExecutable(RelayExecutable):
             f.write(self._library.get_graph_json())
         with open(parts["params"], "wb") as f:
             f.write(tvm.runtime.save_param_dict(self._library.get_params()))
-        self._library.get_lib().export_library(
-            parts["library"], **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
+        self._library.get_lib().export_library(parts["library"], **options_of_one_export(options))
         return parts
 
 
@@ -245,9 +240,7 @@ class VMExecutable(RelayExecutable):
         return getattr(self._executable, "mod", self._executable)
 
     def export(self, path: str, options: Mapping[str, Any]) -> None:
-        self.root().export_library(
-            path, **{k: list(v) if isinstance(v, list) else v for k, v in options.items()}
-        )
+        self.root().export_library(path, **options_of_one_export(options))
 
 
 def load_parts(parts: Mapping[str, str]) -> Executable:

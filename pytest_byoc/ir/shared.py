@@ -59,6 +59,11 @@ def has(attrs: Any, key: str) -> bool:
     return attrs is not None and key in list(attrs.keys())
 
 
+def options_of_one_export(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of one `export_library`, which appends to the lists that it is given."""
+    return {key: list(value) if isinstance(value, list) else value for key, value in options.items()}
+
+
 def attribute(function: Any, key: str) -> str:
     """Returns an attribute of a function as text; "" where it has none of that name."""
     attrs: Any = getattr(function, "attrs", None)
