@@ -3,92 +3,33 @@ ways, mistakes are found."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fixtures.faults import Fault, Patch, apply
+from fixtures.faults import Patch
 
-from .conftest import FIXTURES, PYTHON
+from .conftest import PYTHON
+from .example_helpers import (
+    EXPECTED,
+    Mistake,
+    assert_conforms,
+    assert_found,
+    assert_refused,
+    built,
+    error_of,
+    planted,
+    python,
+    result_of,
+)
 
-ROOT = FIXTURES.parent
-TARGETS = "pytest_byoc.examples.example_tensorize"
+EXAMPLE = "pytest_byoc.examples.example_tensorize"
 MISSING = "undefined symbol: example_tensorize_gemm"
 needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="LLVM IR needs clang")
-
-#: Two dense layers and a relu, built for a target and exported.
-#: Arguments: the IR, the name of a target, the folder of the artifacts.
-BUILD = """
-import importlib, sys
-import numpy as np, tvm
-
-ir, name, folder = sys.argv[1:]
-target = getattr(importlib.import_module("pytest_byoc.examples.example_tensorize"), name)
-weights = [np.arange(12, dtype="float32").reshape(4, 3) - 5, np.ones((2, 4), "float32")]
-if ir == "relay":
-    from tvm import relay
-    from tvm.relay.backend import Executor, Runtime
-    x = relay.var("x", shape=(2, 3))
-    y = relay.nn.relu(relay.nn.dense(x, relay.const(weights[0])))
-    y = relay.nn.dense(y, relay.const(weights[1]))
-    partitioned = target.partition(tvm.IRModule.from_expr(relay.Function([x], y)))
-    assert len(partitioned.functions) == 3  # main, and two regions
-    aot = Executor("aot", {"interface-api": "packed", "unpacked-api": False})
-    host = "llvm -mtriple=x86_64-linux-gnu"
-    for kind, executor in (("graph", Executor("graph")), ("aot", aot)):
-        with tvm.transform.PassContext(opt_level=3):
-            library = relay.build(partitioned, target=host, executor=executor, runtime=Runtime("cpp"))
-        # Relay appends to the caller's lists.
-        options = {key: list(value) for key, value in target.export_options.items()}
-        library.export_library(f"{folder}/{kind}.so", **options)
-else:
-    from tvm import relax
-    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((2, 3), "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            y = builder.emit(relax.op.matmul(x, relax.const(weights[0].T)))
-            y = builder.emit(relax.op.matmul(builder.emit(relax.op.nn.relu(y)), relax.const(weights[1].T)))
-            y = builder.emit_output(y)
-        builder.emit_func_output(y)
-    partitioned = target.partition(builder.get())
-    assert len(partitioned.functions) == 3
-    target.build(partitioned, "vm").export_library(f"{folder}/vm.so", **target.export_options)
-"""
-
-#: Runs an artifact with nothing but TVM's runtime. Arguments: the artifact, a library to load first.
-RUN = """
-import ctypes, os, sys
-import numpy as np
-
-path, *libraries = sys.argv[1:]
-for library in libraries:
-    ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
-import tvm
-
-kind = os.path.basename(path).partition(".")[0]
-x = np.array([[1, 2, 3], [-1, 0, 2]], "float32")
-try:
-    module = tvm.runtime.load_module(path)
-    if kind == "vm":
-        from tvm.runtime.vm import VirtualMachine
-        outputs = VirtualMachine(module, tvm.cpu())["main"](tvm.runtime.tensor(x))
-    else:
-        from tvm.contrib.graph_executor import GraphModule
-        from tvm.runtime.executor import AotModule
-        executor = (GraphModule if kind == "graph" else AotModule)(module["default"](tvm.cpu()))
-        executor.set_input("x", x)
-        executor.run()
-        outputs = executor.get_output(0)
-    print(outputs.numpy().tolist())
-except Exception as e:
-    sys.exit(f"raised {type(e).__name__}: {e}")
-"""
-EXPECTED = "[[46.0, 46.0], [15.0, 15.0]]"
 
 #: Functions that compile a layer without a graph. It is the head of the scripts below.
 LAYER = """
@@ -180,24 +121,6 @@ print(len(layers), "agree")
 """
 
 
-def python(
-    code: str, *arguments: Any, runtime: bool = False, **more: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs code by the interpreter with TVM; runtime: with TVM's runtime library alone."""
-    path = os.environ.get("PYTHONPATH", "")
-    environment = {**os.environ, "PYTHONPATH": path if runtime else f"{ROOT}:{path}", **more}
-    if runtime:
-        environment["TVM_USE_RUNTIME_LIB"] = "1"
-    command = [PYTHON, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def built(ir: str, name: str, folder: Path) -> list[Path]:
-    done = python(BUILD, ir, name, folder)
-    assert done.returncode == 0, done.stderr
-    return sorted(folder.glob("*.so"))
-
-
 def library() -> str:
     """Returns the path of the micro-kernel as a library of its own."""
     from pytest_byoc.examples.example_tensorize.microkernel import loadable
@@ -218,13 +141,7 @@ _FEW = "conv_bias_relu or dense_layers or (test_operator and float32 and tiles)"
 )
 def test_conforms(pytester: pytest.Pytester, ir: str, name: str, tests: str) -> None:
     """A few graphs at smoke."""
-    result = pytester.runpytest_subprocess(
-        f"--byoc-target={TARGETS}:{name}", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}", "--byoc-level=smoke",
-        "--byoc-operators=nn.dense,nn.conv2d", "-p", "no:cacheprovider", "--byoc-report=out",
-        "-k", tests, timeout=300,
-    )
-    report = json.loads(pytester.path.joinpath("out", "report.json").read_text())
-    assert (result.ret, report["failures"]) == (pytest.ExitCode.OK, []), result.stdout.str()
+    assert_conforms(pytester, ir, f"{EXAMPLE}:{name}", "nn.dense,nn.conv2d", tests)
 
 
 def test_schedules_agree(tmp_path: Path, ir: str) -> None:
@@ -235,18 +152,15 @@ def test_schedules_agree(tmp_path: Path, ir: str) -> None:
 
 @pytest.mark.parametrize("name", ["target", pytest.param("inlined", marks=needs_clang)])
 def test_artifact_runs_in_a_bare_process(tmp_path: Path, ir: str, name: str) -> None:
-    for artifact in built(ir, name, tmp_path):
-        done = python(RUN, artifact, runtime=True)
-        assert done.stdout.strip() == EXPECTED, done.stderr
+    artifacts = built(ir, f"{EXAMPLE}:{name}", tmp_path, regions=2, kinds=("aot", "graph"))
+    assert {result_of(artifact) for artifact in artifacts} == {EXPECTED}
 
 
 def test_missing_symbol_is_named_until_the_library_is_loaded(tmp_path: Path, ir: str) -> None:
-    for artifact in built(ir, "preloaded", tmp_path):
-        without = python(RUN, artifact, runtime=True)
-        assert without.returncode == 1 and "raised " in without.stderr, without.stderr
-        assert MISSING in without.stderr
-        assert python(RUN, artifact, library(), runtime=True).stdout.strip() == EXPECTED
-        assert python(RUN, artifact, runtime=True, LD_PRELOAD=library()).stdout.strip() == EXPECTED
+    for artifact in built(ir, f"{EXAMPLE}:preloaded", tmp_path, regions=2, kinds=("aot", "graph")):
+        assert MISSING in error_of(artifact)
+        assert result_of(artifact, library()) == EXPECTED
+        assert result_of(artifact, LD_PRELOAD=library()) == EXPECTED
 
 
 @needs_clang
@@ -263,7 +177,6 @@ from tvm import rpc
 server = rpc.Server("127.0.0.1", silent=True)
 print(server.port, flush=True)
 sys.stdin.read()
-server.terminate()
 """
 CLIENT = LAYER + """
 from tvm import rpc
@@ -286,16 +199,19 @@ def test_rpc_server_needs_the_library(tmp_path: Path, ir: str) -> None:
     for preload in ("", library()):
         with subprocess.Popen(
             [PYTHON, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "LD_PRELOAD": preload},
+            env={**os.environ, "LD_PRELOAD": preload}, start_new_session=True,
         ) as server:
-            assert server.stdout is not None
-            port = server.stdout.readline().strip()
-            for _ in range(2):
-                client = python(CLIENT, port, artifact)
-                # RPC of TVM 0.16 leaves the message out.
-                assert preload or (MISSING if ir == "relax" else "RPCError") in client.stderr, client.stderr
-                assert not preload or client.stdout.strip() == "True", client.stderr
-            server.communicate()
+            try:
+                assert server.stdout is not None
+                port = server.stdout.readline().strip()
+                clients = [python(CLIENT, port, artifact) for _ in range(2)]
+            finally:
+                # Processes that it leaves behind would keep its output open, and this test waiting.
+                os.killpg(server.pid, signal.SIGKILL)
+        for client in clients:
+            # RPC of TVM 0.16 leaves the message out.
+            assert preload or (MISSING if ir == "relax" else "RPCError") in client.stderr, client.stderr
+            assert not preload or client.stdout.strip() == "True", client.stderr
 
 
 #: What stands in place of clang, and words of the message.
@@ -325,48 +241,35 @@ def test_clang_that_does_not_fit_is_refused(
         (folder / "clang").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(pytester.path / "cache"))
-    result = pytester.runpytest_subprocess(
-        f"--byoc-target={TARGETS}:inlined", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
-        "-p", "no:cacheprovider",
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    error = result.stderr.str()
-    assert all(word in error for word in words), error
-    assert "Traceback" not in error
-
-
-def planted(name: str, *patches: Patch, folder: Path) -> Path:
-    """Returns the path of a copy of the example with these patches."""
-    return apply(Fault(name, 1, name, (), None, patches, example="example_tensorize"), folder)
+    assert_refused(pytester, ir, f"{EXAMPLE}:inlined", *words)
 
 
 _SUM = "float sum = c[i * ldc + j];"
 _STATE = 'setdefault("EXAMPLE_TENSORIZE_SET_UP", "1")\n    return tensorized('
-#: Mistakes: patches, operators, tests that show each (-k), and the checks that may see it first.
 MISTAKES = {
-    "wrong_stride": (
+    "wrong_stride": Mistake(
         [Patch("microkernel.c", "a[i * lda + l]", "a[i * DEPTH + l]")],
         "nn.dense", "test_operator and float32 and tiles", {"numerics"},
     ),
-    "lost_tail": (
+    "lost_tail": Mistake(
         [Patch("layers.py", "-(-depth // DEPTH) * DEPTH)", "max(depth // DEPTH, 1) * DEPTH)")],
         "nn.conv2d", "test_operator and float32 and kernel_size", {"numerics"},
     ),
-    "lost_bias": (
+    "lost_bias": Mistake(
         [Patch("layers.py", "_repeated(first, at) + _repeated(second, at))",
                "_repeated(first, at) + (_repeated(second, at) if len(second.shape) > 1 else _zero()))")],
         "nn.dense", "test_structure and dense_bias_relu", {"numerics"},
     ),
-    "weight_cached": (
+    "weight_cached": Mistake(
         [Patch("microkernel.c", "  int32_t i, j, l;\n", "  int32_t i, j, l;\n  static const float* kept;\n"
                "  if (ldb == 8) b = kept = kept ? kept : b;\n")],
         "nn.dense", "test_structure and equal_dense", {"numerics", "process"},
     ),
-    "race": (
+    "race": Mistake(
         [Patch("microkernel.c", _SUM, "static volatile float sum; sum = c[i * ldc + j];")],
         "nn.dense", "test_thoroughly and large", {"threads"},
     ),
-    "state_of_the_compiler": (
+    "state_of_the_compiler": Mistake(
         [Patch("schedule.py", "    return tensorized(", '    __import__("os").environ.' + _STATE),
          Patch("microkernel.c", "#include <stdint.h>\n", "#include <stdint.h>\n#include <stdlib.h>\n"),
          Patch("microkernel.c", _SUM, _SUM + '\n      if (!getenv("EXAMPLE_TENSORIZE_SET_UP")) continue;')],
@@ -377,20 +280,11 @@ MISTAKES = {
 
 @pytest.mark.once
 def test_mistakes_can_be_planted(tmp_path: Path) -> None:
-    for name, (patches, *_) in MISTAKES.items():
-        planted(name, *patches, folder=tmp_path)
+    for name, mistake in MISTAKES.items():
+        planted("example_tensorize", name, mistake.patches, tmp_path)
 
 
 @pytest.mark.of_examples
 @pytest.mark.parametrize("name", MISTAKES)
 def test_planted_mistake_is_found(pytester: pytest.Pytester, ir: str, name: str) -> None:
-    patches, operators, pattern, checks = MISTAKES[name]
-    target = planted(name, *patches, folder=pytester.path)
-    result = pytester.runpytest_subprocess(
-        f"--byoc-target={target / '__init__.py'}:target", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
-        f"--byoc-operators={operators}", "--byoc-report=out", "-x", "-k", pattern, "-p", "no:cacheprovider",
-        timeout=300,
-    )
-    assert result.ret == pytest.ExitCode.TESTS_FAILED, result.stdout.str()
-    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
-    assert failure["check"] in checks, failure["message"]
+    assert_found(pytester, ir, "example_tensorize", name, MISTAKES[name], level="standard")
