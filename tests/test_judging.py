@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -77,6 +78,25 @@ def test_saturation_counts_as_written_output(name: str) -> None:
     judged = np.argwhere(~expected.ambiguous & (expected.value != 127))[0]
     saturated[tuple(judged)] = 127
     assert found(saturated)
+
+
+def test_the_largest_bfloat16_is_a_value_where_a_sum_may_overflow() -> None:
+    """Its bytes are those that memory holds before a run."""
+    (case,) = [c for c in cases(("add",), "relax") if c.id == "add[bfloat16-special_values]"]
+    inputs = data.inputs(case.graph, 0)
+    (expected,) = evaluation.evaluate(case.graph, inputs)
+    right = expected.value.astype(ml_dtypes.bfloat16)
+    poison = right.view("uint16") == 0x7F7F
+    assert (poison & expected.ambiguous).any() and not (poison & ~expected.ambiguous).any()
+
+    def found(array: np.ndarray) -> bool:
+        evidence = Evidence(case.graph, [inputs], {}, [[expected]], first_run(array), JobReport())
+        return any(outputs_written.judge(evidence))
+
+    assert not found(right)
+    judged = np.argwhere(~expected.ambiguous)[0]
+    right.view("uint16")[tuple(judged)] = 0x7F7F
+    assert found(right)
 
 
 def test_a_few_wrong_values_equal_to_the_poison_count_as_written() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
+import ml_dtypes
 import numpy as np
 
 from ..core.finding import Finding
@@ -35,9 +36,11 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             # A right result may be equal to the pattern: 127 as int8.
             outside = ~evidence.inside(array, bounded)
             holes &= outside
-            if array.itemsize == 1:
-                # Where an integer overflows, a target that saturates returns 127 too.
+            if array.itemsize == 1 or array.dtype == ml_dtypes.bfloat16:
+                # The pattern is the largest int8 and the largest finite bfloat16: a target returns it
+                # where a result overflows and it saturates, or where it may or may not overflow.
                 holes &= ~bounded.ambiguous
+            if array.itemsize == 1:
                 # Some wrong values are equal to that byte by chance.
                 if 2 * holes.sum() < (outside & ~bounded.ambiguous).sum():
                     continue
