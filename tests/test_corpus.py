@@ -86,7 +86,7 @@ def test_failed_graphs_are_checked_first_until_they_pass(
     pytester.path.joinpath("w.toml").write_text(
         '[[waiver]]\ncheck = "offload"\ncase = "exp[*"\nreason = "known"\n'
     )
-    waived = run(pytester, ir, *FEW, "--byoc-waivers=w.toml", "-n", "2")
+    waived = run(pytester, ir, *FEW, "--byoc-waivers=w.toml")
     assert waived.ret == 0
     waived.assert_outcomes(passed=2, xfailed=3)
     # A list of waivers holds nothing that exists only on this machine.

@@ -95,15 +95,11 @@ def test_a_target_without_patterns_has_no_test_of_an_empty_list(pytester: pytest
 # --- the header ----------------------------------------------------------------------------------
 
 
-@_XDIST
-def test_the_header_does_not_name_testpaths(
-    pytester: pytest.Pytester, ir: str, workers: Sequence[str]
-) -> None:
+def test_the_header_does_not_name_testpaths(pytester: pytest.Pytester, ir: str) -> None:
     pytester.makeini("[pytest]\ntestpaths = tests\n")
     pytester.mkpydir("tests").joinpath("test_own.py").write_text("def test_own(): pass\n")
     common = (
         "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-operators=nn.relu", "--byoc-level=smoke",
-        *workers,
     )
     result = run(pytester, *common, "-k", "test_operator and shape_1]")
     result.stdout.no_fnmatch_line("testpaths*")
