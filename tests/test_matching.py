@@ -78,3 +78,25 @@ def test_importing_is_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     result = matching.alone(OnePattern(), 1, importing)
     assert result["matched"] and 0 < result["progress"] < 100
+
+
+#: A number that a check reads from its module.
+EPSILON = 1e-7
+
+
+def test_numbers_of_a_check_come_from_its_arguments_its_closure_and_its_module() -> None:
+    limits = {"scale": 0.044715}
+
+    def close(value: float, *wanted: float, slack: float = 0.25) -> bool:
+        return any(abs(value - w) <= slack * limits["scale"] * EPSILON for w in wanted)
+
+    result = matching.alone(OnePattern(), 30, lambda number: close(number, 6.0, 3.0))
+    assert {0.25, 6.0, 3.0, 0.044715, EPSILON} <= set(result["words"])
+
+
+def test_progress_grows_with_repetitions_by_less_than_one() -> None:
+    def all_small(number: int) -> bool:
+        return all(k < 5 for k in range(number))
+
+    few, many = (matching.alone(OnePattern(), number, all_small)["progress"] for number in (3, 5))
+    assert few < many < few + 1

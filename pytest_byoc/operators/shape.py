@@ -303,10 +303,13 @@ def _slice_relax(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorT
 
 def _wider(x: TensorType, chosen: Attrs) -> Classes:
     s = x.shape
+    ones = [i for i, d in enumerate(s) if d == 1]
+    each = tuple(s[:i] + (3,) + s[i + 1 :] for i in ones)
     return {
         "same": (s,),
         "more_dims": ((2,) + s, (3, 1) + s),
-        "widened": (tuple(3 if d == 1 else d for d in s),) if 1 in s else (),
+        # All axes of one element, then each of them alone.
+        "widened": tuple(dict.fromkeys((tuple(3 if d == 1 else d for d in s), *each))) if ones else (),
     }
 
 

@@ -15,7 +15,7 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 
     matched: whether the pattern and its check match in the module. structure: whether the pattern
     matches without its check. progress: the number of different instructions of the check that were
-    executed. words: strings and numbers in the executed code, with which the check may compare.
+    executed, and a fraction for their repetitions. words: strings and numbers in the executed code, with which the check may compare.
     raised: the exception of the check as text. arguments: the numbers of arguments of the module's
     calls by operator, where the structure does not match.
     """
@@ -35,6 +35,8 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 
 
 _DTYPE = re.compile("(u?int|b?float)[0-9]+$")
+#: The types of values that are noted, and the number of items that are read of a collection.
+_PLAIN, _MANY = (int, float, str, tuple, list, set, frozenset, dict), 100
 #: The beginnings of paths of the standard library and of packages, whose code is not counted.
 _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
@@ -59,26 +61,39 @@ class _Tracer:
         self.called = False
         self.raised = ""
         self._executed: set[tuple[Any, int]] = set()
+        self._steps = 0
+        self._known: list[Any] = []
 
     @property
-    def progress(self) -> int:
-        return len(self._executed)
+    def progress(self) -> float:
+        """The number of different instructions; a fraction of one grows with their repetitions."""
+        return len(self._executed) + self._steps / (self._steps + 1000.0)
 
     def words(self) -> list[Any]:
+        """Numbers and words in the code that was executed: its constants, and the values that it got
+        as arguments, by default, from enclosing functions and from its module."""
         codes = {code for code, _ in self._executed}
         # A dtype may be written as an attribute, such as numpy.int8, which is a name in the code.
         words: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
-        left = [constant for code in codes for constant in code.co_consts]
+        left = [constant for code in codes for constant in code.co_consts] + self._known
         while left:
-            constant = left.pop()
-            if isinstance(constant, (tuple, frozenset)):
-                left += constant
-            elif isinstance(constant, (float, int)) and not isinstance(constant, bool):
-                words.append(constant)
-            elif isinstance(constant, str) and " " not in constant:
+            value = left.pop()
+            if isinstance(value, (tuple, list, set, frozenset)):
+                left += list(value)[:_MANY]
+            elif isinstance(value, dict):
+                left += list(value.values())[:_MANY]
+            elif isinstance(value, (float, int)) and not isinstance(value, bool):
+                words.append(value)
+            elif isinstance(value, str) and " " not in value:
                 # A string of several words is assumed to be a message, and is left out.
-                words.append(constant)
-        return words
+                words.append(value)
+        return list(dict.fromkeys(words))
+
+    def _note(self, frame: Any) -> None:
+        """Notes the values that a function has when it is called."""
+        names = frame.f_code.co_names
+        values = [*frame.f_locals.values(), *(frame.f_globals[n] for n in names if n in frame.f_globals)]
+        self._known += [v for v in values if isinstance(v, _PLAIN)]
 
     def check(self, check: Callable[..., Any]) -> Callable[..., Any]:
         folders: list[str] = []
@@ -92,12 +107,14 @@ class _Tracer:
             if _importing(frame):
                 return None
             frame.f_trace_opcodes = True
+            self._note(frame)
             return step
 
         def step(frame: Any, event: str, _: Any) -> Any:
             # Line events count too: Python 3.12 sends no opcode events for the first traced
             # function.
             self._executed.add((frame.f_code, frame.f_lasti))
+            self._steps += 1
             return step
 
         def traced(*args: Any) -> Any:

@@ -8,27 +8,39 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: The number of items up to which `Draws.growing` distinguishes them.
+MOST = 4096
+
 
 class Draws:
     """Random numbers with names. Each number depends on the seed and its name alone, so a changed
     number leaves the others as they are. changed: numbers from 0 to 1, by name, in place of those
-    drawn. used: names of the numbers drawn so far, in order."""
+    drawn. used: names of the numbers drawn so far, in order. points: by name, numbers of which each
+    leads to another choice, and which together lead to all of them."""
 
     def __init__(self, seed: str, changed: Mapping[str, float] | None = None) -> None:
         self._seed = seed
         self._changed = changed or {}
         self.used: list[str] = []
+        self.points: dict[str, Sequence[float]] = {}
 
-    def random(self, name: str) -> float:
-        """Returns a number that is at least 0 and less than 1."""
+    def random(self, name: str, points: Sequence[float] = (0.0, 0.999)) -> float:
+        """Returns a number that is at least 0 and less than 1. points: as in the attribute."""
         self.used.append(name)
+        self.points[name] = points
         if name in self._changed:
             return self._changed[name]
         digest = blake2b(f"{self._seed} {name}".encode(), digest_size=6).digest()
         return int.from_bytes(digest, "big") / 2.0**48
 
     def choice(self, name: str, found: Sequence[T]) -> T:
-        return found[int(self.random(name) * len(found))]
+        return found[int(self.random(name, [(i + 0.5) / len(found) for i in range(len(found))]) * len(found))]
+
+    def growing(self, name: str, found: Sequence[T]) -> T:
+        """Returns one of the items. A number that was changed leads to the same item if further
+        ones are appended."""
+        points = [(i + 0.5) / MOST for i in range(len(found))]
+        return found[int(self.random(name, points) * MOST) % len(found)]
 
     def forget(self, since: int) -> None:
         """Removes the names in `used` from position `since` on; their draws led to nothing."""

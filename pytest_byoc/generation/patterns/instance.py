@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ _ATTEMPTS = 12
 class Instance:
     """A graph and the choices that led to it, some of which may be changed to make another one.
 
-    draws: names of the choices. changed: numbers from 0 to 1, by name of the choice, that replaced
+    draws: the choices by name, each with the numbers that together lead to all that can be chosen
+    (`Draws.points`). changed: numbers from 0 to 1, by name of the choice, that replaced
     drawn ones. words: values of attributes and dtypes that were preferred."""
 
     way: Way
@@ -28,12 +29,12 @@ class Instance:
     attempt: int
     changed: Mapping[str, float]
     graph: Graph
-    draws: tuple[str, ...]
-    words: frozenset[Any] = frozenset()
+    draws: Mapping[str, Sequence[float]]
+    words: Sequence[Any] = ()
 
 
 def instance(
-    pattern: Pattern, way: Way, ir: str, seed: int, words: frozenset[Any] = frozenset()
+    pattern: Pattern, way: Way, ir: str, seed: int, words: Sequence[Any] = ()
 ) -> Instance:
     """Returns one graph. With seed 0 every choice is the default if that gives a graph; with other
     seeds the choices are drawn. words: values of attributes and dtypes that are more likely. Raises
@@ -49,11 +50,11 @@ def instance(
 
 def varied(
     pattern: Pattern, way: Way, ir: str, seed: int, attempt: int, changed: Mapping[str, float],
-    words: frozenset[Any],
+    words: Sequence[Any],
 ) -> Instance:
     """Returns the graph that `instance` makes of this seed at this attempt, with some choices
     changed. Raises NoInstance."""
     draws = Draws(f"{pattern.label} {sorted(way.items())} {seed} {attempt}", changed)
     plain = seed == 0 and attempt == 0 and not changed
     graph = PatternGraph(pattern, way, ir, seed, plain, draws, words).graph()
-    return Instance(way, seed, attempt, changed, graph, tuple(draws.used), words)
+    return Instance(way, seed, attempt, changed, graph, {n: draws.points[n] for n in draws.used}, words)

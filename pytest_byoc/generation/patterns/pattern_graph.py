@@ -8,16 +8,31 @@ from typing import Any, TypeVar
 from ...core.graph import Graph, TensorType
 from ...operators import OPERATORS
 from ...operators.measured import dtypes as runnable
-from ...operators.record import BIAS, CONSTANT, DATA, LEAD, WEIGHT, Operand, Operator, TypeRuleError
+from ...operators.record import (
+    BIAS,
+    CONSTANT,
+    DATA,
+    FLOATS,
+    FRESH,
+    LEAD,
+    WEIGHT,
+    Operand,
+    Operator,
+    TypeRuleError,
+)
 from ..builder import Builder, choose_parameters
 from ..pool import takes
 from ..scales import natural
 from .alternatives import NoInstance, Reading, returns_tuple, takes_tuple
-from .draws import Draws
+from .draws import MOST, Draws
+from .matching_parts import matching_parts
+from .numbers import USUAL, mined, of_extent
 from .tree import Pattern, Tree, Way
 
 T = TypeVar("T")
 
+#: The parameter that gives the shape of an elementwise operator's other operand.
+_OTHER = "other_shape"
 #: Attempts to choose an operator's parameters so that its operands fit the existing values.
 _TRIES = 30
 #: Shapes of images in batches of one, the only batch size that some targets offload. The channels
@@ -25,6 +40,13 @@ _TRIES = 30
 _IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
 #: The probability that a product's scale follows from its operands; some checks need that.
 _NATURAL = 0.8
+#: The probabilities that an operand that the pattern leaves open is a constant of one element: with a
+#: usual number, and with one in the check's code, if there is any.
+_USUAL, _MINED = 0.1, 0.2
+#: The probability that a reduction keeps its axes.
+_KEPT = 0.6
+#: The probability that operators which read one value take parts of it that make up the whole.
+_PARTS = 0.5
 #: The most elements that the results of a node may have; results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
@@ -40,10 +62,10 @@ class PatternGraph:
 
     def __init__(
         self, pattern: Pattern, way: Way, ir: str, seed: int, plain: bool, draws: Draws,
-        words: frozenset[Any],
+        words: Sequence[Any],
     ) -> None:
         self._pattern, self._reading, self._ir = pattern, Reading(pattern, way, ir), ir
-        self._seed, self._plain, self._draws, self._words = seed, plain, draws, words
+        self._plain, self._draws, self._words = plain, draws, words
         self._builder = Builder(seed=seed + 1)
         self._choosing = ""
         self._chosen: dict[tuple[str, TensorType], Mapping[str, Any]] = {}
@@ -52,6 +74,15 @@ class PatternGraph:
         self._shaped: dict[int, tuple[int, ...]] = {}
         #: The fewest operands that an operator accepted so far, by its name.
         self._wanted: dict[str, int] = {}
+        #: Of the call that is made: its arguments that the pattern gives, and whether there may be
+        #: more of them.
+        self._count, self._more = 0, False
+        #: The number of a constant operand of one element, if it has one.
+        self._number: float | None = None
+        #: The shape of an elementwise operator's other operand, if both exist already.
+        self._other: tuple[int, ...] | None = None
+        #: The last extent of the first input that was made.
+        self._extent = 1
         #: An attribute value that the pattern demands and the record does not offer, as text.
         self._missing = ""
         #: The probability that a parameter keeps its default; checks refuse rare combinations.
@@ -77,9 +108,9 @@ class PatternGraph:
         if not common:
             return None
         # Most tables are written for float32 and float16.
-        worded = [d for d in common if d in self._words]
+        worded = self._worded(common)
         if worded and not self._plain and self._draws.random("worded dtype") < 0.5:
-            return self._draws.choice("dtype word", worded)
+            return self._draws.growing("dtype word", worded)
         plain = self._plain or self._draws.random("plain dtype") < 0.4
         return common[0] if plain else self._draws.choice("dtype", common[:3] + common)
 
@@ -112,12 +143,18 @@ class PatternGraph:
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
         name = self._reading.name(number)
         candidates = self._reading.candidates(number)
-        # Several records may lower to one operator; the seed decides which is tried first.
-        offset = self._seed % len(candidates)
-        candidates = candidates[offset:] + candidates[:offset]
+        # Several records may lower to one operator; a draw decides which is tried first.
+        if len(candidates) > 1 and not self._plain:
+            first = self._draws.choice(f"{number} record", candidates)
+            candidates = [first, *(c for c in candidates if c is not first)]
         slots, more = self._slots(node)
+        constant = self._constant(number, slots)
+        if constant is not None:
+            # A record whose other operand can have one element comes first.
+            candidates.sort(key=lambda op: all(p.name != _OTHER for p in op.parameters))
         demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:
+            self._number = constant
             results = self._apply(number, op, slots, more or node.more, demands)
             if results is not None:
                 return results
@@ -167,6 +204,7 @@ class PatternGraph:
         """Adds a node for a call and returns its results' names; None if no parameters fit."""
         given = [self._given(s) for s in slots]
         only = given[0] if len(slots) == 1 else None
+        self._count, self._more = len(slots), more
         if only is not None and not takes(op, self._builder.types[only], self._ir):
             return None
         lead = given[0] if given else None
@@ -181,6 +219,8 @@ class PatternGraph:
                 continue
             shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
             shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
+            both = [self._builder.types[g].shape for g in given if g is not None]
+            self._other = next((s for s in both if s != x.shape), x.shape) if len(both) == 2 else None
             of_lead = lead is not None and x == self._builder.types[lead]
             natural_too = follows if of_lead and (plain or self._draw("natural") < _NATURAL) else {}
             chosen = self._again(op, x, attempt) or choose_parameters(
@@ -198,8 +238,29 @@ class PatternGraph:
     def _again(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
         """Returns the parameters that this operator and type had before, or None if they should be
         drawn: parts of a pattern are often alike."""
+        parts = matching_parts(op.name, x) if not self._plain else ()
+        if parts and self._draws.random(f"{op.name} {x} parts", [0.0, 0.999]) < _PARTS:
+            whole = self._draws.choice(f"{op.name} {x} which parts", parts)
+            return self._choose("part", whole)
         before = self._chosen.get((op.name, x))
         return before if attempt == 0 and before and self._draw("again") < 0.6 else None
+
+    def _worded(self, found: Sequence[T]) -> list[T]:
+        """Returns those of the values that are in the check's code, in the order of `words`."""
+        return [v for word in self._words for v in found if v == word]
+
+    def _constant(self, number: int, slots: Sequence[str | int]) -> float | None:
+        """Returns a number that a check may ask of a constant operand of a call, or None."""
+        if self._plain or len(slots) != 2 or not any(self._given(slot) is None for slot in slots):
+            return None
+        known, check = (*USUAL, *of_extent(self._extent)), mined(self._words)
+        # The bounds do not depend on the words, so that a number keeps its meaning when these grow.
+        points = [_USUAL * (i + 0.5) / len(known) for i in range(len(known))]
+        points += [_USUAL + _MINED * (i + 0.5) / MOST for i in range(len(check))]
+        drawn = self._draws.random(f"{number} constant", [*points, 0.999])
+        if check and _USUAL <= drawn < _USUAL + _MINED:
+            return check[int((drawn - _USUAL) / _MINED * MOST) % len(check)]
+        return known[int(drawn / _USUAL * len(known))] if drawn < _USUAL else None
 
     def _draw(self, what: str) -> float:
         """Returns the random number for a choice of the current operator."""
@@ -237,9 +298,9 @@ class PatternGraph:
         wanted = demands.get("dtype") or self._dtype
         if wanted not in allowed:
             wanted = allowed[0] if plain else self._choose("lead's dtype", allowed)
-        worded = [d for d in allowed if d in self._words]
+        worded = self._worded(allowed)
         if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
-            wanted = self._choose("lead's dtype word", worded)
+            wanted = self._draws.growing(f"{self._choosing} lead's dtype word", worded)
         first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
         others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, *_IMAGES)
         pool = first or others
@@ -254,7 +315,9 @@ class PatternGraph:
         shapes: Sequence[tuple[int, ...]],
     ) -> Any:
         values = list(classes.values())
-        if name == "other_shape":
+        if name == _OTHER and self._other is not None:
+            return self._other
+        if name == _OTHER:
             fitting = [v for options in values for v in options if tuple(v) in shapes]
             if fitting:
                 return fitting[0]
@@ -264,18 +327,34 @@ class PatternGraph:
             if same:
                 return same[0]
             self._missing = f"no {name}={wanted!r}"
+        if name == "others" and not self._more and not any(len(o) == self._count - 1 for v in values for o in v):
+            # The pattern joins more values than any class of the record does.
+            return (values[0][0][0],) * (self._count - 1)
+        one = classes.get("scalar") or classes.get("one")
+        if name == _OTHER and one and self._number is not None:
+            return one[0]
+        if name == "keepdims" and not plain and self._draw("keepdims kept") < _KEPT:
+            # A reduction within a pattern is mostly read beside its operand.
+            return True
         if not plain and "channel" in classes and self._draw("channel") < 0.5:
             # The other operand of an addition after a convolution is mostly a bias.
             return self._choose("which channel", classes["channel"])
         single = (v for options in values for v in options if isinstance(v, (str, float, int)))
-        worded = [v for v in single if not isinstance(v, bool) and v in self._words]
+        worded = self._worded([v for v in single if not isinstance(v, bool)])
         if worded and not plain and self._draw(f"{name} worded") < 0.5:
-            return self._choose(f"{name} word", worded)
-        drawn = 0.0 if plain else self._draw(name)
-        if drawn < self._plainness:
+            return self._draws.growing(f"{self._choosing} {name} word", worded)
+        if plain:
             return values[0][0]
         # One number chooses the class and the value in it.
-        place = (drawn - self._plainness) / (1 - self._plainness) * len(values)
+        rest = 1 - self._plainness
+        points = [0.0] + [
+            self._plainness + rest * (k + (j + 0.5) / len(options)) / len(values)
+            for k, options in enumerate(values) for j in range(len(options))
+        ]  # fmt: skip
+        drawn = self._draws.random(f"{self._choosing} {name}", points)
+        if drawn < self._plainness:
+            return values[0][0]
+        place = (drawn - self._plainness) / rest * len(values)
         options = values[int(place)]
         return options[int((place - int(place)) * len(options))]
 
@@ -356,7 +435,12 @@ class PatternGraph:
             constant = False
         if node is not None and node.data is not None:
             data = node.data if operand.type.shape else node.data[0]
+        elif node is not None and self._number is not None and operand.role in (DATA, FRESH):
+            if operand.type.size == 1 and operand.type.dtype in FLOATS:
+                constant, data = True, [self._number]
         name = (self._builder.constant if constant else self._builder.input)(operand.type, low, high, data)
+        if not constant and self._extent == 1 and operand.type.shape:
+            self._extent = operand.type.shape[-1]
         if wild and operand.role in (LEAD, DATA) and self._draw(f"{operand.role} made") > 0.85:
             # The leaf becomes the result of another operator; abs keeps it within its range.
             op = OPERATORS["abs"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,11 @@ _PATIENCE = 2
 _GENERATIONS, _CHILDREN, _PARENTS = 24, 60, 8
 #: Attempts for each new graph: a changed choice often gives a graph that was tried before.
 _CHANCES = 3
+#: Graphs whose neighbours are all tried although nothing got further since, and the values that are
+#: tried of a choice.
+_NEIGHBOURHOODS, _VALUES = 6, 40
+#: Graphs, of those that got furthest, from which the one with new types of inputs is chosen.
+_ALIKE = 40
 #: The search ends after so many generations without a graph that gets further.
 _STALLED = 10
 
@@ -34,14 +39,14 @@ class Alone:
     """The match of a pattern in a graph, were it the only pattern of its table.
 
     matched: True if it matches. structure: True if a part has its structure, whatever its check
-    says. progress: how many instructions of the check were executed. raised: the exception of the
+    says. progress: how far the check got: how many of its instructions were executed. raised: the exception of the
     check. arguments: if no part has the structure, the numbers of arguments that the graph's calls
     have, by the operator's name in the IR. words: strings and numbers in the check's code.
     """
 
     matched: bool
     structure: bool = True
-    progress: int = 0
+    progress: float = 0
     raised: str = ""
     arguments: Mapping[str, Sequence[int]] = field(default_factory=dict)
     words: Sequence[Any] = ()
@@ -103,7 +108,7 @@ class _Search:
         self._said: dict[Graph, Alone | None] = {}
         self._raised = ""
         #: Values with which the check may compare attributes and dtypes.
-        self._words: set[Any] = set()
+        self._words: dict[Any, None] = {}
         #: Instances that have the pattern's structure.
         self._pool: list[Instance] = []
 
@@ -129,7 +134,7 @@ class _Search:
         instances: dict[Graph, Instance] = {}
         for seed in seeds:
             try:
-                one = instance(self._pattern, way, self._ir, seed, frozenset(self._words))
+                one = instance(self._pattern, way, self._ir, seed, tuple(self._words))
             except NoInstance as e:
                 if str(e) not in self._why:
                     self._why.append(str(e))
@@ -151,7 +156,7 @@ class _Search:
                 self._raising += bool(said.raised)
                 if said.raised and self._result.raising is None:
                     self._result.raising = one.graph
-                self._words.update(said.words)
+                self._words.update(dict.fromkeys(said.words))
 
     def _take(self, way: Way, instances: Sequence[Instance], all_of_them: bool) -> bool:
         """Makes the first graph in which the table matches the pattern a fragment; False if none.
@@ -203,7 +208,7 @@ class _Search:
         try:
             return varied(
                 self._pattern, parent.way, self._ir, parent.seed, parent.attempt,
-                {**parent.changed, **changed}, parent.words,
+                {**parent.changed, **changed}, tuple(self._words),
             )
         except NoInstance:
             return None
@@ -223,7 +228,7 @@ class _Search:
 
     def _climb(self) -> None:
         """Varies the graphs that got furthest in the check, until one matches."""
-        best, idle = 0, 0
+        best, idle, tried = 0.0, 0, set[Graph]()
         for generation in range(_GENERATIONS):
             # The newest of the graphs that got equally far are varied: a change that makes no
             # difference by itself may have to come before one that does.
@@ -234,10 +239,35 @@ class _Search:
             idle = 0 if self._progress(pool[0]) > best else idle + 1
             best = max(best, self._progress(pool[0]))
             children = list(self._children(pool, generation))
+            new = [one for one in self._pool[-_ALIKE:] if one.graph not in tried]
+            if new and (idle == 0 or len(tried) < _NEIGHBOURHOODS):
+                chosen = min(new, key=lambda one: self._merit(one, tried))
+                tried.add(chosen.graph)
+                children += self._neighbours(chosen)
             self._ask(children)
             hits = [m for m in children if self._fits(m)]
             if any(self._take(m.way, [m], False) for m in hits[:4]) or hits:
                 return
+
+    def _merit(self, one: Instance, tried: Collection[Graph]) -> tuple[float, bool, bool]:
+        """Returns a key by which the best graph comes first: one that got furthest, of float32, as
+        checks compare numbers more closely than 16 bits hold them, with inputs of other types than
+        those of the graphs tried."""
+        inputs = {tuple(s.type for s in graph.inputs) for graph in tried}
+        precise = all(source.type.dtype == "float32" for source in one.graph.sources())
+        return -self._progress(one), not precise, tuple(s.type for s in one.graph.inputs) in inputs
+
+    def _neighbours(self, parent: Instance) -> Iterable[Instance]:
+        """Yields the instances that differ from one in a single choice: each other value of each."""
+        graphs = {parent.graph}
+        # The check's code may have shown more values since the graph was made.
+        now = self._changed(parent, {}) or parent
+        for name, points in now.draws.items():
+            for point in points[:_VALUES]:
+                child = self._changed(parent, {name: point})
+                if child is not None and child.graph not in graphs:
+                    graphs.add(child.graph)
+                    yield child
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
@@ -250,13 +280,13 @@ class _Search:
             for _ in range(draws.choice((1, 1, 2, 4))):
                 # 0.0 gives the default, numbers near 1 mostly another value.
                 number = draws.choice((0.0, draws.random(), 0.9 + 0.1 * draws.random()))
-                changed[draws.choice(parent.draws)] = number
+                changed[draws.choice(list(parent.draws))] = number
             child = self._changed(parent, changed)
             if child is not None and child.graph not in self._said:
                 count += 1
                 yield child
 
-    def _progress(self, one: Instance) -> int:
+    def _progress(self, one: Instance) -> float:
         said = self._said.get(one.graph)
         return said.progress if said is not None else 0
 
