@@ -15,7 +15,8 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 
     matched: whether the pattern and its check match in the module. structure: whether the pattern
     matches without its check. progress: the number of different instructions of the check that were
-    executed, and a fraction for their repetitions. words: strings and numbers in the executed code, with which the check may compare.
+    executed, and a fraction for their repetitions. words: strings and numbers in the executed code,
+    and those that it was called with, with which the check may compare.
     raised: the exception of the check as text. arguments: the numbers of arguments of the module's
     calls by operator, where the structure does not match.
     """

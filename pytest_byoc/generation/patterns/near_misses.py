@@ -5,7 +5,7 @@ The target must compute each correctly or not offload it. Checks are often wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ from ...operators.record import (
     TypeRuleError,
     default_range,
 )
+from ..retyping import resourced, retyped, with_source
+from .operand_shapes import operand_shapes
 
 #: The kind of a near miss by the first word of its label; other words stand for an attribute.
 _KINDS = {
@@ -73,13 +75,13 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         for name, value in _other_values(graph, node):
             yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
         for name, source in _other_data(graph, node):
-            yield f"data_{node.op}.{name}", _with_source(graph, source)
+            yield f"data_{node.op}.{name}", with_source(graph, source)
     for dtype in _OTHER_DTYPES:
         yield dtype, _with_dtype(graph, dtype, ir)
     for shape in _other_ranks(graph):
         yield f"rank_{len(shape)}", _with_rank(graph, shape)
-    for source, shape in _broadcast(graph):
-        yield f"broadcast_{source.name}_{_word(shape)}", _with_shape(graph, source, shape)
+    for label, other in operand_shapes(graph):
+        yield f"broadcast_{label}", other
     for source in graph.constants:
         if not _must_be_constant(graph, source.name):
             yield f"input_{source.name}", _moved(graph, source, constant=False)
@@ -95,7 +97,7 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
     for i, node in enumerate(graph.nodes):
         if len(node.inputs) == 2 and node.inputs[0] != node.inputs[1]:
             swapped = replace(node, inputs=node.inputs[::-1])
-            yield f"swapped_{node.op}", _retyped(graph, {i: swapped})
+            yield f"swapped_{node.op}", retyped(graph, {i: swapped})
 
 
 def _word(value: Any) -> str:
@@ -149,11 +151,6 @@ def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:
                     if len(operands) == len(node.inputs) and not _same(source.data, operands[i].data):
                         other = replace(source, type=operands[i].type, data=operands[i].data)
                         yield f"{parameter.name}_{label}_{source.name}", other
-
-
-def _with_source(graph: Graph, other: Source) -> Graph | None:
-    """Returns the graph with `other` as the source of that name; None if the types do not fit."""
-    return _resourced(graph, lambda s: other if s.name == other.name else s)
 
 
 def _lead(op: Operator, graph: Graph, node: Node) -> int:
@@ -224,33 +221,7 @@ def _resized(graph: Graph, position: int, node: Node, operands: Sequence[Operand
         )
     except GraphFormatError:
         return None
-    return _retyped(resized, {position: node})
-
-
-def _retyped(graph: Graph, changed: Mapping[int, Node]) -> Graph | None:
-    """Returns the graph with some nodes replaced and its types inferred; None if they do not
-    fit."""
-    types: dict[str, TensorType] = {s.name: s.type for s in graph.sources()}
-    nodes = []
-    for i, old in enumerate(graph.nodes):
-        node = changed.get(i, old)
-        try:
-            results = OPERATORS[node.op].infer([types[n] for n in node.inputs], node.attrs)
-        except (TypeRuleError, KeyError, IndexError, ValueError):
-            return None
-        if len(results) != len(node.outputs) or any(t.size == 0 for t in results):
-            return None
-        types.update(zip(node.outputs, results))
-        nodes.append(replace(node, types=results))
-    return replace(graph, nodes=tuple(nodes))
-
-
-def _resourced(
-    graph: Graph, change: Callable[[Source], Source], nodes: Mapping[int, Node] | None = None
-) -> Graph | None:
-    """Returns the graph with sources changed and nodes replaced; None if the types do not fit."""
-    inputs, constants = tuple(map(change, graph.inputs)), tuple(map(change, graph.constants))
-    return _retyped(replace(graph, inputs=inputs, constants=constants), nodes or {})
+    return retyped(resized, {position: node})
 
 
 def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
@@ -278,7 +249,7 @@ def _with_dtype(graph: Graph, dtype: str, ir: str) -> Graph | None:
         for i, n in enumerate(graph.nodes)
         if n.attrs.get("out_dtype") == old
     }
-    changed = _resourced(graph, change, nodes)
+    changed = resourced(graph, change, nodes)
     if changed is None:
         return None
     for node in changed.nodes:
@@ -309,7 +280,7 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
         return replace(s, type=TensorType(shape, s.type.dtype), data=None) if s.type.shape == old else s
 
     try:
-        changed = _resourced(graph, change)
+        changed = resourced(graph, change)
     except GraphFormatError:
         return None
     if changed is None:
@@ -320,24 +291,6 @@ def _with_rank(graph: Graph, shape: tuple[int, ...]) -> Graph | None:
         if not op.accepts(changed.type_of(node.inputs[_lead(op, changed, node)])):
             return None
     return changed
-
-
-def _broadcast(graph: Graph) -> Iterator[tuple[Source, tuple[int, ...]]]:
-    """Yields second operands of operators that have two, with other shapes that may give the same
-    result: a scalar, ones, and the shape of the result."""
-    sources = {s.name: s for s in graph.sources()}
-    for node in graph.nodes:
-        source = sources.get(node.inputs[-1]) if len(node.inputs) == 2 else None
-        if source is not None:
-            shape = node.types[0].shape
-            yield from ((source, other) for other in ((), (1,) * len(shape), shape))
-
-
-def _with_shape(graph: Graph, source: Source, shape: tuple[int, ...]) -> Graph | None:
-    """Returns the graph with that shape of a source; None if the types of the results change."""
-    changed = _with_source(graph, replace(source, type=TensorType(shape, source.type.dtype), data=None))
-    same = changed is not None and [n.types for n in changed.nodes] == [n.types for n in graph.nodes]
-    return changed if same else None
 
 
 def _must_be_constant(graph: Graph, name: str) -> bool:

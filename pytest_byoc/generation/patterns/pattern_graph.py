@@ -327,9 +327,11 @@ class PatternGraph:
             if same:
                 return same[0]
             self._missing = f"no {name}={wanted!r}"
-        if name == "others" and not self._more and not any(len(o) == self._count - 1 for v in values for o in v):
-            # The pattern joins more values than any class of the record does.
-            return (values[0][0][0],) * (self._count - 1)
+        if name == "others" and not self._more:
+            # The pattern may join more values than any class of the record does.
+            others = self._count - 1
+            if not any(len(extents) == others for options in values for extents in options):
+                return (values[0][0][0],) * others
         one = classes.get("scalar") or classes.get("one")
         if name == _OTHER and one and self._number is not None:
             return one[0]
@@ -435,9 +437,8 @@ class PatternGraph:
             constant = False
         if node is not None and node.data is not None:
             data = node.data if operand.type.shape else node.data[0]
-        elif node is not None and self._number is not None and operand.role in (DATA, FRESH):
-            if operand.type.size == 1 and operand.type.dtype in FLOATS:
-                constant, data = True, [self._number]
+        elif node is not None and self._number is not None and _holds_a_number(operand):
+            constant, data = True, [self._number]
         name = (self._builder.constant if constant else self._builder.input)(operand.type, low, high, data)
         if not constant and self._extent == 1 and operand.type.shape:
             self._extent = operand.type.shape[-1]
@@ -447,6 +448,10 @@ class PatternGraph:
             if operand.type.dtype in runnable(op, self._ir) and high >= -low:
                 return self._builder.node("abs", [name], {})[0]
         return name
+
+
+def _holds_a_number(operand: Operand) -> bool:
+    return operand.role in (DATA, FRESH) and operand.type.size == 1 and operand.type.dtype in FLOATS
 
 
 def _thawed(value: Any) -> Any:

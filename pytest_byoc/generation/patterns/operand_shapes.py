@@ -1,0 +1,72 @@
+"""Other shapes for the operands of elementwise steps: every way in which one is broadcast.
+
+A codegen often takes such an operand for a bias along the last axis, or along the channels, and
+looks at the number of its elements alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...core.graph import Graph, Source, TensorType
+from ...operators import OPERATORS
+from ..retyping import with_source
+
+#: The extent by which an operand is wider than the main path.
+_WIDER = 2
+
+
+def operand_shapes(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """Yields (label, graph) with another shape of a source that an elementwise step reads beside a
+    computed value, or beside another source: one for each class of broadcasting."""
+    sources = {source.name: source for source in graph.sources()}
+    for node in graph.nodes:
+        if len(node.inputs) != 2 or not _broadcasts(node.op):
+            continue
+        for name, beside in (node.inputs[::-1], node.inputs):
+            source = sources.get(name)
+            # Of two sources the second is changed, unless the first one is a constant.
+            alone = beside not in sources or beside == node.inputs[0] or name in _names(graph.constants)
+            if source is None or beside == name or not alone:
+                continue
+            for word, shape in classes(graph.type_of(beside).shape):
+                changed = _with_shape(graph, source, shape) if shape != source.type.shape else None
+                if changed is not None:
+                    yield f"{name}_{word}", changed
+
+
+def classes(shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yields (word, shape of an operand) for each way to broadcast against a value of `shape`."""
+    rank = len(shape)
+    yield "scalar", ()
+    yield "ones", (1,) * rank
+    yield "same", shape
+    for axis, extent in enumerate(shape):
+        if extent > 1:
+            yield f"axis_{axis - rank}", (extent,) + (1,) * (rank - axis - 1)
+    if rank > 1 and shape[0] > 1:
+        # Without the first axis: several rows for each element of it.
+        yield "each", shape[1:]
+    # Wider than the main path: by a further axis, or along one of one element.
+    yield "wider", (_WIDER, *shape)
+    if 1 in shape:
+        yield "widened", tuple(_WIDER + 1 if d == 1 else d for d in shape)
+
+
+def _broadcasts(operator: str) -> bool:
+    return any(parameter.name == "other_shape" for parameter in OPERATORS[operator].parameters)
+
+
+def _names(found: tuple[Source, ...]) -> frozenset[str]:
+    return frozenset(source.name for source in found)
+
+
+def _with_shape(graph: Graph, source: Source, shape: tuple[int, ...]) -> Graph | None:
+    """Returns the graph with that shape of a source; None if an operator does not accept it. Given
+    elements stay where all are equal."""
+    data = source.data if isinstance(source.data, (list, tuple)) else [source.data]
+    same = data[0] if source.data is not None and len(set(map(str, data))) == 1 else None
+    size = TensorType(shape, source.type.dtype).size
+    given = None if same is None else same if not shape else [same] * size
+    return with_source(graph, replace(source, type=TensorType(shape, source.type.dtype), data=given))
