@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.faults import Patch
 
+from .conftest import PYTHON
 from .example_helpers import (
     ROOT,
     Mistake,
@@ -73,9 +74,39 @@ def test_an_ncnn_that_does_not_fit_is_refused(
 
 
 def test_it_conforms(pytester: pytest.Pytester, ir: str, ncnn: None) -> None:
-    tests = "test_pattern or test_operator and float32 and (padding or groups)"
-    operators = "nn.conv2d,nn.max_pool2d,reshape,add,nn.bias_add,nn.relu"
+    tests = "test_pattern or test_operator and float32 and (padding or groups or nan or infinities)"
+    operators = "nn.conv2d,nn.max_pool2d,nn.softmax,reshape,add,nn.bias_add,nn.relu"
     assert_conforms(pytester, ir, "example_ncnn", operators, tests)
+
+
+#: Two softmaxes in one region, of which the second reads rows that the runtime has set to NaN.
+SOFTMAXES = """
+import pytest_byoc as byoc
+
+ROWS, OTHERS = (byoc.TensorType(shape, "float32") for shape in ((1, 4, 3), (1, 2, 6)))
+DATA = [0.0, "nan", 1.0, "-inf", 0.0, 1.0, "inf", 0.0, 1.0, 2.0, 0.0, 1.0]
+
+def test_softmaxes(byoc_check):
+    calls = (("nn.softmax", {"axis": 2}, ROWS), ("reshape", {"newshape": OTHERS.shape}, OTHERS),
+             ("nn.softmax", {"axis": 1}, OTHERS))
+    nodes = tuple(
+        byoc.Node(name, inputs=(f"v{i}",), attrs=attrs, outputs=(f"v{i + 1}",), types=(type_,))
+        for i, (name, attrs, type_) in enumerate(calls)
+    )
+    graph = byoc.Graph((byoc.Source("v0", ROWS, data=DATA),), constants=(), nodes=nodes, outputs=("v3",))
+    assert byoc_check(graph).offloaded == (True, True, True)
+"""
+
+
+def test_nan_set_in_a_softmax_reaches_the_layers_behind_it(
+    pytester: pytest.Pytester, ir: str, ncnn: None
+) -> None:
+    pytester.makepyfile(test_softmaxes=SOFTMAXES)
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=example_ncnn", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}", "-p", "no:cacheprovider",
+        "test_softmaxes.py", timeout=300,
+    )  # fmt: skip
+    result.assert_outcomes(passed=1)
 
 
 MISTAKES = {
@@ -96,6 +127,10 @@ MISTAKES = {
                "        self.kept = getattr(self, 'kept', None) or self.net.create_extractor()\n"
                "        extractor = self.kept\n")],
         "reshape", "test_pattern", {"rerun"},
+    ),
+    "nan_of_a_softmax_not_set": Mistake(
+        [Patch("runtime.py", "            if rows.any():\n", "            if False:\n")],
+        "nn.softmax", "test_operator and float32-nan", {"numerics"},
     ),
     "address_of_the_weights_saved": Mistake(
         [Patch("c_source.py", "  {s}_weights, {len(weights)}\n",

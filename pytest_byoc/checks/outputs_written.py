@@ -40,10 +40,9 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
                 # The pattern is the largest int8 and the largest finite bfloat16: a target returns it
                 # where a result overflows and it saturates, or where it may or may not overflow.
                 holes &= ~bounded.ambiguous
-            if array.itemsize == 1:
-                # Some wrong values are equal to that byte by chance.
-                if 2 * holes.sum() < (outside & ~bounded.ambiguous).sum():
-                    continue
+            # Some wrong values of one byte are equal to it by chance.
+            if array.itemsize == 1 and 2 * holes.sum() < (outside & ~bounded.ambiguous).sum():
+                continue
             if holes.any():
                 name = evidence.graph.outputs[i]
                 index = [int(v) for v in np.argwhere(holes)[0]]

@@ -22,12 +22,13 @@ File by file:
 Offloaded, in float32: conv2d (any groups, dilation, paddings), dense, matmul, batch_matmul, each with
 bias, addend and relu, sigmoid or tanh as one primitive; add, subtract, multiply, divide, maximum,
 minimum, bias_add, concatenate; relu, leaky_relu, sigmoid, tanh, sqrt, abs, negative; avg_pool2d,
-max_pool2d behind relu, softmax, batch_norm, layer_norm. In bfloat16: contractions, binary operators, relu,
-avg_pool2d, concatenate. Products of int8 (or uint8) and int8 give int32.
+max_pool2d, softmax, batch_norm, layer_norm. In bfloat16: contractions, binary operators, relu, avg_pool2d,
+concatenate. Products of int8 (or uint8) and int8 give int32.
 
 Left to TVM: what oneDNN computes less precisely than float32 allows, or wrongly (``steps.py`` says why:
-exp, log, gelu, max_pool2d without relu), other dtypes, dynamic shapes, tensors without elements
-or with more than five axes, pooling windows that see padding alone.
+exp, log, gelu), other dtypes, dynamic shapes, tensors without elements or with more than five axes,
+pooling windows that see padding alone. Softmax of NaN and max_pool2d of -inf, which oneDNN gets wrong
+as well, are offloaded, and set right by ``runtime.c``.
 
 What the generated code takes care of: primitives and reordered weights are made once, under a lock, and
 are only read from then on; memory objects, workspace and scratchpads belong to one call; all handles are

@@ -12,7 +12,7 @@ from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
 from .c_source import Region, generate
-from .steps import ACTIVATIONS, ALONE, Step, Tensor, fuse, step_of
+from .steps import ACTIVATIONS, OPERATORS, Step, Tensor, fuse, step_of
 
 NAME = "example_dnnl"
 # TVM 0.27 renamed it, and its field `data` to `value`.
@@ -74,10 +74,9 @@ def _check(context: PatternCheckContext) -> bool:
 
 
 def _patterns() -> List[Tuple[Any, ...]]:
-    """The shortest first: of two patterns that match, TVM takes the one registered later. Pooling is the
-    last: relu of the layer before it is then done by the pooling."""
+    """The shortest first: of two patterns that match, TVM takes the one registered later."""
     patterns = []
-    for name in ALONE:
+    for name in OPERATORS:
         if f"relax.{name}" not in tvm.ir.Op.list_op_names():  # one of Relay
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
@@ -94,9 +93,7 @@ def _patterns() -> List[Tuple[Any, ...]]:
                     parts[f"part{i}"] = pattern
                 if len(names) > 1:
                     patterns.append((f"{NAME}.{'_'.join(names).replace('nn.', '')}", pattern, parts, _check))
-    relu = is_op("relax.nn.relu")(wildcard())
-    pool = is_op("relax.nn.max_pool2d")(relu)
-    return [*patterns, (f"{NAME}.relu_max_pool2d", pool, {"part0": relu, "part1": pool}, _check)]
+    return patterns
 
 
 register_patterns(_patterns())

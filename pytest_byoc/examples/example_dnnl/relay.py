@@ -10,7 +10,7 @@ from tvm.relay.dataflow_pattern import is_op, is_tuple, is_tuple_get_item, wildc
 from tvm.relay.op.contrib.register import register_pattern_table
 
 from .c_source import Region, generate
-from .steps import ACTIVATIONS, ALONE, Step, Tensor, fuse, step_of
+from .steps import ACTIVATIONS, OPERATORS, Step, Tensor, fuse, step_of
 
 NAME = "example_dnnl"
 # A value is what an expression evaluates to: a tensor, or a tuple of values.
@@ -69,8 +69,7 @@ def _name(expr: relay.Expr) -> str:
 
 @register_pattern_table(NAME)
 def pattern_table() -> List[Tuple[Any, ...]]:
-    """Composites, the longest first: what a longer one cannot have is tried as a shorter one. Pooling
-    goes before all others: relu of the layer before it is then done by the pooling."""
+    """Composites, the longest first: what a longer one cannot have is tried as a shorter one."""
     table: List[Tuple[Any, ...]] = []
 
     def add(name: str, pattern: Any, parts: Sequence[Sequence[str]]) -> None:
@@ -98,16 +97,14 @@ def pattern_table() -> List[Tuple[Any, ...]]:
             if len(parts) > 1:
                 add(anchor + name, pattern, parts)
             add(f"{anchor}{name}_activation", either(ACTIVATIONS, pattern), [*parts, ACTIVATIONS])
-    for name in ALONE:
+    for name in OPERATORS:
         if name not in tvm.ir.Op.list_op_names():  # one of Relax
             continue
         count = _INPUTS.get(name, 2 if name in _TWO else 1)
         operands = [is_tuple(None)] if name == "concatenate" else [wildcard() for _ in range(count)]
         pattern = is_op(name)(*operands)
         add(name, is_tuple_get_item(pattern, 0) if name == "nn.batch_norm" else pattern, [(name,)])
-    pooled = is_op("nn.max_pool2d")(is_op("nn.relu")(wildcard()))
-    add("relu_max_pool2d", pooled, [("nn.relu",), ("nn.max_pool2d",)])
-    return [row[:3] for row in (table[-1], *sorted(table[:-1], key=lambda row: -row[3]))]
+    return [row[:3] for row in sorted(table, key=lambda row: -row[3])]
 
 
 # ---- partitioning ------------------------------------------------------------------------------

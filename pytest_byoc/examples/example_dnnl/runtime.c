@@ -3,6 +3,8 @@
 #define EXAMPLE_DNNL_RUNTIME
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
+#include <float.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +51,7 @@ typedef enum { CONSTANT, ARGUMENT, KEPT, WORKSPACE } Place;
 typedef struct { dnnl_memory_desc_t desc; Place place; size_t at; } Value;
 typedef struct {
   dnnl_primitive_t primitive;
-  const Step* softmax; /* NULL if it is another primitive */
+  const Step* step; /* NULL if it changes a layout */
   int once; /* it reads constants alone, and is executed when the region is built */
   int count, code[MOST_OPERANDS + 2], value[MOST_OPERANDS + 2];
   const_dnnl_memory_desc_t desc[MOST_OPERANDS + 2];
@@ -100,24 +102,71 @@ static void spread_nan(const Step* s, const Tensor* t, float* result) {
   }
 }
 
+/* The index of an element in a layout, which may have axes in blocks, say 16 channels side by side. */
+static size_t index_of(const_dnnl_memory_desc_t desc, dnnl_dim_t n, dnnl_dim_t c, dnnl_dim_t y, dnnl_dim_t x) {
+  dnnl_dim_t at[] = {n, c, y, x}, step = 1, index = 0;
+  const dnnl_dims_t *strides, *sizes, *axes;
+  int blocks;
+  dnnl_memory_desc_query(desc, dnnl_query_strides, &strides);
+  dnnl_memory_desc_query(desc, dnnl_query_inner_nblks_s32, &blocks);
+  dnnl_memory_desc_query(desc, dnnl_query_inner_blks, &sizes);
+  dnnl_memory_desc_query(desc, dnnl_query_inner_idxs, &axes);
+  while (blocks-- > 0) { /* the last one is the innermost */
+    const dnnl_dim_t size = (*sizes)[blocks], axis = (*axes)[blocks];
+    index += at[axis] % size * step;
+    at[axis] /= size, step *= size;
+  }
+  for (int i = 0; i < 4; ++i) index += at[i] * (*strides)[i];
+  return index;
+}
+
+/* Where a window holds nothing but -inf or NaN, the maximum of oneDNN's pooling is the least finite number.
+ * What has this value, which is rare, becomes the largest number of its window, NaN if there is none. */
+static void pool_again(const Step* s, const_dnnl_memory_desc_t from, const float* source,
+                       const_dnnl_memory_desc_t to, float* result) {
+  const size_t count = dnnl_memory_desc_get_size(to) / sizeof *result;
+  const dnnl_dims_t *in, *out;
+  size_t finite = 0;
+  while (finite < count && result[finite] != -FLT_MAX) ++finite;
+  if (finite == count) return;
+  dnnl_memory_desc_query(from, dnnl_query_dims, &in);
+  dnnl_memory_desc_query(to, dnnl_query_dims, &out);
+  for (dnnl_dim_t n = 0; n < (*out)[0]; ++n)
+    for (dnnl_dim_t c = 0; c < (*out)[1]; ++c)
+      for (dnnl_dim_t i = 0; i < (*out)[2]; ++i)
+        for (dnnl_dim_t j = 0; j < (*out)[3]; ++j) {
+          float* const largest = &result[index_of(to, n, c, i, j)];
+          if (*largest != -FLT_MAX) continue;
+          *largest = NAN;
+          for (dnnl_dim_t k = 0; k < s->kernel[0]; ++k)
+            for (dnnl_dim_t l = 0; l < s->kernel[1]; ++l) {
+              const dnnl_dim_t y = i * s->strides[0] - s->left[0] + k * (s->dilates[0] + 1);
+              const dnnl_dim_t x = j * s->strides[1] - s->left[1] + l * (s->dilates[1] + 1);
+              if (y < 0 || y >= (*in)[2] || x < 0 || x >= (*in)[3]) continue;
+              const float value = source[index_of(from, n, c, y, x)];
+              if (isnan(*largest) || value > *largest) *largest = value;
+            }
+        }
+}
+
 static dnnl_status_t execute(const Region* r, const Call* c, dnnl_stream_t stream, void* const* args, char* workspace) {
   dnnl_exec_arg_t arg[MOST_OPERANDS + 2] = {{0, NULL}};
+  void* data[MOST_OPERANDS + 2];
   dnnl_status_t status = dnnl_success;
   int made = 0;
-  void* result = NULL;
   for (; made < c->count && status == dnnl_success; ++made) {
     const Value* const v = &r->value[c->value[made]];
-    void* const data = v->place == CONSTANT ? (void*)v->at : v->place == ARGUMENT ? args[v->at]
-                     : (v->place == KEPT ? r->kept : workspace) + v->at;
+    data[made] = v->place == CONSTANT ? (void*)v->at : v->place == ARGUMENT ? args[v->at]
+               : (v->place == KEPT ? r->kept : workspace) + v->at;
     arg[made] = (dnnl_exec_arg_t){c->code[made], NULL};
-    if (c->code[made] == DNNL_ARG_DST) result = data;
-    status = dnnl_memory_create(&arg[made].memory, c->desc[made], example_dnnl_engine, data);
+    status = dnnl_memory_create(&arg[made].memory, c->desc[made], example_dnnl_engine, data[made]);
   }
   if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, stream, c->count, arg);
   if (status == dnnl_success) status = dnnl_stream_wait(stream);
   while (made-- > 0) dnnl_memory_destroy(arg[made].memory);
-  if (status == dnnl_success && c->softmax)
-    spread_nan(c->softmax, &r->tables->tensor[c->softmax->operand[1].tensor], result);
+  if (status != dnnl_success || c->step == NULL) return status;
+  if (c->step->kind == dnnl_softmax) spread_nan(c->step, &r->tables->tensor[c->step->operand[1].tensor], data[1]);
+  if (c->step->algorithm == dnnl_pooling_max) pool_again(c->step, c->desc[0], data[0], c->desc[1], data[1]);
   return status;
 }
 
@@ -260,7 +309,7 @@ static dnnl_status_t add_step(Region* r, const Step* s) {
   const Operand* const to = &s->operand[last];
   dnnl_primitive_attr_t attr;
   dnnl_primitive_desc_t pd;
-  Call c = {.softmax = s->kind == dnnl_softmax ? s : NULL};
+  Call c = {.step = s};
 
   for (int i = 0; i <= last; ++i) {
     const Operand* const o = &s->operand[i];

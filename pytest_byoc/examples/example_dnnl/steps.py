@@ -69,10 +69,8 @@ def step_of(name: str, attrs: Any, inputs: Tensors, result: Tensor) -> Optional[
 
 def fuse(steps: Sequence[Step]) -> Optional[Step]:
     """The steps of a composite as one: contraction, bias, addend, activation, each but the first
-    optional, and each reading the result before; or relu and pooling. None if they are neither."""
+    optional, and each reading the result before. None if they are not."""
     step = steps[0]
-    if steps[-1].fields.get("algorithm") == "dnnl_pooling_max":
-        return _pooled_relu(steps)
     for following in steps[1:]:
         kind, operands, fields = step
         reads = following.operands[:-1]
@@ -99,20 +97,6 @@ def fuse(steps: Sequence[Step]) -> Optional[Step]:
             return None
         step = Step(kind, [*(o for o in operands if o.tensor is not step.result), result], fields)
     return step
-
-
-def _pooled_relu(steps: Sequence[Step]) -> Optional[Step]:
-    """The largest element after relu, which is relu of the largest element, as one primitive.
-
-    Without relu max pooling stays with TVM: where a window holds nothing but -inf, oneDNN's result is
-    the least finite number.
-    """
-    relu, pooling = steps[0], steps[-1]
-    if len(steps) != 2 or relu.fields.get("algorithm") != "dnnl_eltwise_relu" or relu.fields["alpha"]:
-        return None
-    source = pooling.operands[0]._replace(tensor=relu.operands[0].tensor)
-    fields = dict(pooling.fields, activation=relu.fields["algorithm"])
-    return Step(pooling.kind, [source, pooling.operands[1]], fields)
 
 
 _CONTRACTIONS = ("dnnl_convolution", "dnnl_matmul")
@@ -304,7 +288,6 @@ OPERATORS: Dict[str, Callable[[str, Any, Tensors, Tensor], Optional[Step]]] = {
     "nn.softmax": _softmax, "concatenate": _concat, "concat": _concat,
     **dict.fromkeys(_BINARY, _binary), **dict.fromkeys(_ELTWISE, _eltwise),
 }  # fmt: skip
-ALONE = [name for name in OPERATORS if name != "nn.max_pool2d"]  # those that need no other beside them
 BFLOAT16 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul", "nn.relu", "nn.avg_pool2d", *_BINARY,
             "concatenate", "concat")  # fmt: skip
 INT8 = ("nn.conv2d", "nn.dense", "nn.batch_matmul", "matmul") if has_exact_int8() else ()

@@ -23,17 +23,18 @@ File by file:
 
 Offloaded, in float32, for a batch of one: conv2d (NCHW, any groups, strides, paddings, dilation) and dense
 layers (matmul in Relax, its weights transposed or not) with constant weights, each with constant bias and
-relu in the same layer; max_pool2d, avg_pool2d, reshape. A region is one net, of as many layers as can be
-merged.
+relu in the same layer; max_pool2d, avg_pool2d, softmax, reshape. A region is one net, of as many layers as
+can be merged.
 
 Left to TVM: larger batches, since ncnn's layers compute one sample, and the layers of a region need not
 have the same batch; weights that are inputs, which ncnn cannot prepare when it loads a net; what ncnn
-computes wrongly or cannot (``layers.py`` says why: softmax, dilated pooling, and some windows that reach
-beyond the padding); other dtypes, dynamic shapes, tensors without elements.
+computes wrongly or cannot (``layers.py`` says why: dilated pooling, some windows that reach beyond the
+padding, softmax along the axis of the batch); other dtypes, dynamic shapes, tensors without elements.
 
 What the generated code and its runtime take care of: nets are made once for each content, under a lock, and
 are only read from then on; a limited number is kept; inputs are read in place where ncnn's alignment allows
-it; constants are in the artifact, exact; errors of ncnn become TVM's.
+it; a softmax of NaN or +inf is set right before the next layer reads it; constants are in the artifact,
+exact; errors of ncnn become TVM's.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ def generate(region: Region) -> str:
     weights = bytearray()
     lines: List[str] = []
     blobs: Dict[Tensor, str] = {}
+    softmaxes = []
 
     def add(kind: str, sources: List[str], params: Dict[int, int]) -> str:
         name = f"{kind}{len(lines)}"
@@ -58,12 +59,14 @@ def generate(region: Region) -> str:
     for layer in [part for whole in region.layers for part in (whole.before, whole) if part is not None]:
         source = blobs[layer.before.result if layer.before else layer.source]
         blobs[layer.result] = add(layer.kind, [source], layer.params)
+        if layer.kind == "Softmax":
+            softmaxes.append((source, blobs[layer.result], layer.params[0]))
         weights += b"".join(array.astype("<f4").tobytes() for array in layer.weights)
     inputs = [(blobs[tensor], tensor.shape[1:]) for tensor in region.inputs]
     outputs = [(blobs[tensor], tensor.shape[1:]) for tensor in region.outputs]
     count = len(lines)  # of layers and of blobs; 7767517 is how ncnn's text format begins
     param = "\n".join(["7767517", f"{count} {count}", *lines, ""])
-    text = json.dumps({"param": param, "inputs": inputs, "outputs": outputs})
+    text = json.dumps({"param": param, "inputs": inputs, "outputs": outputs, "softmaxes": softmaxes})
     digest = hashlib.sha256(text.encode() + bytes(weights)).hexdigest()
     # As words, since decimal digits would round.
     words = np.frombuffer(bytes(weights) + bytes(8 - len(weights) % 8), "<u8").tolist()

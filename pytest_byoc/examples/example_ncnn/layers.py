@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 def layer_of(calls: Sequence[Call]) -> Optional[Layer]:
     """The calls of a composite, each of which reads the one before, as a layer: conv2d or dense with bias
-    and relu, pooling, or reshape. None if it is left to TVM."""
+    and relu, pooling, softmax, or reshape. None if it is left to TVM."""
     first = calls[0]
     results = [first.inputs[0], *(call.result for call in calls)]
     if first.name not in _LAYERS or first.inputs[0].data is not None or not all(map(_fits, results)):
@@ -132,6 +132,16 @@ def _pooling(call: Call) -> Optional[Layer]:
     return Layer("Pooling", source, result, params, before=before)
 
 
+def _softmax(call: Call) -> Optional[Layer]:
+    # No precision is declared: ncnn's exp is off by less than 2 units in the last place. Far below the
+    # maximum, rounding x - max weighs more (32 units at a distance of 80), with TVM's exp as well.
+    axis = int(call.attrs.axis) % len(call.result.shape)
+    if axis == 0:
+        return None  # the axis that is cut off
+    # 1=1: without it ncnn takes the description for one of its first versions, and refuses it.
+    return Layer("Softmax", call.inputs[0], call.result, {0: axis - 1, 1: 1})
+
+
 def _reshape(call: Call) -> Optional[Layer]:
     extents = call.result.shape[:0:-1]
     names = ((0,), (0, 1), (0, 1, 2), (0, 1, 11, 2))[len(extents) - 1]  # w, h, d, c
@@ -174,8 +184,7 @@ def _four(padding: Any) -> List[int]:
 # The format of the weights that follow.
 _FLOAT32 = np.zeros(1, "float32")
 _BIAS_TERM = {"Convolution": 5, "ConvolutionDepthWise": 5, "InnerProduct": 1}
-# Not softmax: ncnn's exp of NaN is a large number, and small results are off by 35 units in the last place.
 _LAYERS = {
     "nn.conv2d": _convolution, "nn.dense": _dense, "matmul": _dense, "nn.max_pool2d": _pooling,
-    "nn.avg_pool2d": _pooling, "reshape": _reshape,
+    "nn.avg_pool2d": _pooling, "nn.softmax": _softmax, "reshape": _reshape,
 }  # fmt: skip

@@ -78,7 +78,7 @@ def _patterns() -> List[Tuple[Any, ...]]:
         annotations = {f"part{i}": part for i, part in enumerate(parts)}
         patterns.append((f"{NAME}.{name.replace('nn.', '')}", parts[-1], annotations, _check))
 
-    for name in ("nn.max_pool2d", "nn.avg_pool2d"):
+    for name in ("nn.max_pool2d", "nn.avg_pool2d", "nn.softmax"):
         add(name, is_op(f"relax.{name}")(wildcard()))
     add("reshape", is_op("relax.reshape")(wildcard(), wildcard()))
     transposed = is_op("relax.permute_dims")(is_const())

@@ -68,7 +68,7 @@ def pattern_table() -> List[Tuple[Any, ...]]:
         add(f"{anchor}_bias", biased, 2)
         add(f"{anchor}_relu", is_op("nn.relu")(layer), 2)
         add(anchor, layer, 1)
-    for name in ("nn.max_pool2d", "nn.avg_pool2d", "reshape"):
+    for name in ("nn.max_pool2d", "nn.avg_pool2d", "nn.softmax", "reshape"):
         add(name.replace("nn.", ""), is_op(name)(wildcard()), 1)
     return table
 

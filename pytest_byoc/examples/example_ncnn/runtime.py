@@ -72,6 +72,8 @@ class Net:
         description: Dict[str, Any] = json.loads(region.description)
         self.inputs: List[Tuple[str, List[int]]] = description["inputs"]
         self.outputs: List[Tuple[str, List[int]]] = description["outputs"]
+        #: Source, result and axis of each softmax, in the order of the layers.
+        self.softmaxes: List[Tuple[str, str, int]] = description["softmaxes"]
         self.net = ncnn.Net()
         options = self.net.opt
         # One thread, as the caller decides how many there are.
@@ -98,17 +100,30 @@ class Net:
             if pointer % 64 or (len(shape) > 2 and mat.cstep % 4):
                 mat = mat.clone()
             _check(extractor.input(blob, mat), blob)
+        for source, blob, axis in self.softmaxes:
+            # Where a row holds NaN or +inf, TVM's softmax is NaN. ncnn's has numbers there, since its exp
+            # limits its operand. The layers behind it have not run yet, and read what is set here.
+            rows = ~(_extract(extractor, source).numpy().max(axis, keepdims=True) < np.inf)
+            if rows.any():
+                mat = _extract(extractor, blob)
+                np.copyto(mat.numpy(), np.nan, where=rows)
+                _check(extractor.input(blob, mat), blob)
         for pointer, (blob, shape) in zip(data[len(self.inputs) :], self.outputs):
-            status, result = extractor.extract(blob)
-            _check(status, blob)
             # A channel of ncnn may be followed by padding, so this is a copy.
-            np.copyto(_array(pointer, shape), result.numpy().reshape(shape))
+            np.copyto(_array(pointer, shape), _extract(extractor, blob).numpy().reshape(shape))
 
 
 def _array(pointer: int, shape: List[int]) -> np.ndarray:
     """The memory of a tensor as an array."""
     memory = _memory(pointer, 4 * int(np.prod(shape)), _WRITABLE)
     return np.frombuffer(memory, "float32").reshape(shape)
+
+
+def _extract(extractor: Any, blob: str) -> Any:
+    """The result of a layer, which runs if it has not yet, after the layers that it needs."""
+    status, mat = extractor.extract(blob)
+    _check(status, blob)
+    return mat
 
 
 def _check(status: int, blob: str) -> None:
