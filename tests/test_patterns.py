@@ -153,6 +153,38 @@ def test_near_misses_are_valid_and_different() -> None:
             assert types == node.types
 
 
+def test_every_permutation_before_a_value_of_the_same_type() -> None:
+    """Keys of attention: the last two axes swapped, and all others that give the same shape."""
+    b = Builder(seed=1)
+    key = b.simple("transpose", b.input(TensorType((2, 5, 4), "float32")), axes=(0, 2, 1))
+    query = b.input(TensorType((2, 3, 4), "float32"))
+    graph = b.graph(b.simple("nn.batch_matmul", query, key, transpose_b=False))
+    misses = {label: g for label, g in near_misses(graph, "relax") if kind(label) == "permutation"}
+    shapes = {g.nodes[0].attrs["axes"]: g.inputs[0].type.shape for g in misses.values()}
+    assert shapes == {
+        (0, 1, 2): (2, 4, 5), (1, 0, 2): (4, 2, 5), (1, 2, 0): (5, 2, 4), (2, 0, 1): (4, 5, 2),
+        (2, 1, 0): (5, 4, 2),
+    }
+    assert all(g.nodes[0].types == graph.nodes[0].types for g in misses.values())
+    # Behind another operator only axes of one length can change places.
+    b = Builder(seed=1)
+    y = b.simple("nn.relu", b.input(TensorType((3, 3, 4), "float32")))
+    graph = b.graph(b.simple("transpose", y, axes=(0, 1, 2)))
+    misses = {label: g for label, g in near_misses(graph, "relax") if kind(label) == "permutation"}
+    assert [g.nodes[1].attrs["axes"] for g in misses.values()] == [(1, 0, 2)]
+
+
+def test_a_scale_is_broadcast_in_every_way_behind_a_norm() -> None:
+    b = Builder(seed=1)
+    y = b.simple("tanh", b.input(TensorType((2, 3, 4), "float32")))
+    y = b.node("multiply", (y, b.constant(TensorType((4,), "float32"))), {})[0]
+    graph = b.graph(b.node("add", (y, b.constant(TensorType((4,), "float32"))), {})[0])
+    misses = {label: g for label, g in near_misses(graph, "relax") if kind(label) == "broadcast"}
+    gammas = {g.constants[0].type.shape for g in misses.values()}
+    assert {(), (1, 1, 1), (3, 1), (2, 1, 1), (3, 4), (2, 3, 4), (2, 2, 3, 4)} <= gammas
+    assert {g.outputs and g.type_of(g.outputs[0]).shape for g in misses.values()} == {(2, 3, 4), (2, 2, 3, 4)}
+
+
 @pytest.mark.parametrize("ir", ["relay", "relax"])
 @pytest.mark.parametrize("op", ["gather_nd", "take"])
 def test_near_misses_have_indices_within_the_tensor(op: str, ir: str) -> None:
@@ -175,8 +207,12 @@ def test_near_misses_of_every_kind() -> None:
     assert kinds == {"attribute", "dtype", "constness", "rank", "broadcast", "consumer", "order"}
     spread_out = [near for label, near in misses.items() if kind(label) == "broadcast"]
     shape = graph.nodes[0].types[0].shape
-    assert [near.inputs[1].type.shape for near in spread_out] == [(), (1,) * len(shape)]
-    assert all([n.types for n in near.nodes] == [n.types for n in graph.nodes] for near in spread_out)
+    # A scalar, ones, each axis, all but the first, and one axis more.
+    assert shape == (2, 3, 5)
+    assert [near.inputs[1].type.shape for near in spread_out] == [
+        (), (1, 1, 1), (2, 1, 1), (3, 1), (5,), (3, 5), (2, *shape)
+    ]
+    assert all([n.types for n in near.nodes] == [n.types for n in graph.nodes] for near in spread_out[:-1])
     ranks = {near.inputs[0].type.rank for label, near in misses.items() if kind(label) == "rank"}
     assert ranks == {graph.inputs[0].type.rank - 1, graph.inputs[0].type.rank + 1}
     moved = [near for label, near in misses.items() if kind(label) == "constness"]

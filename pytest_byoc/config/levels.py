@@ -20,7 +20,8 @@ class Level:
     all_cases: whether every systematic case is examined, or only the cases that cover each dtype
     and each class of each parameter. side_by_side: whether several graphs are examined in one
     module, where the module can decide about each. max_examples: random graphs per operator. ways:
-    number of ways per pattern (None: every way). near_misses: number of near misses per pattern.
+    number of ways per pattern (None: every way). near_misses: number of near misses per pattern,
+    except those of `operand_forms`: other ways to broadcast an operand, and other permutations.
     batches: number of larger batches for which a random graph is examined again. onnx: whether
     ONNX's node tests run.
 
@@ -36,6 +37,7 @@ class Level:
     max_examples: int
     ways: int | None
     near_misses: int
+    operand_forms: int
     batches: int
     onnx: bool
     one_executor: str
@@ -50,16 +52,17 @@ LEVELS = {
     level.name: level
     for level in (
         Level(
-            "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1, batches=1,
+            "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1,
+            operand_forms=12, batches=1,
             onnx=False, one_executor=ALL,
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            batches=2, onnx=True, one_executor=NUMEROUS,
+            operand_forms=60, batches=2, onnx=True, one_executor=NUMEROUS,
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
-            batches=2, onnx=True, one_executor=NONE,
+            operand_forms=400, batches=2, onnx=True, one_executor=NONE,
         ),
     )
 }

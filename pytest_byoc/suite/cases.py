@@ -15,7 +15,7 @@ from ..core.graph import Graph
 from ..examination.outcome import Verdict
 from ..generation.builder import Builder
 from ..generation.neighbours import followed, forms
-from ..generation.patterns import kind, near_misses, spread, twice
+from ..generation.patterns import OPERAND_FORMS, kind, near_misses, spread, twice
 from ..generation.structures import NUMERIC, STRUCTURES, Vocabulary
 from ..generation.systematic import Case
 from . import batching
@@ -148,26 +148,30 @@ class Suite:
             # An operator that is only offloaded within patterns has no systematic cases: more near
             # misses make up for them.
             limit = max(limit, LEVELS["full"].near_misses)
-        near: list[tuple[str, tuple[str, Graph, Set[str]]]] = [
-            (kind(label), (f"{name}[{fragment.way}-{label}]", graph, PLAIN))
-            for fragment in fragments
-            for label, graph in near_misses(fragment.graph, self._session.ir)
-        ]
         # All checks are made on the first way. The longest fragment, with all optional parts, is
         # included at every level.
         few = fragments[: level.ways]
         longest = max(fragments, key=lambda f: len(f.graph.nodes), default=None)
         if longest is not None and longest not in few:
             few = [*few, longest]
-        first, others = few[:1], few[1:]
+        first, later = few[:1], few[1:]
         ways: list[tuple[str, Graph, Set[str]]] = [
             *((f"{name}[{f.way}]", f.graph, {ALL_CHECKS}) for f in first),
-            *((f"{name}[{f.way}]", f.graph, PLAIN) for f in others),
+            *((f"{name}[{f.way}]", f.graph, PLAIN) for f in later),
         ]
         if fragments:
             smallest = min((f.graph for f in fragments), key=lambda graph: len(graph.nodes))
             ways.append((f"{name}[twice]", twice(smallest), PLAIN))
-        return ways + spread(near, limit)
+        near: list[tuple[str, tuple[str, Graph, Set[str]]]] = [
+            (kind(label), (f"{name}[{fragment.way}-{label}]", graph, PLAIN))
+            for fragment in fragments
+            for label, graph in near_misses(fragment.graph, self._session.ir)
+            # The longest fragment has all operands.
+            if kind(label) not in OPERAND_FORMS or fragment is longest
+        ]
+        forms = [one for one in near if one[0] in OPERAND_FORMS]
+        others = [one for one in near if one[0] not in OPERAND_FORMS]
+        return [*ways, *spread(others, limit), *spread(forms, level.operand_forms)]
 
     def _check(
         self, kind: str, case: str, graph: Graph, kinds: Set[str], alike: Callable[[], Mapping[str, Group]]

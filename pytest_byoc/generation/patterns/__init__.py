@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from .alternatives import NoInstance, made_of, not_among
 from .instance import Instance, instance
-from .near_misses import kind, near_misses, spread
+from .near_misses import OPERAND_FORMS, kind, near_misses, spread
 from .search import Alone, Fragment, SearchResult, search
 from .tree import Pattern, parse, parse_table, ways
 from .twice import twice
 
 __all__ = [
+    "OPERAND_FORMS",
     "Alone",
     "Fragment",
     "Instance",

@@ -23,22 +23,26 @@ from ...operators.record import (
 )
 from ..retyping import resourced, retyped, with_source
 from .operand_shapes import operand_shapes
+from .permutations import other_permutations
 
 #: The kind of a near miss by the first word of its label; other words stand for an attribute.
 _KINDS = {
     "input": "constness", "constant": "constness", "rank": "rank", "broadcast": "broadcast",
-    "returned": "consumer", "swapped": "order", "data": "data",
+    "returned": "consumer", "swapped": "order", "data": "data", "permuted": "permutation",
 }
+#: The kinds that have a limit of their own: there are many of each.
+OPERAND_FORMS = frozenset({"broadcast", "permutation"})
 #: Dtypes to which a graph is changed, if all of its operators accept them.
 _OTHER_DTYPES = ("float64", "float16", "int32", "int8")
-
+#: The most values of a class that are tried.
+_VALUES = 8
 
 T = TypeVar("T")
 
 
 def kind(label: str) -> str:
     """Returns the kind of the near miss with that label: attribute, data, dtype, constness, rank,
-    broadcast, consumer or order."""
+    broadcast, permutation, consumer or order."""
     word = label.partition("_")[0]
     return {**dict.fromkeys(_OTHER_DTYPES, "dtype"), **_KINDS}.get(word, "attribute")
 
@@ -62,7 +66,7 @@ def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
 def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
     """Yields (label, graph) for graphs that differ from `graph` in one thing: an attribute, a scale
     or zero point, the dtype, whether a source is a constant, the rank, how an operand is broadcast,
-    an additional output, or the order of the operands."""
+    a permutation, an additional output, or the order of the operands."""
     seen = {graph}
     for label, changed in _all(graph, ir):
         if changed is not None and changed not in seen:
@@ -72,8 +76,10 @@ def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
 
 def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
     for i, node in enumerate(graph.nodes):
-        for name, value in _other_values(graph, node):
-            yield f"{node.op}.{name}_{_word(value)}", _with_attr(graph, i, name, value)
+        for name, value, may_differ in _other_values(graph, node):
+            changed = _with_attr(graph, i, name, value)
+            if changed is not None and (may_differ or changed.nodes[i].types == node.types):
+                yield f"{node.op}.{name}_{_word(value)}", changed
         for name, source in _other_data(graph, node):
             yield f"data_{node.op}.{name}", with_source(graph, source)
     for dtype in _OTHER_DTYPES:
@@ -82,6 +88,8 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         yield f"rank_{len(shape)}", _with_rank(graph, shape)
     for label, other in operand_shapes(graph):
         yield f"broadcast_{label}", other
+    for label, other in other_permutations(graph):
+        yield f"permuted_{label}", other
     for source in graph.constants:
         if not _must_be_constant(graph, source.name):
             yield f"input_{source.name}", _moved(graph, source, constant=False)
@@ -106,10 +114,12 @@ def _word(value: Any) -> str:
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in text)[:24]
 
 
-def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
-    """Yields, for each attribute, the first value of each class that lacks the present value."""
+def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any, bool]]:
+    """Yields, for each attribute, other values: of each class that lacks the present value the
+    first, whatever the type of the result (True), and all further ones for a result of the same
+    type (False)."""
     op = OPERATORS[node.op]
-        # The classes depend on the type of the lead, which is not always the first operand.
+    # The classes depend on the type of the lead, which is not always the first operand.
     x = graph.type_of(node.inputs[_lead(op, graph, node)])
     chosen: dict[str, Any] = dict(node.attrs)
     for parameter in op.parameters:
@@ -120,9 +130,12 @@ def _other_values(graph: Graph, node: Node) -> Iterator[tuple[str, Any]]:
         except (KeyError, IndexError):
             # The classes depend on choices for the operands that a finished node does not show.
             continue
+        now = node.attrs.get(parameter.name)
         for values in classes.values():
-            if not any(_same(v, node.attrs.get(parameter.name)) for v in values):
-                yield parameter.name, values[0]
+            new = not any(_same(v, now) for v in values)
+            for number, value in enumerate(values[:_VALUES]):
+                if not _same(value, now):
+                    yield parameter.name, value, new and number == 0
 
 
 def _other_data(graph: Graph, node: Node) -> Iterator[tuple[str, Source]]:

@@ -40,8 +40,9 @@ class Alone:
 
     matched: True if it matches. structure: True if a part has its structure, whatever its check
     says. progress: how far the check got: how many of its instructions were executed. raised: the
-    exception of the check. arguments: if no part has the structure, the numbers of arguments that the graph's calls
-    have, by the operator's name in the IR. words: strings and numbers in the check's code.
+    exception of the check. arguments: if no part has the structure, the numbers of arguments that
+    the graph's calls have, by the operator's name in the IR. words: strings and numbers in the
+    check's code.
     """
 
     matched: bool
