@@ -343,6 +343,17 @@ def test_fail_under(percent: float, hit: bool) -> None:
         assert gate.problems[0].items == ("exp float16: 1 failed", "log float32: none of its graphs passed")
 
 
+def test_patterns_count_in_fail_under() -> None:
+    record = TargetRecord("mine", "relay", {}, patterns={"mine.conv": "", "mine.swish": "no operator fits"})
+    record._cell("add", "float32").update(generated=2, offloaded=2, passed=2)
+    for percent, hit in ((66, True), (67, False)):
+        gate = Gate()
+        fail_under(gate, record, percent)
+        text = gate.notes[0] if hit else gate.problems[0].text
+        assert text.startswith("mine: 2 of 3 offloaded cells (operator and dtype) and patterns pass, 66.66 %;")
+    assert gate.problems[0].items == ("pattern mine.swish: never matched",)
+
+
 def test_fail_under_without_offloaded_cells() -> None:
     gate = Gate()
     fail_under(gate, TargetRecord("mine", "relay", {}), 1)

@@ -55,25 +55,27 @@ def strict_corpus(gate: Gate, record: TargetRecord) -> None:
 
 
 def fail_under(gate: Gate, record: TargetRecord, percent: float) -> None:
-    """Applies --byoc-fail-under. A cell (operator, dtype) is offloaded if one of its nodes was
-    offloaded, or failed before that could be seen. It passes if one of its nodes was offloaded in a
-    graph that passed, and it has no failure, waived or not."""
+    """Applies --byoc-fail-under to the offloaded cells and the target's patterns. A cell (operator,
+    dtype) is offloaded if one of its nodes was offloaded, or failed before that could be seen. It
+    passes if one of its nodes was offloaded in a graph that passed, and it has no failure, waived
+    or not. A pattern passes if a graph was matched by it."""
     offloaded = {key: c for key, c in sorted(record.cells.items()) if is_offloaded(c)}
     short = {key: c for key, c in offloaded.items() if c["failed"] or not c["passed"]}
-    passing, total = len(offloaded) - len(short), len(offloaded)
+    unmatched = record.unmatched()
+    total = len(offloaded) + len(record.patterns)
+    passing = total - len(short) - len(unmatched)
     # The share is rounded down: one that is too small must not look sufficient.
     share = f", {10000 * passing // total / 100:g} %" if total else ""
+    patterns = " and patterns" if record.patterns else ""
     text = (
-        f"{record.target}: {passing} of {total} offloaded cells (operator and dtype) "
+        f"{record.target}: {passing} of {total} offloaded cells (operator and dtype){patterns} "
         f"pass{share}; --byoc-fail-under asks for {percent:g} %"
     )
     if total and 100 * passing >= percent * total:
         gate.note(text)
         return
-    gate.fail(
-        text,
-        (
-            f"{op} {dtype}: " + (f"{c['failed']} failed" if c["failed"] else "none of its graphs passed")
-            for (op, dtype), c in short.items()
-        ),
-    )
+    cells = [
+        f"{op} {dtype}: " + (f"{c['failed']} failed" if c["failed"] else "none of its graphs passed")
+        for (op, dtype), c in short.items()
+    ]
+    gate.fail(text, [*cells, *(f"pattern {name}: never matched" for name in unmatched)])

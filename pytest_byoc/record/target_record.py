@@ -288,6 +288,10 @@ class TargetRecord:
         found = [s for s in self.speed if s["target_us"] > s["llvm_us"]]
         return sorted(found, key=lambda s: s["llvm_us"] / s["target_us"])
 
+    def unmatched(self) -> dict[str, str]:
+        """Returns the patterns that no graph was matched by, each with the reason."""
+        return {name: reason for name, reason in self.patterns.items() if reason}
+
     def offload_share(self) -> float:
         """Returns the share of the generated nodes that were offloaded."""
         generated = sum(c["generated"] for c in self.cells.values())

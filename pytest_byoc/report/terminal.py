@@ -37,6 +37,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
         yield text + record.precision, plain
     if record.partition_only:
         yield stages.in_words(record.partition_only), {"yellow": True, "bold": True}
+    yield from _unmatched(record)
     yield "", plain
     if record.cells:
         yield from _table(record)
@@ -73,15 +74,32 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"  {note[:220]}", plain
             if len(notes) > 5:
                 yield f"  … and {len(notes) - 5} more (see report.json)", plain
-    if record.not_checked:
+    unmatched = tuple(f"pattern {name} is " for name in record.unmatched())
+    others = [text for text in record.not_checked if not text.startswith(unmatched)]
+    if others:
         yield "", plain
         yield "not checked:", plain
-        for text in record.not_checked:
+        for text in others:
             yield f"  {text}", plain
     yield from _corpus(record)
     if record.failures:
         yield "", plain
         yield from causes(record.failures.values())
+
+
+def _unmatched(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields lines on the patterns that no graph was matched by: the target's code for them was not
+    tested."""
+    unmatched = record.unmatched()
+    if not unmatched:
+        return
+    number = counted(len(unmatched), "pattern")
+    text = f"{number} of {len(record.patterns)} never matched, so not tested (reasons in report.json):"
+    yield text, {"yellow": True, "bold": True}
+    for name, reason in list(unmatched.items())[:LISTED]:
+        yield f"  {name}: {reason}"[:220], {"yellow": True}
+    if len(unmatched) > LISTED:
+        yield f"  … and {len(unmatched) - LISTED} more", {"yellow": True}
 
 
 def causes(failures: Iterable[Failure]) -> Iterator[tuple[str, dict[str, Any]]]:
