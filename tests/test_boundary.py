@@ -259,6 +259,19 @@ def test_tiled_extents_have_every_kind_of_remainder(name: str) -> None:
     assert left == {(False,) * 3, (True,) * 3, *few}
 
 
+@pytest.mark.parametrize("name", ["nn.dense", "nn.batch_matmul", "matmul", "qnn.dense"])
+def test_products_have_every_pair_of_a_small_a_middle_and_a_large_extent(name: str) -> None:
+    pairs = set()
+    for rows, depth, columns in boundary.SIZES:
+        label = f"{OPERATORS[name].dtypes[0]}-{boundary.TILED}{rows}x{depth}x{columns}"
+        graph = graph_of(name, label)
+        x, (y,) = graph.type_of(graph.nodes[0].inputs[0]).shape, graph.nodes[0].types
+        assert (x[-2], x[-1], y.shape[-1]) == (rows, depth, columns)
+        pairs |= {("rows, depth", rows, depth), ("rows, columns", rows, columns)}
+        pairs.add(("depth, columns", depth, columns))
+    assert len(pairs) == 3 * 3 * 3
+
+
 # --- extents, and channels last --------------------------------------------------------------
 
 

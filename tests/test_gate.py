@@ -350,7 +350,8 @@ def test_patterns_count_in_fail_under() -> None:
         gate = Gate()
         fail_under(gate, record, percent)
         text = gate.notes[0] if hit else gate.problems[0].text
-        assert text.startswith("mine: 2 of 3 offloaded cells (operator and dtype) and patterns pass, 66.66 %;")
+        begin = "mine: 2 of 3 offloaded cells (operator and dtype) and patterns pass, 66.66 %;"
+        assert text.startswith(begin)
     assert gate.problems[0].items == ("pattern mine.swish: never matched",)
 
 

@@ -41,8 +41,17 @@ MANY = 260
 TILES = (
     (16, 16, 16), (16, 19, 16), (19, 16, 16), (16, 16, 19), (19, 19, 19), (4, 3, MANY), (4, MANY, 3),
 )
+#: Rows, depth and columns of products: kernels are chosen by all three together. Each pair of a few,
+#: a middle or a large number of each occurs once, and none is a multiple of a tile.
+SIZES = (
+    (1, 19, 30), (1, 48, 97), (1, 1031, MANY), (5, 19, 97), (5, 48, MANY), (5, 1031, 30),
+    (33, 19, MANY), (33, 48, 30), (33, 1031, 97),
+)
 TILED = "tiles_"
-#: Names of the parameters that give the number of columns, or of channels.
+#: Convolutions by kernels of one element, which are products, too.
+POINTWISE = "pointwise_"
+#: Names of the parameters that give the number of columns, or of channels. (The parameter `right` of
+#: matmul gives the other operand's shape, of which the number of columns is the last extent.)
 _COLUMNS = ("units", "columns", "channels")
 #: The least number of rows of a tensor that holds special values, if the operator has such a shape.
 ROWS = 6
@@ -67,7 +76,9 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         yield f"{dtype}-edges", _given(op, dtype, _edges(dtype))
     shape = op.shapes[0]
     rank = max(1, len(shape))
-    counted = next((p.name for p in op.parameters if p.name in _COLUMNS), None)
+    # Searches have a parameter `right` of another kind.
+    names = (*_COLUMNS, *(("right",) if op.contraction else ()))
+    counted = next((p.name for p in op.parameters if p.name in names), None)
     shapes = {
         "large": op.large or _large(shape),
         "aligned": _aligned(shape),
@@ -82,9 +93,15 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         if shape not in op.shapes:
             yield f"{dtypes[0]}-{label}", _drawn(op, TensorType(shape, dtypes[0]))
     if counted is not None and len(op.shapes[0]) > 1:
-        for extents in TILES:
+        image = counted == "channels"
+        for extents in (*TILES, *(() if image else SIZES)):
             label = f"{dtypes[0]}-{TILED}" + "x".join(map(str, extents))
             yield label, _tiled(op, dtypes[0], counted, *extents)
+        if image and op.contraction and len(op.shapes[0]) == 4:
+            for rows, depth, columns in SIZES:
+                label = f"{dtypes[0]}-{POINTWISE}{rows}x{depth}x{columns}"
+                x = TensorType((1, depth, 1, rows), dtypes[0])
+                yield label, _drawn(op, x, kernel_size=(1, 1), channels=columns)
 
 
 def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, columns: int) -> Make:
@@ -94,6 +111,8 @@ def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, column
     longer by the two elements that a window of three takes away."""
     simplest = op.shapes[0]
     image = counted == "channels"
+    if counted == "right":
+        return _drawn(op, TensorType((rows, depth), dtype), right=(depth, columns))
     shape = (simplest[0], depth, *simplest[2:-1], rows + 2) if image else (*simplest[:-2], rows, depth)
     return _drawn(op, TensorType(shape, dtype), **{counted: columns})
 

@@ -46,7 +46,9 @@ _LARGE, _LARGE_VALUES = "-large", "-large_values"
 #: Endings of labels of edge cases in level smoke: each tests something else, in little time.
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
-    "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-tiles_4x3x260", "-channels",
+    "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-channels",
+    *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
+    *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-five_axes",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
