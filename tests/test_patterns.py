@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle.evaluation import evaluate
 from pytest_byoc.worker.roles import _prefixes
 
-from .conftest import MEMORY_BYTES, PYTHON
+from .conftest import FIXTURES, MEMORY_BYTES, PYTHON
 
 WILD = {"is": "wildcard"}
 CONSTANT = {"is": "constant"}
@@ -377,14 +378,13 @@ def test_drawn_numbers_depend_only_on_their_name() -> None:
 # --- with TVM ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def partitions(ir: str) -> object:
-    reference = "pytest_byoc.examples.example_c:target"
+@contextmanager
+def partitions_of(name: str, reference: str, ir: str) -> Iterator[Partitions]:
     worker = Worker(
         PYTHON,
         {
             "role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": [],
-            "target": {"name": "example_c", "reference": reference, "options": {}},
+            "target": {"name": name, "reference": reference, "options": {}},
         },
         60.0,
     )
@@ -392,6 +392,39 @@ def partitions(ir: str) -> object:
     worker.ready()
     yield Partitions(worker)
     worker.stop()
+
+
+@pytest.fixture(scope="module")
+def partitions(ir: str) -> Iterator[Partitions]:
+    with partitions_of("example_c", "pytest_byoc.examples.example_c:target", ir) as found:
+        yield found
+
+
+#: Patterns of `fixtures/targets/vendor_patterns.py` that are found in seconds. Their checks ask values of
+#: constants, axes of norms, numbers of joined values, both halves of a value, groups of heads.
+FOUND_SOON = (
+    "channel_scale", "softplus", "hard_swish", "gelu_erf", "layer_norm", "concat_3", "concat_4",
+    "grouped_query", "rotary",
+)
+
+
+@pytest.fixture(scope="module")
+def vendor_partitions(ir: str) -> Iterator[Partitions]:
+    if ir != "relax":
+        pytest.skip("the table is one of Relax")
+    with partitions_of("target", f"{FIXTURES / 'targets' / 'vendor_patterns.py'}:target", ir) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", FOUND_SOON)
+def test_patterns_as_vendors_write_them_are_matched(
+    vendor_partitions: Partitions, ir: str, name: str
+) -> None:
+    (pattern,) = (p for p in vendor_partitions.patterns() if p.label == f"vendor_patterns.{name}")
+    result = search(pattern, ir, vendor_partitions.composites, vendor_partitions.alone)
+    assert result.fate == "matched", result.reason
+    (composites,) = vendor_partitions.composites([result.fragments[0].graph])
+    assert composites == {pattern.name}
 
 
 #: example_c with another name for its regions than for its patterns.
