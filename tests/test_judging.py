@@ -113,6 +113,28 @@ def test_a_few_wrong_values_equal_to_the_poison_count_as_written() -> None:
         assert any(outputs_written.judge(evidence)) == unwritten
 
 
+@pytest.mark.parametrize(
+    ("value", "llvm", "more", "found"),
+    [
+        (np.inf, 9.0, {}, True), (np.nan, 9.0, {}, True), (0.0, 9.0, {}, True), (3.0, 9.0, {}, False),
+        (np.inf, np.inf, {}, False), (0.0, 0.0, {}, False),
+        (np.inf, None, {}, False), (np.inf, None, {"awaits_llvm": True}, True),
+        (np.inf, 9.0, {"lower_precision": True}, False),
+    ],
+)  # fmt: skip
+def test_a_lost_value_is_wrong_although_the_bound_judges_nothing(
+    value: float, llvm: float | None, more: dict[str, bool], found: bool
+) -> None:
+    """A norm over thousands of elements of float16, whose sums overflow in the target."""
+    expected = Bounded(np.full(3, 8.0), np.full(3, 4000.0), np.zeros(3, bool), "float16")
+    graph = Graph((Source("x0", TensorType((3,), "float16")),), (), (), ("x0",))
+    reference = JobReport() if llvm is None else first_run(np.full(3, llvm, "float16"))
+    evidence = Evidence(graph, [], {}, [[expected]], JobReport(), reference, **more)
+    array = np.array([7.0, value, 9.0], "float16")
+    findings = list(evidence.compare("numerics", "wrong-value", 0, [array], "with the vm executor"))
+    assert [(f.kind, f.details["index"]) for f in findings] == ([("not-finite", [1])] if found else [])
+
+
 def test_kinds_of_wrong_finite_and_non_finite_values_differ() -> None:
     expected = exact(np.array([np.nan, np.inf, 1.0], "float32"))
     graph = Graph((Source("x0", TensorType((3,), "float32")),), (), (), ("x0",))

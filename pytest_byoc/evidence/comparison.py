@@ -16,6 +16,10 @@ NEGLIGIBLE = 0.01
 NEAR = 32.0
 
 
+#: The least size of a value that must not be zero, as a share of the largest one.
+_FAR = 0.1
+
+
 @dataclass
 class Comparison:
     """The comparison of one output with its bound.
@@ -49,11 +53,33 @@ def allowed_error(expected: Bounded) -> np.ndarray:
 
 def judged(expected: Bounded) -> np.ndarray:
     """Returns a mask of the elements that the bound can judge."""
+    return ~expected.ambiguous & ~_vacuous(expected)
+
+
+def _vacuous(expected: Bounded) -> np.ndarray:
+    """Returns a mask of the elements whose bound is larger than the largest value: it judges nothing,
+    unless all values are (nearly) zero."""
     finite = np.isfinite(expected.value)
-    # A bound larger than the largest value judges nothing, unless all values are (nearly) zero.
     scale = float(np.max(np.abs(expected.value[finite] * 1.0), initial=0.0))
-    vacuous = finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
-    return ~expected.ambiguous & ~vacuous
+    return finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
+
+
+def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) -> np.ndarray:
+    """Returns a mask of the elements that are no number at all, or zero, where the value is not.
+
+    They are elements that the bound cannot judge: a long sum in 16 bits, for example, which
+    overflows in the target. reference: LLVM's output, which has to be a number there (None: it is
+    not known).
+    """
+    with np.errstate(all="ignore"):
+        a = actual.astype(np.float64)
+        far = np.abs(expected.value) > _FAR * float(np.max(np.abs(expected.value), initial=0.0))
+        gone = ~np.isfinite(a) | ((a == 0) & far)
+        mask: np.ndarray = gone & _vacuous(expected) & ~expected.ambiguous
+        if reference is not None and mask.any():
+            r = reference.astype(np.float64)
+            mask &= np.isfinite(r) & (r != 0)
+    return mask
 
 
 def compare(actual: np.ndarray, expected: Bounded) -> Comparison:

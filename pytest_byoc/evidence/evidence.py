@@ -13,9 +13,9 @@ from ..core.finding import SUSPICION, Finding
 from ..core.graph import Graph
 from ..core.job_report import JobReport
 from ..reference_kernels import Bounded
-from .comparison import agree, compare, is_inexact, share_judged, within
+from .comparison import agree, compare, is_inexact, lost, share_judged, within
 from .fragmentation import smallest
-from .output_findings import array_type, different_bits, element, outside_bound, where
+from .output_findings import array_type, different_bits, element, lost_values, outside_bound, where
 from .placement import may_be_offloaded, placement, times, type_bytes
 
 
@@ -54,6 +54,10 @@ class Evidence:
     guarded: JobReport = field(default_factory=JobReport)
     #: Whether LLVM builds the regions instead of the target.
     partition_only: bool = False
+    #: Whether LLVM has not built the graph, but will if there is a finding.
+    awaits_llvm: bool = False
+    #: Whether the target declares lower precision.
+    lower_precision: bool = False
     #: Whether the loader has only TVM's runtime.
     runtime_only: bool = False
     #: The names of programs that TVM's own build leaves running; known if the target leaves any.
@@ -212,6 +216,10 @@ class Evidence:
                     {"output": i, "actual_type": found, "expected_type": str(wanted)},
                 )
                 continue
+            gone = self._lost(actual, bounded, reference[i] if reference is not None else None)
+            if gone is not None:
+                yield lost_values(self.graph, check, i, actual, bounded, gone, how)
+                continue
             if within(actual, bounded):
                 continue
             outside = compare(actual, bounded).outside
@@ -243,6 +251,17 @@ class Evidence:
                 final_kind = "inexact"
             llvm = reference[i] if reference is not None else None
             yield outside_bound(self.graph, check, final_kind, i, actual, bounded, outside, llvm, how)
+
+    def _lost(
+        self, actual: np.ndarray, bounded: Bounded, reference: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Returns a mask of elements as `comparison.lost`, or None if there are none or it is not
+        known whether LLVM has them, too."""
+        known = reference is not None and reference.shape == actual.shape
+        if not bounded.is_float or self.lower_precision or not (known or self.awaits_llvm):
+            return None
+        mask = lost(actual, bounded, reference if known else None)
+        return mask if mask.any() else None
 
     def where(self, output: int, mask: np.ndarray) -> dict[str, Any]:
         """Returns details for a finding on the elements of an output that a mask selects."""

@@ -58,6 +58,29 @@ def outside_bound(
     return Finding(check, "wrong-result", "compare", kind, text, details)
 
 
+def lost_values(
+    graph: Graph, check: str, i: int, actual: np.ndarray, bounded: Bounded, gone: np.ndarray, how: str
+) -> Finding:
+    """Returns a finding on elements that are no number, or zero, where the value and LLVM's are not.
+
+    gone: a mask of these elements. The other arguments are those of `outside_bound`.
+    """
+    at = np.unravel_index(int(np.argmax(gone)), gone.shape)
+    index = [int(v) for v in at]
+    details = {
+        "output": i, "name": graph.outputs[i], "index": index, "expected": _scalar(bounded.value[at]),
+        "bound": _scalar(bounded.error[at]), "actual": _scalar(actual[at]), "how": how,
+        **where(graph, i, gone),
+    }
+    text = (
+        f"output {i} (%{graph.outputs[i]}) is {details['actual']!r} {how} at {index}, where the value is "
+        f"{details['expected']!r} and LLVM's is a number: it overflows on the way, or is lost. (The bound, "
+        f"{details['bound']:.3g}, can't judge it.) {details['outside']} of {details['elements']} elements "
+        "are like that."
+    )
+    return Finding(check, "wrong-result", "compare", "not-finite", text, details)
+
+
 def different_bits(
     graph: Graph, check: str, stage: str, kind: str, i: int, a: np.ndarray, b: np.ndarray, what: str
 ) -> Finding | None:

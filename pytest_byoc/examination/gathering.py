@@ -16,6 +16,7 @@ from ..core.union import only
 from ..evidence.evidence import Evidence
 from ..evidence.judging import Judgement, judge
 from ..oracle import evaluation
+from ..reference_kernels import FULL
 from ..storage.scratch import Scratch
 from .companions import Companions
 from .subject import Subject
@@ -114,7 +115,8 @@ class Gatherer:
             graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=workers.deterministic, larger=self._companions.larger(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
-            strict_views=workers.strict_views,
+            strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
+            lower_precision=workers.precision != FULL,
         )
         if evidence.target.nothing_to_judge:
             # No reference is needed.

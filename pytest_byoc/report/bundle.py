@@ -40,6 +40,8 @@ TEMPLATES = Path(__file__).with_name("templates")
 _PACKAGE = Path(__file__).resolve().parents[1]
 #: Options of a target's table that reproduce.py repeats.
 _OPTIONS = ("libraries", "runtime_libraries", "export_options", "pass_config", "build", "prepare")
+#: A bound that any finite number is within, and no other value.
+_ANY = 1e300
 #: Names of the sets of inputs: A, B, and the mixed sets C to E.
 _SETS = "ABCDE"
 #: Lines of the failure's text that reproduce.py repeats, and characters of each.
@@ -161,7 +163,8 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     SET.INPUT                  an input
     constant.NAME              a constant
     expected.SET.N             the value: float64, int64 or bool
-    bound.SET.N                the absolute error allowed; for a float64 output it is doubled already
+    bound.SET.N                the absolute error allowed; for a float64 output it is doubled already.
+                               Where the bound judges nothing, at most 1e300, which any number is within
     ambiguous.SET.N            the elements for which a correct implementation may return another value
     judged.SET.N               the elements to compare: neither ambiguous nor with a vacuous bound
     target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
@@ -179,10 +182,16 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
         for i, bounded in enumerate(evidence.expected[which]):
             if i < len(reference) and reference[i].shape == bounded.shape:
                 found[f"llvm.{label}.{i}"] = reference[i]
+            judged, bound = compare(bounded.value, bounded).judged, allowed_error(bounded)
+            if f"llvm.{label}.{i}" in found and bounded.is_float:
+                # Where the bound judges nothing, a number is asked for, if LLVM has one.
+                numbers = np.isfinite(bounded.value) & np.isfinite(reference[i].astype(np.float64))
+                vague = numbers & ~judged & ~bounded.ambiguous
+                judged, bound = judged | vague, np.where(vague, np.minimum(bound, _ANY), bound)
             found[f"expected.{label}.{i}"] = bounded.value
-            found[f"bound.{label}.{i}"] = allowed_error(bounded)
+            found[f"bound.{label}.{i}"] = bound
             found[f"ambiguous.{label}.{i}"] = bounded.ambiguous
-            found[f"judged.{label}.{i}"] = compare(bounded.value, bounded).judged
+            found[f"judged.{label}.{i}"] = judged
     for report, fact, prefix, label in (
         (evidence.target, "rerun_other", "target", "B"),
         (evidence.target, "rerun_first", "target", "A_again"),
