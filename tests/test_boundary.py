@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.evidence.comparison import compare, judged
 from pytest_byoc.generation import boundary, data
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.operators import OPERATORS, measured
@@ -295,3 +295,23 @@ def test_short_rows_fill_whole_cache_lines(name: str, dtype: str) -> None:
     assert type_.size * size % 64 == 0 and type_.shape[-1] * size == 4
     equal = by_id[f"{name}[{dtype}-equal_extents]"].graph.inputs[0].type
     assert len(set(equal.shape)) == 1 and equal.rank > 1
+
+
+# --- values of interest ----------------------------------------------------------------------
+
+
+def test_functions_are_tested_from_where_they_are_linear_to_where_they_have_saturated() -> None:
+    values = np.array(graph_of("sigmoid", "float32-range").inputs[0].data)
+    assert np.abs(values).min() < 0.001 and np.abs(values).max() == 90
+    assert (np.diff(np.sort(np.abs(values))) <= 20).all()
+    # A sigmoid that is 1 from 8 on differs from the true one by much more than the bound.
+    (result,) = evaluation.evaluate(graph_of("sigmoid", "float32-range"), {"x0": values.astype("float32")})
+    assert (np.abs(1.0 - result.value[values >= 8]) > 4 * result.error[values >= 8]).sum() >= 5
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPERATORS.items() if op.interesting])
+def test_most_values_of_interest_can_be_judged(name: str) -> None:
+    graph = graph_of(name, "float32-range")
+    values = np.array(graph.inputs[0].data, "float32")
+    (result,) = evaluation.evaluate(graph, {"x0": values})
+    assert judged(result).mean() > 0.5

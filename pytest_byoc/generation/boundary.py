@@ -48,6 +48,8 @@ SIZES = (
     (33, 19, MANY), (33, 48, 30), (33, 1031, 97),
 )
 TILED = "tiles_"
+#: The case of an elementwise function over all that is of interest.
+RANGE = "range"
 #: Convolutions by kernels of one element, which are products, too.
 POINTWISE = "pointwise_"
 #: Names of the parameters that give the number of columns, or of channels. (The parameter `right` of
@@ -67,6 +69,8 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
             yield f"{dtype}-{label}", _given(op, dtype, _FLOATING[label](dtype))
     if floats and _binary(op, TensorType(op.shapes[0], floats[0])):
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
+    if floats and op.interesting:
+        yield f"{floats[0]}-{RANGE}", _ranging(op, floats[0])
     # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")
@@ -218,6 +222,19 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = f
             return builder.fresh(operand)
 
         return builder.graph(*builder.apply(op, lead, chosen, supply)[: op.used])
+
+    return make
+
+
+def _ranging(op: Operator, dtype: str) -> Make:
+    """Returns the maker of the operator on the values that are of interest for it."""
+    shapes = ((1,) * rank + (len(op.interesting),) for rank in range(5))
+    x = next(x for x in (TensorType(shape, dtype) for shape in shapes) if op.takes(x))
+
+    def make() -> Graph:
+        builder = Builder(seed=1)
+        lead = builder.input(x, data=list(op.interesting))
+        return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))[: op.used])
 
     return make
 

@@ -49,7 +49,7 @@ _EDGES = (
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-channels",
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
-    f"-{UNSET}", "-equal_extents", "-five_axes",
+    f"-{UNSET}", "-equal_extents", "-five_axes", f"-{boundary.RANGE}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"

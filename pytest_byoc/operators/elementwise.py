@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Sequence
 
 from ..core.graph import TensorType
+from .interesting import POSITIVE, ROUNDING, SATURATING
 from .record import (
     DATA,
     FLOATS,
@@ -182,15 +183,15 @@ OPERATORS: tuple[Operator, ...] = (
         relay=Lowering("clip", _lower_clip_relay),
         relax=Lowering("clip", _lower_clip_relax),
     ),
-    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 3 ulp", approximated=True),
-    unary("tanh", "1 ulp; quotient of exponentials: 4 ulp of 1.0", approximated=True),
-    unary("exp", "2 ulp", steep=True, approximated=True),
-    unary("log", "2 ulp", domain=(0.25, 4.0), approximated=True),
-    unary("sqrt", _IEEE, domain=(0.0, 4.0), approximated=True),
+    unary("sigmoid", "1 / (1 + exp(-x)) with exp to 2 ulp: 3 ulp", approximated=True, interesting=SATURATING),
+    unary("tanh", "1 ulp; quotient of exponentials: 4 ulp of 1.0", approximated=True, interesting=SATURATING),
+    unary("exp", "2 ulp", steep=True, approximated=True, interesting=SATURATING),
+    unary("log", "2 ulp", domain=(0.25, 4.0), approximated=True, interesting=POSITIVE),
+    unary("sqrt", _IEEE, domain=(0.0, 4.0), approximated=True, interesting=POSITIVE),
     unary("abs", _EXACT, dtypes=NUMBERS),
     unary("negative", _EXACT, dtypes=FLOATS + SIGNED),
-    unary("floor", _EXACT),
-    unary("ceil", _EXACT),
+    unary("floor", _EXACT, interesting=ROUNDING),
+    unary("ceil", _EXACT, interesting=ROUNDING),
     binary("add", _IEEE, addends=(0, 1), epilogue=True, followed_by=("nn.relu", "tanh")),
     binary("subtract", _IEEE, addends=(0, 1)),
     binary("multiply", _IEEE, factors=(0, 1)),

@@ -218,6 +218,8 @@ class Operator:
     addends: positions of the operands that are added to the others; compilers fold constants at
         these positions into each other.
     factors: the same of operands that the others are multiplied by.
+    interesting: values of the first operand around which an elementwise function behaves otherwise
+        (operators/interesting.py).
     homogeneous: True if f(s * x) = s * f(x) for every s > 0, so that a scale may be moved through it.
     approximated: True if hardware computes the function approximately; a target may declare how well.
     rounded: True if results are rounded to integers; a target may declare an error in integer steps.
@@ -252,6 +254,7 @@ class Operator:
     contraction: bool = False
     addends: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
+    interesting: tuple[float, ...] = ()
     homogeneous: bool = False
     approximated: bool = False
     rounded: bool = False
