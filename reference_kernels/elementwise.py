@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .bounded import UNIT_ROUNDOFF, Bounded, integer, rounded, unwrapped
+from .bounded import SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, integer, rounded, unwrapped
 
 #: The attributes of a node, by name.
 Attrs = Mapping[str, Any]
@@ -37,18 +37,24 @@ def nan_undecided(y: np.ndarray, *operands: Bounded) -> np.ndarray:
     return nan & ~given & inexact
 
 
-def monotone(f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float = 0.0) -> Kernel:
+def monotone(
+    f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float = 0.0, of_exponential: bool = False
+) -> Kernel:
     """Builds the kernel of a monotone function.
 
     The function's own error is `ulps` units roundoff of the result, plus `absolute` units roundoff
-    of 1.0.
+    of 1.0. of_exponential: True if a small result is an exponential. It is commonly computed as
+    p * 2**(n - 1) * 2, lest 2**n overflows (oneDNN's), so that its factor is subnormal, and may be
+    flushed to zero, for results below twice the smallest normal number. (Exponentials of float16
+    are computed in float32.)
     """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
         y, spread = image(f, x)
         unknown = x.ambiguous | nan_undecided(y, x)
-        return rounded(y, spread + absolute * UNIT_ROUNDOFF[x.dtype], unknown, x.dtype, ulps)
+        lost = SMALLEST_NORMAL[x.dtype] if of_exponential and x.dtype != "float16" else 0.0
+        return rounded(y, spread + absolute * UNIT_ROUNDOFF[x.dtype] + lost, unknown, x.dtype, ulps)
 
     return kernel
 
@@ -190,9 +196,9 @@ KERNELS: dict[str, Kernel] = {
     "nn.relu": selecting(lambda v: np.maximum(v, 0)),
     "nn.leaky_relu": leaky_relu,
     "clip": clip,
-    "sigmoid": monotone(_sigmoid, 6.0),
+    "sigmoid": monotone(_sigmoid, 6.0, of_exponential=True),
     "tanh": monotone(np.tanh, 2.0, absolute=8.0),
-    "exp": monotone(np.exp, 4.0),
+    "exp": monotone(np.exp, 4.0, of_exponential=True),
     "log": monotone(np.log, 4.0),
     "sqrt": monotone(np.sqrt, 1.0),
     "abs": selecting(np.abs),

@@ -382,3 +382,12 @@ def test_the_maximum_of_no_elements_is_ambiguous(name: str) -> None:
     extreme = KERNELS[name]([empty], {"axis": (1,), "keepdims": False, "exclude": False})
     assert isinstance(extreme, Bounded)
     assert extreme.shape == (3,) and extreme.ambiguous.all()
+
+
+def test_exponentials_below_twice_the_smallest_normal_number_may_be_flushed() -> None:
+    for name, argument in (("sigmoid", -87.0), ("exp", -87.0)):
+        (y,) = (KERNELS[name]([exact(np.array([argument, -86.0], "float32"))], {}),)
+        assert isinstance(y, Bounded)
+        assert y.value[0] <= y.error[0] and y.value[1] > y.error[1]
+        (half,) = (KERNELS[name]([exact(np.array([-9.0], "float16"))], {}),)
+        assert isinstance(half, Bounded) and half.value[0] > half.error[0]
