@@ -37,23 +37,30 @@ def nan_undecided(y: np.ndarray, *operands: Bounded) -> np.ndarray:
     return nan & ~given & inexact
 
 
+def underflow(dtype: str) -> float:
+    """Returns the largest exponential that may be flushed to zero.
+
+    An exponential is commonly computed as p * 2**(n - 1) * 2, lest 2**n overflows (oneDNN's). The
+    factor is subnormal for results below twice the smallest normal number. Those of float16 are
+    computed in float32.
+    """
+    return SMALLEST_NORMAL[dtype] * (1.0 if dtype == "float16" else 2.0)
+
+
 def monotone(
     f: Callable[[np.ndarray], np.ndarray], ulps: float, absolute: float = 0.0, of_exponential: bool = False
 ) -> Kernel:
     """Builds the kernel of a monotone function.
 
     The function's own error is `ulps` units roundoff of the result, plus `absolute` units roundoff
-    of 1.0. of_exponential: True if a small result is an exponential. It is commonly computed as
-    p * 2**(n - 1) * 2, lest 2**n overflows (oneDNN's), so that its factor is subnormal, and may be
-    flushed to zero, for results below twice the smallest normal number. (Exponentials of float16
-    are computed in float32.)
+    of 1.0. of_exponential: True if a small result is an exponential (see `underflow`).
     """
 
     def kernel(inputs: Sequence[Bounded], attrs: Attrs) -> Bounded:
         (x,) = inputs
         y, spread = image(f, x)
         unknown = x.ambiguous | nan_undecided(y, x)
-        lost = SMALLEST_NORMAL[x.dtype] if of_exponential and x.dtype != "float16" else 0.0
+        lost = underflow(x.dtype) - SMALLEST_NORMAL[x.dtype] if of_exponential else 0.0
         return rounded(y, spread + absolute * UNIT_ROUNDOFF[x.dtype] + lost, unknown, x.dtype, ulps)
 
     return kernel

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .bounded import LARGEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, Bounded, integer, rounded
-from .elementwise import Attrs, Kernel, image, monotone, nan_undecided, selecting, step
+from .elementwise import Attrs, Kernel, image, monotone, nan_undecided, selecting, step, underflow
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -169,7 +169,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 def _silu_error(x: np.ndarray, dtype: str) -> np.ndarray:
     """Returns the absolute error of silu: |x| times what the sigmoid may lose to underflow."""
-    return np.abs(x) * SMALLEST_NORMAL[dtype]
+    return np.abs(x) * underflow(dtype)
 
 
 def _selu(x: np.ndarray) -> np.ndarray:
