@@ -11,10 +11,8 @@ from dataclasses import replace
 
 from ...core.graph import Graph, Source, TensorType
 from ...operators import OPERATORS
+from ..operand_classes import operand_classes
 from ..retyping import with_source
-
-#: The extent by which an operand is wider than the main path.
-_WIDER = 2
 
 
 def operand_shapes(graph: Graph) -> Iterator[tuple[str, Graph]]:
@@ -30,28 +28,10 @@ def operand_shapes(graph: Graph) -> Iterator[tuple[str, Graph]]:
             alone = beside not in sources or beside == node.inputs[0] or name in _names(graph.constants)
             if source is None or beside == name or not alone:
                 continue
-            for word, shape in classes(graph.type_of(beside).shape):
+            for word, shape in operand_classes(graph.type_of(beside).shape):
                 changed = _with_shape(graph, source, shape) if shape != source.type.shape else None
                 if changed is not None:
                     yield f"{name}_{word}", changed
-
-
-def classes(shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yields (word, shape of an operand) for each way to broadcast against a value of `shape`."""
-    rank = len(shape)
-    yield "scalar", ()
-    yield "ones", (1,) * rank
-    yield "same", shape
-    for axis, extent in enumerate(shape):
-        if extent > 1:
-            yield f"axis_{axis - rank}", (extent,) + (1,) * (rank - axis - 1)
-    if rank > 1 and shape[0] > 1:
-        # Without the first axis: several rows for each element of it.
-        yield "each", shape[1:]
-    # Wider than the main path: by a further axis, or along one of one element.
-    yield "wider", (_WIDER, *shape)
-    if 1 in shape:
-        yield "widened", tuple(_WIDER + 1 if d == 1 else d for d in shape)
 
 
 def _broadcasts(operator: str) -> bool:

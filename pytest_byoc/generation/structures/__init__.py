@@ -15,6 +15,7 @@ from . import (
     epilogues,
     layers,
     memory,
+    operands,
     padding,
     sequences,
     simplified,
@@ -24,9 +25,10 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
     "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "counts",
-    "dataflow", "epilogues", "layers", "memory", "padding", "sequences", "simplified", "tuples",
+    "dataflow", "epilogues", "layers", "memory", "operands", "padding", "sequences", "simplified", "tuples",
 ]
 
 padding.register()
+operands.register()
 # They come last because they take longest.
 epilogues.register()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from ...core.graph import Graph, TensorType
 from ...operators.record import Attrs
 from ..builder import Builder
@@ -102,27 +100,6 @@ def conv_residual(b: Builder, v: Vocabulary) -> Graph:
     return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
 
 
-@structure
-def conv_add_row(b: Builder, v: Vocabulary) -> Graph:
-    """A row with as many elements as there are channels is added in place of the bias (class 16). A
-    check of the number of elements alone mistakes it for a bias."""
-    need(v, "nn.conv2d")
-    y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    # relu would make all negative sums equal.
-    row = b.constant(TensorType((4,), "float32"), 0.5, 4.0)
-    return b.graph(b.simple("nn.relu", b.node("add", (y, row), {})[0]))
-
-
-@structure
-def conv_bias_on_width(b: Builder, v: Vocabulary) -> Graph:
-    """nn.bias_add behind a convolution adds along the width instead of the channels (class 16)."""
-    need(v, "nn.conv2d")
-    y = b.simple("nn.conv2d", b.input(TensorType((1, 3, 5, 4), "float32")), kernel_size=(1, 1), channels=4)
-    # relu would make all results of negative biases equal.
-    bias = b.constant(TensorType((4,), "float32"), 0.0, 2.0)
-    return b.graph(b.simple("nn.relu", b.node("nn.bias_add", (y, bias), {"axis": -1})[0]))
-
-
 @numeric_structure
 def grouped_conv_bias_relu(b: Builder, v: Vocabulary) -> Graph:
     """The convolutions of the pattern have two groups, or one group for each channel (classes 16,
@@ -193,91 +170,6 @@ def dense_residual(b: Builder, v: Vocabulary) -> Graph:
     x = b.input(_MATRIX)
     y = b.simple("nn.dense", x, units=8)
     return b.graph(b.simple("nn.relu", b.node("add", (y, x), {})[0]))
-
-
-@structure
-def dense_add_column(b: Builder, v: Vocabulary) -> Graph:
-    """A column with as many elements as a row has is added in place of the bias (class 16)."""
-    need(v, "nn.dense", "add")
-    y = b.simple("nn.dense", b.input(TensorType((5, 8), "float32")), units=5)
-    column = b.constant(TensorType((5, 1), "float32"))
-    return b.graph(b.simple("nn.relu", b.node("add", (y, column), {})[0]))
-
-
-@numeric_structure
-def dense_add_scalar(b: Builder, v: Vocabulary) -> Graph:
-    """A scalar is added where the pattern has its bias (classes 16, 23)."""
-    need(v, "nn.dense", "add")
-    y = b.simple("nn.dense", b.input(_MATRIX), units=5)
-    number = b.constant(TensorType((), "float32"), 0.5, 2.0)
-    return b.graph(b.simple("nn.relu", b.node("add", (y, number), {})[0]))
-
-
-@numeric_structure
-def conv_add_scalar(b: Builder, v: Vocabulary) -> Graph:
-    """One number, in a tensor of the result's rank, is added to a convolution (classes 16, 23)."""
-    need(v, "nn.conv2d", "add")
-    number = b.constant(TensorType((1, 1, 1, 1), "float32"), 0.5, 2.0)
-    return b.graph(b.simple("nn.relu", b.node("add", (_convolution(b, b.input(_IMAGE)), number), {})[0]))
-
-
-@numeric_structure
-def dense_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Constants of several other shapes are added in place of the bias (class 16)."""
-    need(v, "nn.dense", "add")
-    return _adds(b, ((1, 5), (3, 1), (1, 1), (3, 5)), lambda: b.simple("nn.dense", b.input(_MATRIX), units=5))
-
-
-@numeric_structure
-def conv_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Constants for each image or each position are added to a convolution (class 16)."""
-    need(v, "nn.conv2d", "add")
-    small, shapes = TensorType((2, 3, 3, 2), "float32"), ((4, 1, 1), (2, 4, 1, 1), (1, 1, 3, 2), (1, 4, 3, 2))
-    return _adds(b, shapes, lambda: b.simple("nn.conv2d", b.input(small), kernel_size=(1, 1), channels=4))
-
-
-@numeric_structure
-def batch_matmul_adds(b: Builder, v: Vocabulary) -> Graph:
-    """Constants for each column, row or product are added to batched products (class 16)."""
-    need(v, "nn.batch_matmul", "add")
-
-    def product() -> str:
-        x, weight = b.input(TensorType((2, 3, 4), "float32")), b.constant(TensorType((2, 4, 5), "float32"))
-        return b.simple("nn.batch_matmul", x, weight, transpose_b=False)
-
-    return _adds(b, ((5,), (3, 5), (1, 3, 5), (2, 1, 5), (2, 3, 1)), product)
-
-
-#: Products whose result has equal extents: their parameters, and all axes except the channels'.
-_SQUARE: tuple[tuple[str, Attrs, tuple[int, ...]], ...] = (
-    ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4}, (0, 2, 3)),
-    ("nn.conv2d", {"kernel_size": (1, 1), "channels": 4, "data_layout": "NHWC"}, (0, 1, 2)),
-    ("nn.batch_matmul", {"columns": 4}, (0, 1)),
-)
-
-
-@numeric_structure
-def square_adds(b: Builder, v: Vocabulary) -> Graph:
-    """A constant is added along another axis than the channels', which has the same length (class
-    16)."""
-    need(v, "add")
-    names, outputs = v.of([name for name, _, _ in _SQUARE]), []
-    for name, form, axes in (square for square in _SQUARE if square[0] in names):
-        rank = len(axes) + 1
-        for axis in axes:
-            y = b.simple(name, b.input(TensorType((4,) * rank, "float32")), **form)
-            constant = b.constant(TensorType((1,) * axis + (4,) + (1,) * (rank - axis - 1), "float32"))
-            outputs.append(b.node("add", (y, constant), {})[0])
-    return b.graph(*outputs)
-
-
-def _adds(b: Builder, shapes: Iterable[tuple[int, ...]], product: Callable[[], str]) -> Graph:
-    """Returns the graph of one product for each shape, each with a constant of that shape added."""
-    outputs = []
-    for shape in shapes:
-        constant = b.constant(TensorType(shape, "float32"), -1.0, 2.0)
-        outputs.append(b.simple("nn.relu", b.node("add", (product(), constant), {})[0]))
-    return b.graph(*outputs)
 
 
 #: Products that are summed: their parameters, and the shape of their operands without the batch.
