@@ -14,8 +14,6 @@ from ..reference_kernels import Bounded
 NEGLIGIBLE = 0.01
 #: The largest distance of an inexact value, as a multiple of its bound; beyond, the value is wrong.
 NEAR = 32.0
-
-
 #: The least size of a value that must not be zero, as a share of the largest one.
 _FAR = 0.1
 
@@ -73,9 +71,12 @@ def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) ->
     """
     with np.errstate(all="ignore"):
         a = actual.astype(np.float64)
+        suspect: np.ndarray = ~np.isfinite(a) | (a == 0)
+        if not suspect.any():
+            # The usual case, kept cheap.
+            return suspect
         far = np.abs(expected.value) > _FAR * float(np.max(np.abs(expected.value), initial=0.0))
-        gone = ~np.isfinite(a) | ((a == 0) & far)
-        mask: np.ndarray = gone & _vacuous(expected) & ~expected.ambiguous
+        mask: np.ndarray = suspect & ((a != 0) | far) & _vacuous(expected) & ~expected.ambiguous
         if reference is not None and mask.any():
             r = reference.astype(np.float64)
             mask &= np.isfinite(r) & (r != 0)

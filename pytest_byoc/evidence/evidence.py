@@ -216,7 +216,8 @@ class Evidence:
                     {"output": i, "actual_type": found, "expected_type": str(wanted)},
                 )
                 continue
-            gone = self._lost(actual, bounded, reference[i] if reference is not None else None)
+            llvm = reference[i] if reference is not None else None
+            gone = self._lost(actual, bounded, llvm)
             if gone is not None:
                 yield lost_values(self.graph, check, i, actual, bounded, gone, how)
                 continue
@@ -225,9 +226,9 @@ class Evidence:
             outside = compare(actual, bounded).outside
             if not outside.any():
                 continue
-            if reference is not None and reference[i].shape == actual.shape:
-                llvm_outside = compare(reference[i], bounded).outside
-                both = outside & llvm_outside & agree(actual, reference[i], bounded)
+            if llvm is not None and llvm.shape == actual.shape:
+                llvm_outside = compare(llvm, bounded).outside
+                both = outside & llvm_outside & agree(actual, llvm, bounded)
                 if both.any():
                     yield Finding(
                         check, SUSPICION, "compare", SUSPICION,
@@ -249,7 +250,6 @@ class Evidence:
             final_kind = kind if numbers else "not-finite"
             if final_kind == "wrong-value" and is_inexact(actual, bounded, outside):
                 final_kind = "inexact"
-            llvm = reference[i] if reference is not None else None
             yield outside_bound(self.graph, check, final_kind, i, actual, bounded, outside, llvm, how)
 
     def _lost(

@@ -36,19 +36,9 @@ def outside_bound(
         distance = np.abs(actual.astype(np.float64) - bounded.value)
     distance = np.where(np.isnan(distance), np.inf, distance)
     at = np.unravel_index(int(np.argmax(np.where(outside, distance, -1.0))), outside.shape)
-    index = [int(v) for v in at]
-    details: dict[str, Any] = {
-        "output": i,
-        "name": graph.outputs[i],
-        "index": index,
-        "expected": _scalar(bounded.value[at]),
-        "bound": _scalar(bounded.error[at]),
-        "actual": _scalar(actual[at]),
-        "how": how,
-        **where(graph, i, outside),
-    }
+    details = _details(graph, i, actual, bounded, outside, at, how)
     text = (
-        f"output {i} (%{graph.outputs[i]}) is outside its error bound {how}: at {index} expected "
+        f"output {i} (%{graph.outputs[i]}) is outside its error bound {how}: at {details['index']} expected "
         f"{details['expected']!r} within {details['bound']:.3g}, got {details['actual']!r}"
     )
     if reference is not None and reference.shape == actual.shape:
@@ -56,6 +46,21 @@ def outside_bound(
         text += f" (LLVM: {details['llvm']!r})"
     text += f"; {details['outside']} of {details['elements']} elements are outside."
     return Finding(check, "wrong-result", "compare", kind, text, details)
+
+
+def _details(
+    graph: Graph, i: int, actual: np.ndarray, bounded: Bounded, mask: np.ndarray, at: tuple[Any, ...],
+    how: str,
+) -> dict[str, Any]:
+    """Returns the details of a finding on the elements of an output that a mask selects.
+
+    at: the index of the element that is shown.
+    """
+    return {
+        "output": i, "name": graph.outputs[i], "index": [int(v) for v in at],
+        "expected": _scalar(bounded.value[at]), "bound": _scalar(bounded.error[at]),
+        "actual": _scalar(actual[at]), "how": how, **where(graph, i, mask),
+    }  # fmt: skip
 
 
 def lost_values(
@@ -66,17 +71,12 @@ def lost_values(
     gone: a mask of these elements. The other arguments are those of `outside_bound`.
     """
     at = np.unravel_index(int(np.argmax(gone)), gone.shape)
-    index = [int(v) for v in at]
-    details = {
-        "output": i, "name": graph.outputs[i], "index": index, "expected": _scalar(bounded.value[at]),
-        "bound": _scalar(bounded.error[at]), "actual": _scalar(actual[at]), "how": how,
-        **where(graph, i, gone),
-    }
+    details = _details(graph, i, actual, bounded, gone, at, how)
     text = (
-        f"output {i} (%{graph.outputs[i]}) is {details['actual']!r} {how} at {index}, where the value is "
-        f"{details['expected']!r} and LLVM's is a number: it overflows on the way, or is lost. (The bound, "
-        f"{details['bound']:.3g}, can't judge it.) {details['outside']} of {details['elements']} elements "
-        "are like that."
+        f"output {i} (%{graph.outputs[i]}) is {details['actual']!r} {how} at {details['index']}, where the "
+        f"value is {details['expected']!r} and LLVM's is a number: it overflows on the way, or is lost. "
+        f"(The bound, {details['bound']:.3g}, can't judge it.) {details['outside']} of "
+        f"{details['elements']} elements are like that."
     )
     return Finding(check, "wrong-result", "compare", "not-finite", text, details)
 

@@ -166,7 +166,8 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     bound.SET.N                the absolute error allowed; for a float64 output it is doubled already.
                                Where the bound judges nothing, at most 1e300, which any number is within
     ambiguous.SET.N            the elements for which a correct implementation may return another value
-    judged.SET.N               the elements to compare: neither ambiguous nor with a vacuous bound
+    judged.SET.N               the elements to compare: those that are not ambiguous, and with a
+                               vacuous bound only if LLVM has a number there
     target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
     target.EXECUTOR.A_again.N  in its third run, with the first inputs
     loaded.EXECUTOR.A.N        after export and load in a fresh process

@@ -15,7 +15,7 @@ from ..gate.problems import Gate, shown
 from ..gate.waivers import Waivers
 from ..record.likely_causes import Cause, likely_causes
 from ..record.target_record import COUNTS, Excused, Failure, TargetRecord, is_offloaded
-from .words import cause_extent, cause_title, counted
+from .words import besides_patterns, cause_extent, cause_title, counted
 
 #: Number of cases under one heading, and of causes that are shown in full.
 LISTED, IN_FULL = 10, 20
@@ -74,8 +74,7 @@ def summary(record: TargetRecord) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"  {note[:220]}", plain
             if len(notes) > 5:
                 yield f"  … and {len(notes) - 5} more (see report.json)", plain
-    unmatched = tuple(f"pattern {name} is " for name in record.unmatched())
-    others = [text for text in record.not_checked if not text.startswith(unmatched)]
+    others = besides_patterns(record.not_checked, record.unmatched())
     if others:
         yield "", plain
         yield "not checked:", plain

@@ -20,6 +20,7 @@ from ..examination.outcome import (
 from ..examination.stages import EXIT_PARTITION_ONLY, in_words
 from . import check_table, failure_view, operator_table
 from .quantities import count, number, plural
+from .words import besides_patterns
 
 #: Largest number of items of a folded list; report.json has all items.
 _LISTED = 200
@@ -176,9 +177,7 @@ def _target(t: Mapping[str, Any], position: int, level: str) -> dict[str, Any]:
         "patterns": len(t["patterns"]),
         "unmatched": unmatched,
         # Unmatched patterns have a table of their own.
-        "not_checked": [
-            s for s in t["not_checked"] if not s.startswith(tuple(f"pattern {n} is " for n in unmatched))
-        ],
+        "not_checked": besides_patterns(t["not_checked"], unmatched),
         "fragmentation": _fragmentation(t),
         "speed": _speed(t.get("speed", [])),
         "notes": [

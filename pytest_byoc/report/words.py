@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..generation.shrink_steps import EXAMINATIONS, SECONDS
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 def counted(number: int, what: str) -> str:
     """Returns a number with its noun: 1 graph, 2 graphs."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def besides_patterns(not_checked: Sequence[str], unmatched: Collection[str]) -> list[str]:
+    """Returns what was not checked without the unmatched patterns, which a report lists by
+    themselves."""
+    beginnings = tuple(f"pattern {name} is " for name in unmatched)
+    return [text for text in not_checked if not text.startswith(beginnings)]
 
 
 def needed(each: bool | None, operators: int) -> str:

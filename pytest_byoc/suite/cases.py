@@ -165,13 +165,12 @@ class Suite:
         near: list[tuple[str, tuple[str, Graph, Set[str]]]] = [
             (kind(label), (f"{name}[{fragment.way}-{label}]", graph, PLAIN))
             for fragment in fragments
-            for label, graph in near_misses(fragment.graph, self._session.ir)
             # The longest fragment has all operands.
-            if kind(label) not in OPERAND_FORMS or fragment is longest
+            for label, graph in near_misses(fragment.graph, self._session.ir, forms=fragment is longest)
         ]
-        forms = [one for one in near if one[0] in OPERAND_FORMS]
+        operand_forms = [one for one in near if one[0] in OPERAND_FORMS]
         others = [one for one in near if one[0] not in OPERAND_FORMS]
-        return [*ways, *spread(others, limit), *spread(forms, level.operand_forms)]
+        return [*ways, *spread(others, limit), *spread(operand_forms, level.operand_forms)]
 
     def _check(
         self, kind: str, case: str, graph: Graph, kinds: Set[str], alike: Callable[[], Mapping[str, Group]]

@@ -71,14 +71,20 @@ class _Tracer:
         return len(self._executed) + self._steps / (self._steps + 1000.0)
 
     def words(self) -> list[Any]:
-        """Numbers and words in the code that was executed: its constants, and the values that it got
-        as arguments, by default, from enclosing functions and from its module."""
+        """Returns the numbers and words in the code that was executed: its constants, and the values
+        that it got as arguments, by default, from enclosing functions and from its module."""
         codes = {code for code, _ in self._executed}
         # A dtype may be written as an attribute, such as numpy.int8, which is a name in the code.
         words: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
         left = [constant for code in codes for constant in code.co_consts] + self._known
+        # A collection may contain itself.
+        read: set[int] = set()
         while left:
             value = left.pop()
+            if isinstance(value, (tuple, list, set, frozenset, dict)):
+                if id(value) in read:
+                    continue
+                read.add(id(value))
             if isinstance(value, (tuple, list, set, frozenset)):
                 left += list(value)[:_MANY]
             elif isinstance(value, dict):

@@ -63,18 +63,20 @@ def spread(found: Sequence[tuple[str, T]], limit: int) -> list[T]:
     return [some[i * len(some) // shares[name]] for name, some in kinds.items() for i in range(shares[name])]
 
 
-def near_misses(graph: Graph, ir: str) -> Iterator[tuple[str, Graph]]:
+def near_misses(graph: Graph, ir: str, forms: bool = True) -> Iterator[tuple[str, Graph]]:
     """Yields (label, graph) for graphs that differ from `graph` in one thing: an attribute, a scale
     or zero point, the dtype, whether a source is a constant, the rank, how an operand is broadcast,
-    a permutation, an additional output, or the order of the operands."""
+    a permutation, an additional output, or the order of the operands.
+
+    forms: whether those of the kinds OPERAND_FORMS are among them."""
     seen = {graph}
-    for label, changed in _all(graph, ir):
+    for label, changed in _all(graph, ir, forms):
         if changed is not None and changed not in seen:
             seen.add(changed)
             yield label, changed
 
 
-def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
+def _all(graph: Graph, ir: str, forms: bool) -> Iterator[tuple[str, Graph | None]]:
     for i, node in enumerate(graph.nodes):
         for name, value, may_differ in _other_values(graph, node):
             changed = _with_attr(graph, i, name, value)
@@ -86,9 +88,9 @@ def _all(graph: Graph, ir: str) -> Iterator[tuple[str, Graph | None]]:
         yield dtype, _with_dtype(graph, dtype, ir)
     for shape in _other_ranks(graph):
         yield f"rank_{len(shape)}", _with_rank(graph, shape)
-    for label, other in operand_shapes(graph):
+    for label, other in operand_shapes(graph) if forms else ():
         yield f"broadcast_{label}", other
-    for label, other in other_permutations(graph):
+    for label, other in other_permutations(graph) if forms else ():
         yield f"permuted_{label}", other
     for source in graph.constants:
         if not _must_be_constant(graph, source.name):

@@ -24,7 +24,7 @@ def operand_shapes(graph: Graph) -> Iterator[tuple[str, Graph]]:
             continue
         for name, beside in (node.inputs[::-1], node.inputs):
             source = sources.get(name)
-            # Of two sources the second is changed, unless the first one is a constant.
+            # If both operands are sources, the second is changed, or the first one if it is a constant.
             alone = beside not in sources or beside == node.inputs[0] or name in _names(graph.constants)
             if source is None or beside == name or not alone:
                 continue

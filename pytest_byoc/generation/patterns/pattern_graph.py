@@ -74,7 +74,7 @@ class PatternGraph:
         self._shaped: dict[int, tuple[int, ...]] = {}
         #: The fewest operands that an operator accepted so far, by its name.
         self._wanted: dict[str, int] = {}
-        #: Of the call that is made: its arguments that the pattern gives, and whether there may be
+        #: The number of arguments that the pattern gives the present call, and whether there may be
         #: more of them.
         self._count, self._more = 0, False
         #: The number of a constant operand of one element, if it has one.
