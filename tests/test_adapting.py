@@ -31,9 +31,9 @@ from .conftest import declaration, make_settings
 EVERYTHING = Vocabulary(frozenset(OPERATORS) - {"floor"})
 FEW = ("nn.conv2d", "nn.max_pool2d", "nn.bias_add", "add", "nn.relu")
 #: Structures with images that have no version with channels last.
-UNCONVERTED = {"patch_embedding", "inputs_of_many_kinds"}
+UNCONVERTED = {"inputs_of_many_kinds", "viewed_and_read"}
 #: Structures that have channels last already.
-LAST = {"behind_channels_last", "conv_bias_add_nhwc", "conv_bias_relu_nhwc"}
+LAST = {"conv_nhwc_operands"}
 #: example_c that offloads only batches of one in float64.
 ONE_IN_FLOAT64 = Fault(
     "one_in_float64", 7, "it takes batches of one alone, and float64", FEW, None,
@@ -159,8 +159,8 @@ def test_structures_in_four_axes_compute_the_same_values(ir: str) -> None:
         for one, other in zip(evaluated(graph), evaluated(new)):
             assert one.size == other.size, name
             np.testing.assert_allclose(one.reshape(-1), other.reshape(-1), 1e-12, 1e-12, err_msg=name)
-    assert len(changed) > 80
-    assert {"diamond", "long_chain", "equal_constants"} <= set(changed)
+    assert len(changed) > 40
+    assert {"diamond", "long_chain", "constants_in_one_region"} <= set(changed)
 
 
 @pytest.mark.once
@@ -176,7 +176,7 @@ def test_structures_adapted_to_a_batch_of_one(ir: str) -> None:
             leads = [s.type for s in part.sources() if s.name in names]
             assert all(t.shape[0] == 1 for t in leads if t.rank > 1), name
         assert [o.shape for o in evaluated(new)] == [new.type_of(o).shape for o in new.outputs], name
-    assert changed > 190
+    assert changed > 90
 
 
 @pytest.mark.once
@@ -195,7 +195,7 @@ def test_structures_adapted_to_another_dtype(ir: str, dtype: str) -> None:
             if source.type.dtype == dtype and dtype not in ("float16", "float64") and source.data is None:
                 assert source.high - source.low >= 1 and (dtype != "uint8" or source.low >= 0), name
         assert all(o.shape == new.type_of(n).shape for n, o in zip(new.outputs, evaluated(new))), name
-    assert changed > (190 if dtype.startswith("float") else 20)
+    assert changed > (90 if dtype.startswith("float") else 20)
 
 
 @pytest.mark.once
@@ -253,7 +253,7 @@ def test_cases_are_adapted_to_the_only_batch_and_dtype_of_the_target(tmp_path: P
     session = opened(tmp_path, f"{target / '__init__.py'}:target", ir)
     try:
         suite = Suite(session)
-        for name in ("plain_convolutions", "diamond", "conv_bias_relu"):
+        for name in ("plain_convolutions", "diamond", "convolution_patterns"):
             verdict = suite.check_structure(name)
             assert verdict.outcome == PASS and all(verdict.offloaded), name
         assert {s.type.dtype for s in verdict.graph.sources()} == {"float64"}

@@ -32,7 +32,7 @@ except ImportError as e:
 
 def test_conforms(pytester: pytest.Pytester, ir: str) -> None:
     """A few graphs at smoke; two dense layers become one region."""
-    tests = "dense_layers or dense_bias_relu or (test_operator and float64)"
+    tests = "product_patterns or (test_operator and float64)"
     assert_conforms(pytester, ir, "example_extern", "nn.dense,nn.bias_add", tests)
 
 
@@ -110,12 +110,12 @@ MISTAKES = {
     ),
     "lost_bias": Mistake(
         [Patch("kernels.c", "a[i + j] + b[j]", "a[i + j] + (period < size ? 0 : b[j])")],
-        "nn.dense", "test_structure and dense_bias_relu", {"numerics"},
+        "nn.dense", "test_structure and product_patterns", {"numerics"},
     ),
     "weight_cached": Mistake(
         [Patch("kernels.c", "  int64_t i;\n", "  int64_t i;\n  static const float* kept;\n"
                "  b = kept = kept ? kept : b;\n")],
-        "nn.dense", "test_structure and equal_dense", {"numerics"},
+        "nn.dense", "test_structure and weights_alike", {"numerics"},
     ),
     "race": Mistake(
         [Patch("kernels.c", "  int64_t i;\n", "  int64_t i;\n  static float scratch[1 << 16];\n"

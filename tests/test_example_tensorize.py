@@ -128,15 +128,15 @@ def library() -> str:
     return loadable()
 
 
-_FEW = "conv_bias_relu or dense_layers or (test_operator and float32 and tiles)"
+_FEW = "convolution_patterns or product_patterns or (test_operator and float32 and tiles)"
 
 
 @pytest.mark.parametrize(
     ("name", "tests"),
     [
         ("target", _FEW),
-        pytest.param("inlined", "conv_bias_relu", marks=needs_clang),
-        ("preloaded", "conv_bias_relu"),
+        pytest.param("inlined", "convolution_patterns", marks=needs_clang),
+        ("preloaded", "convolution_patterns"),
     ],
 )
 def test_conforms(pytester: pytest.Pytester, ir: str, name: str, tests: str) -> None:
@@ -258,12 +258,12 @@ MISTAKES = {
     "lost_bias": Mistake(
         [Patch("layers.py", "_repeated(first, at) + _repeated(second, at))",
                "_repeated(first, at) + (_repeated(second, at) if len(second.shape) > 1 else _zero()))")],
-        "nn.dense", "test_structure and dense_bias_relu", {"numerics"},
+        "nn.dense", "test_structure and product_patterns", {"numerics"},
     ),
     "weight_cached": Mistake(
         [Patch("microkernel.c", "  int32_t i, j, l;\n", "  int32_t i, j, l;\n  static const float* kept;\n"
                "  if (ldb == 8) b = kept = kept ? kept : b;\n")],
-        "nn.dense", "test_structure and equal_dense", {"numerics", "process"},
+        "nn.dense", "test_structure and weights_alike", {"numerics", "process"},
     ),
     "race": Mistake(
         [Patch("microkernel.c", _SUM, "static volatile float sum; sum = c[i * ldc + j];")],

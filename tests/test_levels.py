@@ -121,14 +121,14 @@ def test_all_checks_are_made_on_some_structures_at_smoke() -> None:
     everything = {c.id for c in CHECKS}
     of_all = checks("smoke")
     assert thorough("smoke") == AT_SMOKE
-    assert "alternating" in thorough("standard") and not thorough("full")
-    for name in (*AT_SMOKE, "alternating"):
+    assert "host_between" in thorough("standard") and not thorough("full")
+    for name in (*AT_SMOKE, "host_between"):
         only = {c.id for c in CHECKS if name in c.at_smoke}
         expensive = (only or everything) if name in AT_SMOKE else set()
         assert checks("smoke", ALL_CHECKS, name) == of_all | expensive
         assert checks("smoke", ALL_CHECKS) == checks("smoke", name) == of_all
     assert any(name in c.at_smoke for c in CHECKS for name in AT_SMOKE)
-    assert checks("standard", ALL_CHECKS, "alternating") == everything
+    assert checks("standard", ALL_CHECKS, "host_between") == everything
     assert checks("standard", "diamond") < everything
 
 

@@ -182,14 +182,14 @@ def test_structures_share_modules_at_smoke_and_fail_individually(
     result = pytester.runpytest_subprocess(
         f"--byoc-target={FIXTURES}/targets/particular.py:target", f"--byoc-ir={ir}", "--byoc-level=smoke",
         f"--byoc-python={PYTHON}", "--byoc-report=out", "--byoc-operators=nn.relu,subtract", "-k",
-        "test_structure and (returned_and_consumed or alternating or many_inputs)", "-p", "no:cacheprovider",
+        "test_structure and (host_between or float64_chain or constant_regions)", "-p", "no:cacheprovider",
     )
     cases = json.loads(pytester.path.joinpath("out", "report.json").read_text())["cases"]
-    assert set(cases) >= {"returned_and_consumed", "alternating", "many_inputs"}, result.outlines
+    assert set(cases) >= {"host_between", "float64_chain", "constant_regions"}, result.outlines
     failed = {case for case, outcome in cases.items() if outcome not in ("pass", "not-offloaded")}
     # A module that fails though none of its graphs does is reported with its first case,
-    # many_inputs.
-    assert failed == {"returned_and_consumed", "many_inputs"}
+    # host_between.
+    assert failed == {"constant_regions", "host_between"}
 
 
 @pytest.mark.once
@@ -199,7 +199,7 @@ def test_few_operators_raise_no_false_alarm(pytester: pytest.Pytester, ir: str) 
     result = pytester.runpytest_subprocess(
         "--byoc-target=example_c", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
         "--byoc-operators=abs,divide,nn.relu", "-p", "no:cacheprovider",
-        "-k", "(test_structure or test_thoroughly) and (large_weight or diamond or constant_first)",
+        "-k", "(test_structure or test_thoroughly) and (large_weight or diamond or constant_regions)",
         timeout=300,
     )
     assert result.ret == pytest.ExitCode.OK

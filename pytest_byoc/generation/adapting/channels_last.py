@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS, within
-from ..structures.sequences import REDUCTIONS
+from ..structures.vocabulary import REDUCTIONS
 from .parts import Unlike, by_parts, has_layout, is_elementwise
 
 

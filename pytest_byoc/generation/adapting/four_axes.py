@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.graph import Graph, Node, Source, TensorType
 from ...operators import OPERATORS
-from ..structures.sequences import REDUCTIONS
+from ..structures.vocabulary import REDUCTIONS
 from .parts import Unlike, again, by_parts, data_sources, is_elementwise, with_shape
 
 _AXES = 4

@@ -1,34 +1,33 @@
 """Structures: small named graphs that partitioners and codegens often get wrong.
 
-Their operators depend on the target: `unary`, `binary` … are operators that it offloads, `host` is
-one that it does not. Each structure is one function; its docstring describes the graph, and gives
-the numbers of the classes of bugs that it is for (docs/explanation/bug-classes.md).
+Their operators depend on the target: some are operators that it offloads, `host` is one that it does
+not. Most structures are made by rule, each rule in its own file: things that agree in a property
+(`confusables`), values that are shared (`flows`), numbers that a table has room for (`limits`),
+conditions of rewrites (`neutral`, `rewrites`, `fusions`), layers and what is fused behind them (`layers`,
+`operands`, `padding`, `epilogues`). Docstrings name the classes of bugs that they are for
+(docs/explanation/bug-classes.md).
 """
 
 from __future__ import annotations
 
 from . import (
-    composites,
-    constants,
-    counts,
-    dataflow,
+    by_hand,
+    confusables,
     epilogues,
+    flows,
+    fusions,
     layers,
-    memory,
+    limits,
+    neutral,
     operands,
     padding,
-    sequences,
-    simplified,
-    tuples,
+    rewrites,
 )
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
-__all__ = [
-    "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "counts",
-    "dataflow", "epilogues", "layers", "memory", "operands", "padding", "sequences", "simplified", "tuples",
-]
+__all__ = ["EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary"]
 
-padding.register()
-operands.register()
+for _part in (by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands):
+    _part.register()
 # They come last because they take longest.
 epilogues.register()

@@ -12,7 +12,7 @@ from functools import partial
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Structure, Vocabulary, biased, need
+from .vocabulary import Structure, Vocabulary, add, biased, need
 
 _IMAGE = TensorType((2, 3, 4, 3), "float32")
 _MATRIX, _ROW = TensorType((3, 8), "float32"), TensorType((1, 8), "float32")
@@ -157,6 +157,5 @@ def register() -> None:
             made.update({
                 f"{name}_biased_{step}_each": partial(_activated, anchor, step) for step in _ACTIVATIONS
             })
-    STRUCTURES.update({name: made[name] for name in sorted(made, key=lambda name: name not in _FEW)})
-    NUMERIC.update(made)
-    EXHAUSTIVE.update(made.keys() - _FEW)
+    for name in sorted(made, key=lambda name: name not in _FEW):
+        add(name, made[name], at_smoke=name in _FEW)

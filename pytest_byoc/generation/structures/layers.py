@@ -1,19 +1,22 @@
-"""Structures of layers as models have them.
+"""Structures of layers as models have them: products and windows with a bias, an activation, a residual.
 
-They have a batch of one, the usual layouts, and one parameter at a time that differs from its
-default, so that they show the faults of a target that refuses most other graphs. Some have two
-layers in a row, whose weights may be exchanged."""
+They have a batch of one or a few rows, the usual layouts, and one parameter at a time that differs
+from its default, so that they show the faults of a target that refuses most other graphs. A layer
+and what follows it form the patterns that most targets have (classes 9, 10, 14, 16, 26, 36, 40, 41,
+48).
+"""
 
 from __future__ import annotations
 
-from ...core.graph import Graph, TensorType
-from ...operators.record import Attrs
-from ..builder import Builder
-from .vocabulary import UNARY, Vocabulary, biased, need, numeric_structure, structure
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-_IMAGE = TensorType((1, 4, 7, 6), "float32")
+from .expressions import Call, Row, Value, add_table, call, constant, first, host, node, row, x
+
+_IMAGE = (1, 4, 7, 6)
 #: Parameters off their defaults, for one layer each.
-_CONVOLUTIONS: tuple[Attrs, ...] = (
+_CONVOLUTIONS: tuple[dict[str, Any], ...] = (
     {"kernel_size": (3, 3), "strides": (1, 2)},
     {"kernel_size": (3, 3), "strides": (2, 1), "padding": (1, 1, 1, 1)},
     {"kernel_size": (3, 3), "padding": (1, 0, 2, 3)},
@@ -25,8 +28,10 @@ _CONVOLUTIONS: tuple[Attrs, ...] = (
     {"kernel_size": (2, 1), "strides": (5, 5)},
     # The window is as large as the image, and with its padding reaches outside it.
     {"kernel_size": (7, 6), "strides": (7, 6), "padding": (1, 2, 1, 0)},
+    # The image is cut into pieces, as in vision transformers.
+    {"kernel_size": (3, 3), "strides": (3, 3), "channels": 8},
 )
-_POOLINGS: tuple[Attrs, ...] = (
+_POOLINGS: tuple[dict[str, Any], ...] = (
     {"pool_size": (2, 3), "strides": (1, 2)},
     {"pool_size": (3, 3), "padding": (1, 0, 2, 1)},
     {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 1)},
@@ -36,101 +41,100 @@ _POOLINGS: tuple[Attrs, ...] = (
 )
 
 
-@structure
-def plain_convolutions(b: Builder, v: Vocabulary) -> Graph:
-    """Strides, paddings, dilation and groups differ from their defaults, one at a time (classes 14,
-    40, 41)."""
-    need(v, "nn.conv2d")
-    return b.graph(*(b.simple("nn.conv2d", b.input(_IMAGE), **{"channels": 4, **c}) for c in _CONVOLUTIONS))
+def _poolings() -> Iterator[Row]:
+    """Padding counts in the mean or not. All elements are below zero, so that the zeros of a padding are
+    the largest."""
+    for chosen in _POOLINGS:
+        image = x(*_IMAGE, low=-2.0, high=-0.5)
+        yield row(call("nn.max_pool2d", image, **chosen))
+        for counted in (False, True) if "padding" in chosen else (False,):
+            yield row(call("nn.avg_pool2d", image, **chosen, count_include_pad=counted))
 
 
-@structure
-def plain_poolings(b: Builder, v: Vocabulary) -> Graph:
-    """Strides, paddings and ceil_mode differ from their defaults, one at a time, and padding counts
-    in the mean or not (classes 14, 36, 40)."""
-    names, outputs = v.of(("nn.max_pool2d", "nn.avg_pool2d")), list[str]()
-    for name in names:
-        for chosen in _POOLINGS:
-            counted: list[Attrs] = [{}]
-            if name == "nn.avg_pool2d" and "padding" in chosen:
-                counted = [{"count_include_pad": False}, {"count_include_pad": True}]
-            # All elements are below zero, so that the zeros of a padding are the largest.
-            outputs += (b.simple(name, b.input(_IMAGE, -2.0, -0.5), **chosen, **more) for more in counted)
-    return b.graph(*outputs)
-
-
-@numeric_structure
-def plain_products(b: Builder, v: Vocabulary) -> Graph:
-    """Products have one row, one column or several of both, transposed or not (classes 14, 23)."""
-    v.of(("nn.batch_matmul", "matmul"))
-    outputs = list[str]()
-    attrs = {"transpose_a": False, "out_dtype": "float32"}
+def _products() -> Iterator[Row]:
+    """Products have one row, one column or several of both, transposed or not."""
+    attrs: dict[str, Any] = {"transpose_a": False, "out_dtype": "float32"}
     for rows, columns in ((1, 5), (3, 1), (3, 5)):
-        x = TensorType((2, rows, 4), "float32")
-        for transposed in (False, True) if "nn.batch_matmul" in v.offloaded else ():
-            y = TensorType((2, columns, 4) if transposed else (2, 4, columns), "float32")
-            chosen = {**attrs, "transpose_b": transposed}
-            outputs += b.node("nn.batch_matmul", (b.input(x), b.input(y)), chosen)
-        if "matmul" in v.offloaded:
-            y = TensorType((4, columns), "float32")
-            outputs += b.node("matmul", (b.input(x), b.constant(y)), {})
-    return b.graph(*outputs)
+        left = x(2, rows, 4)
+        for transposed in (False, True):
+            right = x(2, columns, 4) if transposed else x(2, 4, columns)
+            yield row(node("nn.batch_matmul", left, right, **attrs, transpose_b=transposed))
+        yield row(node("matmul", left, constant(4, columns, low=-2.0)))
 
 
-@structure
-def bias_of_rows(b: Builder, v: Vocabulary) -> Graph:
-    """A square result has a bias for its rows and one for its columns, which only the axis
-    distinguishes (classes 16, 42)."""
-    need(v, "nn.dense", "nn.bias_add")
-    outputs = []
-    for axis in (0, 1):
-        y = b.simple("nn.dense", b.input(TensorType((6, 4), "float32")), units=6)
-        outputs.append(b.simple("nn.bias_add", y, axis=axis))
-    return b.graph(*outputs)
+@dataclass(frozen=True)
+class _Layer:
+    """A layer that keeps its operand's shape. make: the layer of a value. bias: the shape of the bias.
+    axis: the axis of the channels. depth: another layer, whose sums have so many terms, if any."""
+
+    operator: str
+    shape: tuple[int, ...]
+    make: Callable[[Value], Call]
+    bias: tuple[int, ...]
+    axis: int
 
 
-@numeric_structure
-def bias_read_before(b: Builder, v: Vocabulary) -> Graph:
-    """A computed bias is read before its layer too, so its memory may not be reused before it is
-    added (classes 18, 38)."""
-    v.of(("nn.dense", "nn.conv2d"))
-    need(v, "add")
-    outputs: list[str] = []
-    for name, x, bias, chosen in (
-        ("nn.dense", (3, 8), (8,), {"units": 8}),
-        ("nn.conv2d", (1, 4, 5, 6), (4, 1, 1), {"channels": 4, "kernel_size": (2, 3)}),
-    ):
-        if name in v.offloaded:
-            offset = b.simple(v.unary[1], b.input(TensorType(bias, "float32"), 0.5, 2.0))
-            moved = b.node(v.binary, (b.input(TensorType(x, "float32")), offset), {})[0]
-            layer = b.simple(name, b.simple(v.unary[0], moved), **chosen)
-            outputs += b.node("add", (layer, offset), {})
-    return b.graph(*outputs)
+def _conv(layout: str, **more: Any) -> Callable[[Value], Call]:
+    given = {"channels": 4, "kernel_size": (3, 3), "padding": (1, 1, 1, 1), "data_layout": layout, **more}
+    return lambda value: call("nn.conv2d", value, **given)
 
 
-@structure
-def dense_layers(b: Builder, v: Vocabulary) -> Graph:
-    """Two dense layers with biases follow each other, with constants of four shapes, and once more
-    with equal extents (class 26)."""
-    need(v, "nn.dense")
-    x = TensorType((3, 4), "float32")
-    outputs = [_in_a_row(b, v, "nn.dense", x, *({"units": n} for n in units)) for units in ((5, 6), (4, 4))]
-    y = b.simple("nn.dense", b.simple("nn.dense", b.input(x), units=5), units=6)
-    return b.graph(*outputs, biased(b, v, y))
+_LAYERS = (
+    _Layer("nn.conv2d", (2, 4, 6, 5), _conv("NCHW"), (4, 1, 1), 1),
+    _Layer("nn.conv2d", (2, 6, 5, 4), _conv("NHWC"), (4,), 3),
+    _Layer("nn.conv2d", (2, 4, 6, 5), _conv("NCHW", groups=2), (1, 4, 1, 1), 1),
+    _Layer("nn.conv2d", (2, 4, 6, 5), _conv("NCHW", groups=4), (4, 1, 1), 1),
+    _Layer("nn.dense", (3, 8), lambda value: call("nn.dense", value, units=8), (8,), 1),
+)
 
 
-@structure
-def conv_layers(b: Builder, v: Vocabulary) -> Graph:
-    """Two convolutions follow each other, with different numbers of channels and with equal ones
-    (class 26)."""
-    need(v, "nn.conv2d")
-    layers = [[{"kernel_size": (1, 1), "channels": n} for n in channels] for channels in ((5, 3), (4, 4))]
-    return b.graph(*(_in_a_row(b, v, "nn.conv2d", _IMAGE, *row) for row in layers))
+def _patterns(layers: tuple[_Layer, ...]) -> Iterator[Row]:
+    """The layer has a bias on either side, or none, and an activation behind; what lies between is
+    returned, or read by an operator left to TVM; the operand is added, or the result to itself; two
+    such layers follow each other."""
+    for layer in layers:
+        value, bias, needs = x(*layer.shape), constant(*layer.bias, low=-1.0), [layer.operator]
+
+        def relu(operand: Value) -> Call:
+            return call("nn.relu", operand)
+
+        made = layer.make(value)
+        biased = node("add", made, bias)
+        yield row(relu(biased), needs=needs)
+        yield row(relu(node("add", bias, layer.make(value))), needs=needs)
+        yield row(relu(node("add", x(*layer.bias), layer.make(value))), needs=needs)
+        yield row(relu(call("nn.bias_add", layer.make(value), axis=layer.axis)), needs=needs)
+        yield row(relu(layer.make(value)), needs=needs)
+        yield row(relu(biased), made, biased, needs=needs)
+        yield row(relu(biased), host(biased), needs=needs)
+        yield row(relu(node("add", layer.make(value), value)), needs=needs)
+        doubled = layer.make(value)
+        yield row(relu(node("add", doubled, doubled)), needs=needs)
+        again = node("add", layer.make(relu(biased)), constant(*layer.bias, low=-1.0))
+        yield row(relu(again), needs=needs)
+        yield row(node("add", layer.make(biased), constant(*layer.bias)), needs=needs)
+        block = relu(node("add", layer.make(relu(layer.make(value))), value))
+        yield row(block, needs=needs)
 
 
-def _in_a_row(b: Builder, v: Vocabulary, name: str, x: TensorType, first: Attrs, second: Attrs) -> str:
-    """Adds two layers with biases, with an operator between them if the target offloads a unary
-    one."""
-    y = biased(b, v, b.simple(name, b.input(x), **first))
-    found = [o for o in UNARY if o in v.offloaded]
-    return biased(b, v, b.simple(name, b.simple(found[0], y) if found else y, **second))
+def _deep() -> Iterator[Row]:
+    """Sums have more terms than a tile, once a multiple of its size and once not, and there are more
+    channels than a block has. Fused operators must be applied once, behind the last tile."""
+    for depth, channels in ((32, 5), (67, 5), (70, 35)):
+        dense = call("nn.dense", x(3, depth), units=channels)
+        conv = call("nn.conv2d", x(1, depth, 4, 3), channels=channels, kernel_size=(1, 1))
+        for operator, made, bias in (("nn.dense", dense, (channels,)), ("nn.conv2d", conv, (channels, 1, 1))):
+            yield row(first(node("add", made, constant(*bias, low=-1.0))), needs=[operator])
+            yield row(call("nn.relu", node("add", made, constant(*bias))), needs=[operator])
+
+
+def register() -> None:
+    """Adds the structures of this file."""
+    convolutions = (call("nn.conv2d", x(*_IMAGE), **{"channels": 4, **c}) for c in _CONVOLUTIONS)
+    add_table("plain_convolutions", convolutions, in_full=True)
+    add_table("plain_poolings", _poolings(), in_full=True)
+    add_table("plain_products", _products())
+    add_table("convolution_patterns", _patterns(_LAYERS[:2]), in_full=True)
+    add_table("grouped_patterns", _patterns(_LAYERS[2:4]), at_smoke=False)
+    add_table("product_patterns", _patterns(_LAYERS[4:]), in_full=True)
+    add_table("deep_layers", _deep())

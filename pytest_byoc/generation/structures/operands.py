@@ -1,65 +1,69 @@
-"""Structures of a product to which an operand is added that is broadcast in every way.
+"""Structures of an elementwise step behind a product, or alone, whose other operand is broadcast in
+every way.
 
 A pattern of a product and its bias is often recognised by the number of elements of the operand
-alone, or by the extent of its last axis.
+alone, or by the extent of its last axis (classes 10, 16, 23).
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from ...core.graph import Graph, TensorType
-from ...operators.record import Attrs
-from ..builder import Builder
 from ..operand_classes import operand_classes
-from .vocabulary import NUMERIC, STRUCTURES, Vocabulary, need
+from .expressions import Call, Row, add_table, call, constant, node, row, x
+from .vocabulary import BINARY
 
-#: Shape and parameters of a product.
-_Form = tuple[tuple[int, ...], Attrs]
-_POINTWISE: Attrs = {"kernel_size": (1, 1), "channels": 4}
-_LAST: Attrs = {**_POINTWISE, "data_layout": "NHWC"}
-#: By structure: the operator, a form whose extents differ, and one whose result has equal extents, so
-#: that no shape shows which axis an operand lies along.
+_POINTWISE: dict[str, Any] = {"kernel_size": (1, 1), "channels": 4}
+_LAST: dict[str, Any] = {**_POINTWISE, "data_layout": "NHWC"}
+_PLAIN: dict[str, Any] = {"columns": 5, "transpose_b": False}
+#: By structure: the operator, and twice a shape of its operand, parameters, and the shape of the
+#: result. The extents of the first result differ; those of the second are equal, so that no shape shows
+#: which axis an operand lies along.
+_Form = tuple[tuple[int, ...], dict[str, Any], tuple[int, ...]]
 _PRODUCTS: dict[str, tuple[str, _Form, _Form]] = {
-    "dense_operands": ("nn.dense", ((3, 8), {"units": 5}), ((4, 4), {"units": 4})),
-    "conv_operands": ("nn.conv2d", ((2, 3, 3, 2), _POINTWISE), ((4, 4, 4, 4), _POINTWISE)),
-    "conv_nhwc_operands": ("nn.conv2d", ((2, 3, 2, 3), _LAST), ((4, 4, 4, 4), _LAST)),
-    "batch_matmul_operands": (
-        "nn.batch_matmul",
-        ((2, 3, 4), {"columns": 5, "transpose_b": False}),
-        ((4, 4, 4), {"columns": 4, "transpose_b": False}),
+    "dense_operands": ("nn.dense", ((3, 8), {"units": 5}, (3, 5)), ((4, 4), {"units": 4}, (4, 4))),
+    "conv_operands": (
+        "nn.conv2d", ((2, 3, 3, 2), _POINTWISE, (2, 4, 3, 2)), ((4, 4, 4, 4), _POINTWISE, (4, 4, 4, 4))
     ),
-    "matmul_operands": ("matmul", ((2, 3, 4), {"right": (4, 5)}), ((4, 4, 4), {"right": (4, 4)})),
+    "conv_nhwc_operands": (
+        "nn.conv2d", ((2, 3, 2, 3), _LAST, (2, 3, 2, 4)), ((4, 4, 4, 4), _LAST, (4, 4, 4, 4))
+    ),
+    "batch_matmul_operands": (
+        "nn.batch_matmul", ((2, 3, 4), _PLAIN, (2, 3, 5)), ((4, 4, 4), {**_PLAIN, "columns": 4}, (4, 4, 4))
+    ),
+    "matmul_operands": (
+        "matmul", ((2, 3, 4), {"right": (4, 5)}, (2, 3, 5)), ((4, 4, 4), {"right": (4, 4)}, (4, 4, 4))
+    ),
 }
 
 
-def _operands(operator: str, different: _Form, equal: _Form, b: Builder, v: Vocabulary) -> Graph:
+def _operands(operator: str, different: _Form, equal: _Form) -> Iterator[Row]:
     """A constant of each class is added to a product, with a relu behind where extents differ;
-    nn.bias_add adds along each axis of equal extent (classes 10, 16, 23)."""
-    need(v, operator, "add")
-    outputs: list[str] = []
-
-    def product(form: _Form) -> str:
-        shape, attrs = form
-        return b.simple(operator, b.input(TensorType(shape, "float32")), **attrs)
-
+    nn.bias_add adds along each axis of equal extent."""
     for form in (different, equal):
-        # A graph of its own shows the shape of the product.
-        probe = Builder()
-        shape, attrs = form
-        probed = probe.simple(operator, probe.input(TensorType(shape, "float32")), **attrs)
-        for _, operand in operand_classes(probe.types[probed].shape):
-            constant = b.constant(TensorType(operand, "float32"), -1.0, 2.0)
-            y = b.node("add", (product(form), constant), {})[0]
-            outputs.append(b.simple("nn.relu", y) if form is different else y)
-    if "nn.bias_add" in v.offloaded:
-        rank = len(equal[0])
-        outputs += (b.simple("nn.bias_add", product(equal), axis=axis) for axis in range(rank))
-    return b.graph(*outputs)
+        shape, given, result = form
+        for _, operand in operand_classes(result):
+            total = node("add", call(operator, x(*shape), **given), constant(*operand, low=-1.0))
+            yield row(call("nn.relu", total) if form is different else total, needs=[operator, "add"])
+    shape, given, result = equal
+    for axis in range(len(result)):
+        yield row(call("nn.bias_add", call(operator, x(*shape), **given), axis=axis))
+
+
+def _of_binaries() -> Iterator[Row]:
+    """Vectors and matrices lie along each axis of a tensor with equal extents."""
+    makers: tuple[Callable[..., Any], ...] = (x, constant)
+    cube = x(4, 4, 4, low=0.5, high=2.0)
+    for name in BINARY:
+        for number, (_, shape) in enumerate((*operand_classes((4, 4, 4)), ("", (4, 1, 4)), ("", (1, 4)))):
+            yield row(node(name, cube, makers[number % 4 == 3](*shape, low=0.5, high=2.0)))
+    biases: list[Call] = [call("nn.bias_add", cube, axis=axis) for axis in range(3)]
+    yield from map(row, biases)
 
 
 def register() -> None:
     """Adds the structures of this file."""
-    made = {name: partial(_operands, *product) for name, product in _PRODUCTS.items()}
-    STRUCTURES.update(made)
-    NUMERIC.update(made)
+    for name, product in _PRODUCTS.items():
+        add_table(name, _operands(*product), at_smoke="nhwc" not in name)
+    add_table("binary_operands", _of_binaries())

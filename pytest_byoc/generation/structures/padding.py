@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import NUMERIC, STRUCTURES, Vocabulary, need
+from .vocabulary import Vocabulary, add, need
 
 _IMAGE = TensorType((2, 3, 5, 4), "float32")
 _LAST = TensorType((2, 5, 4, 3), "float32")
@@ -57,6 +57,5 @@ def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> 
 
 def register() -> None:
     """Adds the structures of this file."""
-    made = {name: partial(_padded, *window) for name, window in _WINDOWS.items()}
-    STRUCTURES.update(made)
-    NUMERIC.update(made)
+    for name, window in _WINDOWS.items():
+        add(name, partial(_padded, *window))

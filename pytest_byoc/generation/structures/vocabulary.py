@@ -73,22 +73,28 @@ EXHAUSTIVE: set[str] = set()
 #: Preferred operators of a vocabulary, by what they are used as.
 UNARY = ("nn.relu", "tanh", "negative", "abs", "sigmoid", "exp", "clip", "nn.leaky_relu", "ceil")
 BINARY = ("subtract", "divide", "add", "multiply", "maximum", "minimum")
+REDUCTIONS = ("sum", "mean", "max", "min", "prod")
 # log is late in the list because nothing here keeps values within its domain.
 HOST = ("floor", "ceil", "log", "abs", "negative", "exp", "tanh", "sigmoid", "nn.relu")
 
 
-def structure(function: Structure) -> Structure:
-    """Adds a function to the structures. Raises ValueError if its name is in use."""
-    name = function.__name__.lstrip("_")
+def add(name: str, made: Structure, in_full: bool = False, at_smoke: bool = True) -> None:
+    """Adds a structure. in_full: level standard makes all checks on it; without, it makes only those
+    that every graph gets. at_smoke: False if level smoke has no time for it. Raises ValueError if the
+    name is in use."""
     if name in STRUCTURES:
         raise ValueError(f"there are two structures called {name}")
-    STRUCTURES[name] = function
+    STRUCTURES[name] = made
+    if not in_full:
+        NUMERIC.add(name)
+    if not at_smoke:
+        EXHAUSTIVE.add(name)
+
+
+def structure(function: Structure) -> Structure:
+    """Adds a function to the structures on which level standard makes all checks."""
+    add(function.__name__, function, in_full=True)
     return function
-
-
-def numeric_structure(function: Structure) -> Structure:
-    NUMERIC.add(function.__name__)
-    return structure(function)
 
 
 def need(v: Vocabulary, *operators: str) -> None:

@@ -1,0 +1,182 @@
+"""Small graphs written as expressions, of which the tables of structures consist.
+
+A value that occurs twice in an expression is computed once: `y = call("tanh", x(3)); (y, y)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.graph import Graph, TensorType
+from ..builder import Builder
+from .vocabulary import Unavailable, Vocabulary, add
+
+#: Names that stand for an operator of the vocabulary.
+UNARY_1, UNARY_2, BINARY_1, AT_HOST = "a unary one", "another unary one", "a binary one", "one left to TVM"
+_ROLES: dict[str, Callable[[Vocabulary], str]] = {
+    UNARY_1: lambda v: v.unary[0],
+    UNARY_2: lambda v: v.unary[1],
+    BINARY_1: lambda v: v.binary,
+    AT_HOST: lambda v: v.host,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An input, or a constant. low, high, data: as in `core.graph.Source`."""
+
+    type: TensorType
+    constant: bool = False
+    low: float | None = None
+    high: float | None = None
+    data: Any = None
+    name: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """The results of an operator. complete: True if `given` holds all attributes; otherwise it holds
+    some parameters, the others have their defaults, and operands that are missing are made."""
+
+    operator: str
+    operands: tuple[Value, ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One of several results."""
+
+    of: Call
+    index: int
+
+
+Value = Leaf | Call | Field
+
+
+@dataclass(frozen=True)
+class Row:
+    """A small graph. needs: the operators that the target must offload, by default all of them; others
+    may be left to TVM unless the target offloads them in a pattern."""
+
+    outputs: tuple[Value, ...]
+    needs: frozenset[str]
+
+
+def x(*shape: int, low: float | None = None, high: float | None = None, dtype: str = "float32",
+      data: Any = None, name: str = "") -> Leaf:
+    """Returns an input."""
+    return Leaf(TensorType(shape, dtype), False, low, high, data, name)
+
+
+def constant(*shape: int, low: float | None = 0.5, high: float | None = 2.0, dtype: str = "float32",
+             data: Any = None) -> Leaf:
+    """Returns a constant, by default of positive numbers."""
+    return Leaf(TensorType(shape, dtype), True, low, high, data)
+
+
+def call(operator: str, *operands: Value, **parameters: Any) -> Call:
+    """Returns the result of an operator in its simplest form, with the given parameters."""
+    return Call(operator, operands, parameters)
+
+
+def node(operator: str, *operands: Value, **attrs: Any) -> Call:
+    """Returns the result of an operator with these operands and attributes alone."""
+    return Call(operator, operands, attrs, complete=True)
+
+
+def first(value: Value) -> Call:
+    return call(UNARY_1, value)
+
+
+def second(value: Value) -> Call:
+    return call(UNARY_2, value)
+
+
+def two(left: Value, right: Value) -> Call:
+    return node(BINARY_1, left, right)
+
+
+def host(value: Value) -> Call:
+    return call(AT_HOST, value)
+
+
+def row(*outputs: Value, needs: Iterable[str] | None = None) -> Row:
+    """Returns a row with these outputs."""
+    return Row(outputs, frozenset(_operators(outputs) if needs is None else needs) - _ROLES.keys())
+
+
+def _in_order(outputs: Iterable[Value]) -> list[Value]:
+    """Returns the values of an expression, each behind its operands. It has no recursion, since
+    expressions may be deeper than Python's stack."""
+    order: dict[int, Value] = {}
+    left = list(outputs)[::-1]
+    while left:
+        value = left[-1]
+        missing = [operand for operand in _before(value) if id(operand) not in order]
+        if missing:
+            left.extend(missing[::-1])
+        else:
+            order.setdefault(id(left.pop()), value)
+    return list(order.values())
+
+
+def _before(value: Value) -> tuple[Value, ...]:
+    if isinstance(value, Field):
+        return (value.of,)
+    return value.operands if isinstance(value, Call) else ()
+
+
+def _operators(outputs: Iterable[Value]) -> set[str]:
+    """Returns the names of the operators of an expression, roles among them."""
+    return {value.operator for value in _in_order(outputs) if isinstance(value, Call)}
+
+
+def graph_of(rows: Iterable[Row], b: Builder, v: Vocabulary) -> Graph:
+    """Returns one graph of the rows whose operators the target offloads. Raises Unavailable if it
+    offloads those of none."""
+    rows, outputs = list(rows), list[str]()
+    for one in rows:
+        if one.needs <= v.offloaded:
+            made: dict[int, tuple[str, ...]] = {}
+            for value in _in_order(one.outputs):
+                made[id(value)] = _add(value, b, v, made)
+            outputs += [made[id(value)][0] for value in one.outputs]
+    if not outputs:
+        raise Unavailable(v.lacks(sorted(set().union(*(one.needs for one in rows)))))
+    return b.graph(*outputs)
+
+
+def _add(value: Value, b: Builder, v: Vocabulary, made: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """Adds a value, whose operands are there already, and returns the names of its results."""
+    if isinstance(value, Leaf):
+        if value.constant:
+            return (b.constant(value.type, value.low, value.high, value.data),)
+        return (b.input(value.type, value.low, value.high, value.data, value.name),)
+    if isinstance(value, Field):
+        return (made[id(value.of)][value.index],)
+    operator = _ROLES[value.operator](v) if value.operator in _ROLES else value.operator
+    operands = [made[id(operand)][0] for operand in value.operands]
+    if value.complete:
+        return b.node(operator, operands, value.given)
+    return (b.simple(operator, *operands, **value.given),)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A structure that consists of rows: one graph of all that the target can have."""
+
+    rows: tuple[Row, ...]
+
+    def __call__(self, b: Builder, v: Vocabulary) -> Graph:
+        return graph_of(self.rows, b, v)
+
+
+def add_table(
+    name: str, rows: Iterable[Row | Value], in_full: bool = False, at_smoke: bool = True
+) -> None:
+    """Adds a structure of these rows; see `vocabulary.add`."""
+    add(name, Table(tuple(one if isinstance(one, Row) else row(one) for one in rows)), in_full, at_smoke)
