@@ -132,7 +132,10 @@ class Sharing:
                 self.watch.targets.append(worker)
                 return worker
             key = dumps([examiner.workers.declaration.python, config], sort_keys=True)
-            if key not in self.kept:
+            if key in self.kept:
+                # The progress shown while it works is that of the present session.
+                self.kept[key].worker._waiting = worker._waiting
+            else:
                 self.kept[key] = Kept(worker)
             return self.kept[key]
 
