@@ -27,7 +27,8 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = ["EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary"]
 
-for _part in (by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands):
+for _part in (by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands, epilogues):
     _part.register()
-# They come last because they take longest.
-epilogues.register()
+# What takes longest comes last.
+for _name in [name for name in STRUCTURES if name in EXHAUSTIVE]:
+    STRUCTURES[_name] = STRUCTURES.pop(_name)

@@ -37,7 +37,7 @@ _FORMS: dict[str, tuple[tuple[int, ...], tuple[dict[str, Any], ...]]] = {
         (3, 5),
         tuple(
             {"a_min": low, "a_max": high}
-            for low, high in ((-1.0, 1.0), (0.0, 2.0), (1.0, 1.5))
+            for low, high in ((-1.0, 1.0), (0.0, 2.0), (1.25, 1.5))
         ),
     ),
     "nn.leaky_relu": ((3, 5), ({"alpha": 0.125}, {"alpha": 0.5})),
