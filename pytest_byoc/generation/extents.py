@@ -1,5 +1,5 @@
 """Systematic cases in which the extents or the position of channels matter: axes of equal length,
-five axes of more than one element, short rows in whole cache lines, and channels last."""
+long axes, five axes of more than one element, short rows in whole cache lines, and channels last."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _LAYOUTS, _LAST = ("data_layout", "layout"), ("nwc", "nhwc", "ndhwc")
 EQUAL = 4
 #: Five axes, none of one element; the records' own shapes of five axes have some of one element.
 FIVE = (2, 3, 2, 4, 2)
+#: Extents that no vector and no tile divides, and that are larger than most. The last axis has more
+#: elements than two vectors of 16.
+LONG, LONG_LAST = 19, 35
 #: Bytes in a short row, less than any vector has. A tensor of 16 such rows fills a cache line of 64
 #: bytes, and nothing may be read behind it.
 ROW = 4
@@ -33,6 +36,10 @@ def of_extents(op: Operator, dtype: str, ir: str | None) -> Iterator[tuple[str, 
         return
     row = max(1, ROW // numpy_dtype(dtype).itemsize)
     short = (*(1,) * (rank - 3), *((4, 4) if rank > 2 else (16,)), row)
+    yield f"{dtype}-long_ends", _shaped(op, TensorType((LONG, *op.shapes[0][1:-1], LONG_LAST), dtype), {})
+    if rank > 2:
+        middle = TensorType((op.shapes[0][0], *(LONG,) * (rank - 2), op.shapes[0][-1]), dtype)
+        yield f"{dtype}-long_middle", _shaped(op, middle, {})
     yield f"{dtype}-equal_extents", _shaped(op, TensorType((EQUAL,) * rank, dtype), {})
     yield f"{dtype}-short_rows-aligned", _shaped(op, TensorType(short, dtype), {})
     layout, last = _channels_last(op, dtype)
@@ -57,4 +64,4 @@ def _channels_last(op: Operator, dtype: str) -> tuple[str, str]:
 
 
 def _shaped(op: Operator, x: TensorType, forced: dict[str, str]) -> OneNodeGraph | None:
-    return by_default(op, x, forced) if op.accepts(x) else None
+    return by_default(op, x, forced) if op.accepts(x) and x.size <= boundary.LARGE else None

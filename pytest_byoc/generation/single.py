@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..core.graph import Graph, TensorType
@@ -127,6 +128,15 @@ def one_node(
 
     results = builder.apply(op, lead, chosen, supply)
     return OneNodeGraph(builder.graph(*results[: op.used]), frozenset(classes))
+
+
+def others_constant(one: OneNodeGraph) -> OneNodeGraph:
+    """Returns the graph with constants in place of all inputs but the operator's first operand."""
+    graph = one.graph
+    lead = graph.nodes[0].inputs[0]
+    others = tuple(source for source in graph.inputs if source.name != lead)
+    inputs = tuple(source for source in graph.inputs if source.name == lead)
+    return one._replace(graph=replace(graph, inputs=inputs, constants=(*graph.constants, *others)))
 
 
 def constant_lead(op: Operator, dtype: str) -> OneNodeGraph | None:

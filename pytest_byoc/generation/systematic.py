@@ -28,6 +28,7 @@ from .single import (
     default_operands,
     default_type,
     one_node,
+    others_constant,
     squared,
     varied,
     with_class,
@@ -40,6 +41,9 @@ _EARLY = (
     "-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", _SQUARED, "-constant_first",
     "-weight_input",
 )
+#: Ending of the labels of cases whose operands that hold indices are constants, and the classes of
+#: such operands with which level smoke has them: a codegen may convert constant indices itself.
+_CONSTANT, _OUTSIDE = "-constant", "beyond_outside"
 #: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
@@ -49,7 +53,7 @@ _EDGES = (
     "-out_dtype_float64", "-tiles_16x19x16", "-tiles_19x19x19", "-channels",
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
-    f"-{UNSET}", "-equal_extents", "-five_axes", f"-{boundary.RANGE}",
+    f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"
@@ -146,6 +150,7 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
         smoke = early or graph in few or label in single or label.endswith(_EDGES) or _SQUARED in label
+        smoke |= label.endswith(_CONSTANT) and _OUTSIDE in label
         kinds = frozenset(kind for ending, kind in _KINDS.items() if label.endswith(ending))
         yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0, kinds=kinds)
 
@@ -182,9 +187,12 @@ def _labelled(
     for shape in op.shapes[1:]:
         yield f"{dtype}-{_shape_label(shape)}", by_default(op, TensorType(shape, dtype), {})
     yield from varied(op, dtype)
+    roles = [o.role for o in default_operands(op, dtype)]
     if len(op.parameters) >= MANY:
         for label, graph in pairs(op, dtype):
             yield f"{dtype}-{label}", graph
+            if FRESH in roles:
+                yield f"{dtype}-{label}{_CONSTANT}", others_constant(graph)
     for label, graph in _large_values(op, dtypes):
         yield label, graph
     yield f"{dtype}-{UNSET}", _unset(op, dtype, ir)
@@ -195,7 +203,6 @@ def _labelled(
         if left_out(op, label, ir) is None:
             yield label, OneNodeGraph(make())
     yield from of_extents(op, dtype, ir)
-    roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
             graph = by_default(op, default_type(op, other), {}, DATA)

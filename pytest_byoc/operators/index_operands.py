@@ -7,7 +7,9 @@ from typing import Sequence
 from ..core.graph import TensorType
 from .record import FRESH, INTEGERS, Attrs, Classes, Operand, Parameter, TypeRuleError
 
-SHAPES = ((3, 4, 5), (7,), (1,), (6, 5), (67, 2), (2, 3, 4, 5), (2, 1, 6, 1, 2))
+#: Shapes of the operand that is indexed. No extent of the first one is its rank, which codegens take for
+#: each other.
+SHAPES = ((6, 4, 5), (7,), (1,), (6, 5), (67, 2), (2, 3, 4, 5), (2, 1, 6, 1, 2))
 INDEX_DTYPE = Parameter("index_dtype", {"int64": ("int64",), "int32": ("int32",)}, attribute=False)
 
 

@@ -27,7 +27,10 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = ["EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary"]
 
-for _part in (by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands, epilogues):
+_PARTS = (
+    by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands, epilogues,
+)
+for _part in _PARTS:
     _part.register()
 # What takes longest comes last.
 for _name in [name for name in STRUCTURES if name in EXHAUSTIVE]:

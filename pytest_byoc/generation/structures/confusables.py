@@ -102,23 +102,25 @@ _LAYERS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-def _layer(name: str, value: Value, weight: Leaf) -> Value:
+def _layer(name: str, value: Value, weight: Value) -> Value:
     given = _LAYERS[name][2]
     return call(name, value, weight, **given) if given else node(name, value, weight)
 
 
 def _weights() -> Iterator[Row]:
-    """Weights of two layers are one constant, or have one type, or are each other's transpose. The
-    layers are in one region, with an operator between, or in two."""
+    """Weights of two layers are one constant, or have one type, or are each other's transpose, which is
+    computed in one case. The layers are in one region, with an operator between, or in two."""
     for name, (shape, weights, _) in _LAYERS.items():
         matrices = TensorType(weights, "float32").size // 16
         numbers = [0.125 * i - 1.0 for i in range(16)]
         transposed = [numbers[4 * (i % 4) + i // 4] for i in range(16)]
         some = constant(*weights, low=-1.0, high=1.0)
-        pairs = (
+        swapped = (0, 2, 1) if len(weights) == 3 else (1, 0, 2, 3)[: len(weights)]
+        pairs: tuple[tuple[Leaf, Value], ...] = (
             (some, some),
             (some, constant(*weights, low=-1.0, high=1.0)),
             (constant(*weights, data=numbers * matrices), constant(*weights, data=transposed * matrices)),
+            (some, call("transpose", some, axes=swapped)),
         )
         for one, other in pairs:
             made = _layer(name, x(*shape), one)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import combinations_with_replacement, product
 from typing import Any
 
-from .expressions import Row, Value, add_table, call, constant, first, node, row, two, x
+from .expressions import Field, Row, Value, add_table, call, constant, first, node, row, two, x
 from .vocabulary import REDUCTIONS
 
 _CUBE = (4, 4, 4)
@@ -92,6 +92,12 @@ def _moved_and_read() -> Iterator[Row]:
         # Behind a transpose there are all forms, and behind the others one.
         for one, other in product(forms, along if mover == "transpose" else along[:1]):
             yield row(call(reader, call(mover, x(*shape, low=0.5, high=2.0), **one), **other))
+    for reader, along in _ALONG.items():
+        # The axis along which two values are joined, and one that they were cut from.
+        joined = node("concatenate", *(x(2, 4, 4, low=0.5, high=2.0) for _ in range(2)), axis=0)
+        halves = node("split", x(8, 4, 4, low=0.5, high=2.0), indices_or_sections=2, axis=0)
+        yield row(call(reader, joined, **along[0]))
+        yield row(call(reader, Field(halves, 1), **along[0]))
 
 
 def _moved_behind() -> Iterator[Row]:
