@@ -44,8 +44,8 @@ def openings(graph: Graph, variables: bool = True) -> list[Opening]:
     """Returns the openings of a graph, the most telling first.
 
     They are: all axes that can be open together, each with a variable of its own; two variables
-    replaced by one, for inputs of unequal lengths (n and n+1) and of equal ones; the first axis of
-    the first input, its last axis, and another one, each alone, with the axes that grow with it.
+    replaced by one, for inputs of unequal lengths (n and n+1) and of equal ones; the second axis of
+    the first input, its first and its last one, each alone, with the axes that grow with it.
     variables: whether the IR can express that extents are equal; if not, only the choice of axes
     makes a difference.
     """
@@ -69,8 +69,8 @@ def _choices(graph: Graph, classes: Sequence[Growing]) -> Iterator[Choice]:
     yield _apart(_together(graph, classes))
     yield from _shared(classes)
     lead = graph.inputs[0]
-    ends = [(lead.name, 0), (lead.name, lead.type.rank - 1)]
-    alone = dict.fromkeys([*(c for end in ends for c in classes if end in c.axes), *classes])
+    axes = [(lead.name, axis) for axis in (1, 0, lead.type.rank - 1)]
+    alone = dict.fromkeys([*(c for axis in axes for c in classes if axis in c.axes), *classes])
     yield from (_apart([one]) for one in list(alone)[:3])
 
 

@@ -14,6 +14,7 @@ from . import (
     dataflow,
     epilogues,
     layers,
+    lengths,
     memory,
     padding,
     sequences,
@@ -24,7 +25,7 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 
 __all__ = [
     "EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary", "composites", "constants", "counts",
-    "dataflow", "epilogues", "layers", "memory", "padding", "sequences", "simplified", "tuples",
+    "dataflow", "epilogues", "layers", "lengths", "memory", "padding", "sequences", "simplified", "tuples",
 ]
 
 padding.register()
