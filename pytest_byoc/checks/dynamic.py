@@ -52,12 +52,10 @@ def _observe(run: TargetRun, number: int, opening: Opened) -> bool:
     def runs(module: Any) -> list[Any]:
         return run.run_each(module, EXECUTOR, run.target.opt_level, sizes)
 
-    shapes = shapes_in_words(opening.graph, opening.extents)
     made = True
     with run.using(EXECUTOR):
         outputs = run.unless_tvm_fails(
-            runs, partitioned, lambda: run.open_module(opening),
-            "with open extents (%s), %s executor" % (shapes, EXECUTOR),
+            runs, partitioned, lambda: run.open_module(opening), "with open extents, %s executor" % EXECUTOR,
         )
         made = outputs is not None
         for arrays, which in zip(outputs or (), ("small", "large", "small")):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.graph import Graph
-from ..core.openings import OpenExtent, shapes_in_words
+from ..core.openings import OpenExtent
 from ..ir.interface import IR, Form
 from ..ir.main_function import check_type
 from ..ir.shared import configured
@@ -214,7 +214,7 @@ class PartitioningRun(Run):
         self.stage("lower")
         return self._lowered(
             lambda: self.ir.lower(opening.graph, self.constants, opening.extents)[0],
-            "TVM cannot express this graph with %s" % shapes_in_words(opening.graph, opening.extents),
+            "TVM cannot express some graphs with open extents",
         )
 
     def with_non_op_nodes(self) -> Form | None:
