@@ -240,7 +240,7 @@ def test_values_that_llvm_gets_wrong_too_are_withdrawn(llvm_too: bool) -> None:
 def test_a_death_with_open_extents_is_withdrawn_if_llvm_dies_too(llvm_too: bool) -> None:
     evidence, job, companions, llvm = opened_run(right)
     end = {"hung": False, "signal": "SIGSEGV", "status": None, "stage": "run"}
-    evidence.target.messages.append({"begins": "dynamic"})
+    evidence.target.messages = [{"begins": "dynamic"}]  # It has died before the first fact.
     evidence.target.end = end
     alive = JobReport([{"done": True}], {**end, "signal": None, "status": 0})
     llvm.reports = [JobReport([], end) if llvm_too else alive for _ in evidence.openings]

@@ -77,7 +77,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
 
 def variants(evidence: Evidence) -> Iterator[Variant]:
     for number, opening in enumerate(evidence.openings):
-        if any(evidence.target.facts(fact(number))):
+        # Nothing is expected of an opening that has not been tried.
+        if opening.larger.expected:
             both = (evidence, opening.larger)
             changes = {
                 "graph": opening.graph.to_dict(),

@@ -252,7 +252,7 @@ class Companions:
             for variant in check.variants(evidence):
                 usual = {**self._workers.built, "executor": job["executors"][0]}
                 said = self._workers.ask_reference(changed(job, **{**usual, **variant.changes}))
-                if check.id == fatal and said.died:
+                if check.id == fatal and said.died and evidence.target.died:
                     evidence.target.withdraw_end(check.id, _DEADLY)
                     withdrawn = True
                 if any(_outside(value, variant) for _, value in said.facts("outputs")):
