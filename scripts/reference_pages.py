@@ -222,7 +222,7 @@ _FIELDS = {
     "near_misses": "near misses of a pattern",
     "max_examples": "random graphs of an operator",
     "batches": "larger batches of a random graph",
-    "openings": "openings of a graph (the check `dynamic`)",
+    "openings": "openings of a graph with all checks (`dynamic`)",
     "onnx": "ONNX's node tests",
     "side_by_side": "small graphs share a module",
     "one_executor": "graphs that are built for one executor, and by LLVM only if they fail",

@@ -16,8 +16,7 @@ class Effort:
     checks: ids of the checks to make. executors: EVERY, ONE or FIRST. with_llvm: whether LLVM builds the
     graph too, which shows whether TVM itself is wrong. merged: whether the graph is a union whose
     graphs are partitioned one by one; the sources that the target generates for its regions may
-    then be compiled as one. openings: the largest number of ways to leave extents open that are
-    tried."""
+    then be compiled as one. openings: the number of openings that the check `dynamic` tries."""
 
     checks: tuple[str, ...]
     executors: str = EVERY

@@ -23,8 +23,8 @@ class Level:
     number of ways per pattern (None: every way). near_misses: number of near misses per pattern,
     except those of `operand_forms`: other ways to broadcast an operand, and other permutations.
     batches: number of larger batches for which a random graph is examined again. openings: number
-    of ways to leave the extents of a graph open that are tried (the check `dynamic`). onnx: whether
-    ONNX's node tests run.
+    of openings that the check `dynamic` tries of a graph with all checks. onnx: whether ONNX's node
+    tests run.
 
     one_executor: the graphs that are first built for one executor only, selected by the graph's
     digest: ALL, NUMEROUS (random graphs, and structures at first) or NONE. The nodes left to TVM

@@ -26,6 +26,8 @@ SPEED = "speed"
 #: left open, although few checks are made on it. Further kinds are the names of
 #: structures, and those of `Case.kinds`.
 ALL_CHECKS, SAVED, NUMEROUS = "all checks", "saved", "numerous"
+#: The number of openings of a graph that may have failed with any of them.
+ALL_OPENINGS = LEVELS["full"].openings
 #: The kinds of a graph of no particular kind.
 PLAIN: frozenset[str] = frozenset()
 
@@ -70,7 +72,8 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
         level, alone = LEVELS[STANDARD], False
     one = level.tries_one_executor(NUMEROUS in kinds) and SAVED not in kinds
     checks = _checks(level.name, kinds, alone)
-    return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one, openings=level.openings)
+    openings = ALL_OPENINGS if SAVED in kinds else level.openings if ALL_CHECKS in kinds else 1
+    return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one, openings=openings)
 
 
 def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
@@ -101,4 +104,4 @@ def every_graph() -> Effort:
 def again(check: str) -> Effort:
     """Returns the effort for shrinking a failure of a check: in full, with that check."""
     checks = tuple(c.id for c in CHECKS if c.made_on == EVERY or c.id == check)
-    return Effort(checks, openings=max(level.openings for level in LEVELS.values()))
+    return Effort(checks, openings=ALL_OPENINGS)
