@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
 import pytest
 
-from pytest_byoc.config.plan import NUMEROUS
+from pytest_byoc.config.plan import NUMEROUS, OPENED
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, Verdict
 from pytest_byoc.generation.batch_sizes import at_batch, batch_size
+from pytest_byoc.generation.openings import openings
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.plugin.deselection import deselect
 from pytest_byoc.suite.cases import Suite
@@ -47,9 +48,9 @@ def test_random(
         )
     seen: list[Verdict] = []
 
-    def first_failing(graphs: Sequence[Graph]) -> Verdict | None:
+    def first_failing(graphs: Sequence[Graph], kinds: Set[str] = frozenset({NUMEROUS})) -> Verdict | None:
         for graph in graphs:
-            seen.append(byoc_target.examine(graph, case, {NUMEROUS}))
+            seen.append(byoc_target.examine(graph, case, kinds))
             if seen[-1].failed and not byoc_target.failures.excused(seen[-1], case):
                 return seen[-1]
         return None
@@ -90,6 +91,10 @@ def test_random(
     if failing is None:
         # A larger batch of a graph exposes caches whose key lacks a part of the shape.
         failing = first_failing(other_batches(passed, options.level.batches))
+    kinds = {NUMEROUS, OPENED}
+    opened = (g for g in passed if not byoc_target.is_plain(g, kinds) and openings(g))
+    if failing is None:
+        failing = first_failing(list(islice(opened, 1)), kinds)
     if failing is not None:
         byoc_target.fail(failing, case)
     if not passed:

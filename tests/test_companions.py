@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_byoc.checks import CHECKS, reproducible, selection, size
+from pytest_byoc.checks import CHECKS, dynamic, reproducible, selection, size
 from pytest_byoc.checks.base import EVERY, FEW
 from pytest_byoc.checks.truncated import saved_at
 from pytest_byoc.config import plan
 from pytest_byoc.config.levels import LEVELS
+from pytest_byoc.core.finding import WRONG_RESULT
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.evidence.evidence import Evidence
+from pytest_byoc.evidence.judging import Judgement
 from pytest_byoc.examination.client import Worker, WorkerError
 from pytest_byoc.examination.companions import Companions
 from pytest_byoc.examination.examiner import Examiner
@@ -26,6 +28,8 @@ from pytest_byoc.examination.workers import Workers
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.variants import larger, twin
+from pytest_byoc.oracle import evaluation
+from pytest_byoc.reference_kernels import FULL
 
 from .conftest import declaration, make_settings
 
@@ -170,6 +174,80 @@ def test_an_unavailable_second_worker_is_reported(tmp_path: Path) -> None:
     job: Any = {"checks": ["reproducible"]}
     companions.compile(job, evidence, 1.0)
     assert evidence.not_checked() == ("reproducible: there is no second worker: the device is taken",)
+
+
+class _Llvm:
+    """Stands for workers whose reference worker returns these reports, one after the other."""
+
+    ir, precision = "relax", FULL
+    built: dict[str, Any] = {}
+    another_target = guarded_loader = loader_without_libraries = None
+
+    def __init__(self, *reports: JobReport) -> None:
+        self.reports = list(reports)
+        self.jobs: list[Any] = []
+
+    def ask_reference(self, job: dict[str, Any]) -> JobReport:
+        self.jobs.append(job)
+        return self.reports.pop(0)
+
+
+def opened_run(outputs: Callable[[Graph], np.ndarray]) -> tuple[Evidence, Any, Companions, _Llvm]:
+    """Returns evidence on a run with open extents, which returned `outputs` of each graph."""
+    llvm = _Llvm()
+    companions = Companions(llvm)  # type: ignore[arg-type]
+    graph = sample(constants=False)
+    job: Any = {"openings": companions.openings(graph, ["dynamic"]), "executors": ["vm"]}
+    constants, inputs = data.constants(graph), data.inputs(graph, 0)
+    expected = evaluation.evaluate(graph, {**constants, **inputs})
+    evidence = Evidence(graph, [inputs], constants, [expected], JobReport(), JobReport())
+    evidence.openings = companions.opened(job)
+    for which, one in (("small", graph), ("large", evidence.openings[0].larger.graph)):
+        value = {"set": which, "arrays": [outputs(one)]}
+        evidence.target.messages.append({"fact": dynamic.fact(0), "executor": "vm", "value": value})
+    companions.expect_opened(evidence)
+    return evidence, job, companions, llvm
+
+
+def right(graph: Graph) -> np.ndarray:
+    values = {**data.constants(graph), **data.inputs(graph, 0)}
+    return np.asarray(evaluation.evaluate(graph, values)[0].value, "float32")
+
+
+def wrong_where_larger(graph: Graph) -> np.ndarray:
+    return right(graph) + (graph.inputs[0].type.shape != _T.shape)
+
+
+def test_wrong_values_with_open_extents_name_them_and_the_size() -> None:
+    assert not list(dynamic.judge(opened_run(right)[0]))
+    (finding,) = dynamic.judge(opened_run(wrong_where_larger)[0])
+    assert finding.outcome == WRONG_RESULT
+    assert "compiled with open extents (%x0: float32[n,m]) and run with n=5, m=7 (vm" in finding.message
+
+
+@pytest.mark.parametrize("llvm_too", [False, True])
+def test_values_that_llvm_gets_wrong_too_are_withdrawn(llvm_too: bool) -> None:
+    evidence, job, companions, llvm = opened_run(wrong_where_larger)
+    of_llvm = (wrong_where_larger if llvm_too else right)(evidence.openings[0].larger.graph)
+    llvm.reports = [recorded(("outputs", {"set": 1, "arrays": [of_llvm]}))]
+    judgement = Judgement(tuple(dynamic.judge(evidence)), ())
+    assert companions.settle(job, evidence, judgement) == llvm_too
+    assert bool(list(dynamic.judge(evidence))) != llvm_too
+    assert llvm.jobs[0]["opened"] == [["x0", 0, "n", 0], ["x0", 1, "m", 0]]
+
+
+@pytest.mark.parametrize("llvm_too", [False, True])
+def test_a_death_with_open_extents_is_withdrawn_if_llvm_dies_too(llvm_too: bool) -> None:
+    evidence, job, companions, llvm = opened_run(right)
+    end = {"hung": False, "signal": "SIGSEGV", "status": None, "stage": "run"}
+    evidence.target.messages = [{"begins": "dynamic"}]  # It has died before the first fact.
+    evidence.target.end = end
+    alive = JobReport([{"done": True}], {**end, "signal": None, "status": 0})
+    llvm.reports = [JobReport([], end) if llvm_too else alive for _ in evidence.openings]
+    companions.expect_opened(evidence)
+    assert companions.settle(job, evidence, Judgement((), ())) == llvm_too
+    assert (evidence.target.died is None) == llvm_too
+    assert bool(list(evidence.target.not_checked())) == llvm_too
 
 
 # --- with a target ---------------------------------------------------------------------------------

@@ -12,10 +12,12 @@ import threading
 import numpy as np
 import pytest
 
+from pytest_byoc.examples.example_c.adapters import Unsupported, strided_slice
 from pytest_byoc.examples.example_c.c_source import generate
 from pytest_byoc.examples.example_c.c_text import literal
+from pytest_byoc.examples.example_c.extent import Extent
 from pytest_byoc.examples.example_c.kernels import KERNELS
-from pytest_byoc.examples.example_c.subgraph import Buffer, Step, Subgraph, fuse
+from pytest_byoc.examples.example_c.subgraph import Argument, Buffer, Step, Subgraph, fuse
 from pytest_byoc.examples.example_c.support import DTYPES, reason_unsupported
 
 COMPILERS = {
@@ -30,8 +32,8 @@ needs_compiler = pytest.mark.skipif(
 _serial = itertools.count()
 
 
-def build(graph, directory, language="c++"):
-    """Returns the compiled subgraph as a Python function of arrays."""
+def compiled(graph, directory, language):
+    """Returns the compiled subgraph as a function of pointers."""
     entry = 'extern "C" ' if language == "c++" else ""
     source = generate(graph) + (
         f"{entry}const char* call(void* const* args);\n"
@@ -44,11 +46,23 @@ def build(graph, directory, language="c++"):
     subprocess.run([*COMPILERS[language], *flags], check=True)
     call = ctypes.CDLL(str(library)).call
     call.restype = ctypes.c_char_p
+    return call
 
-    def run(*inputs):
+
+def build(graph, directory, language="c++"):
+    """Returns the compiled subgraph as a Python function of arrays."""
+    call = build_open(graph, directory, language)
+    return lambda *inputs: call(inputs, [b.shape for b in graph.outputs])
+
+
+def build_open(graph, directory, language):
+    """Returns it as a function of arrays, the shapes of its outputs, and the values of its extents."""
+    call = compiled(graph, directory, language)
+
+    def run(inputs, shapes, extents=()):
         # Outputs are poisoned, so that elements the function does not write are seen.
-        outputs = [np.full(b.shape, 77, b.dtype) for b in graph.outputs]
-        arrays = [*inputs, *outputs]
+        outputs = [np.full(shape, 77, b.dtype) for shape, b in zip(shapes, graph.outputs)]
+        arrays = [*inputs, *outputs, *(np.array(extent, "int64") for extent in extents)]
         pointers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
         error = call(pointers)
         assert error is None, error
@@ -328,3 +342,50 @@ def test_pooling_windows_outside_the_tensor_are_declined():
     }  # fmt: skip
     data, result = Buffer((1, 1, 5, 5), "float32"), Buffer((1, 1, 3, 3), "float32")
     assert "outside" in reason_unsupported(Step("max_pool2d", (data,), (result,), attrs))
+
+
+@needs_compiler
+@pytest.mark.parametrize("language", sorted(COMPILERS))
+def test_open_extents_are_read_when_the_code_runs(language, tmp_path):
+    """One function computes for several sizes; the pointers to them follow those to the outputs."""
+    graph = Subgraph("open")
+    n, m = (graph.extent(Argument(0, axis, False)) for axis in (0, 1))
+    x, row, more = (graph.input(shape, "float32") for shape in ((n, m, 4), (1, 4), (n, 1, 4)))
+    added, joined = Buffer((n, m, 4), "float32"), Buffer((n, m + 1, 4), "float32")
+    flat, result = Buffer((n * (m + 1), 4), "float32"), Buffer((4, n * (m + 1)), "float32")
+    for kernel, inputs, output, attrs in (
+        ("add", (x, row), added, {}),
+        ("concatenate", (added, more), joined, {"axis": 1}),
+        ("softmax", (joined,), softened := Buffer(joined.shape, "float32"), {"axis": 1}),
+        ("reshape", (softened,), flat, {}),
+        ("transpose", (flat,), result, {"axes": (1, 0)}),
+    ):
+        step = Step(kernel, inputs, (output,), attrs)
+        assert reason_unsupported(step) is None
+        graph.add(step)
+    graph.outputs = [result]
+    call = build_open(graph, tmp_path, language)
+    for sizes in ((2, 3), (7, 9), (2, 3)):
+        arrays = [random(*sizes, 4), random(1, 4, seed=1), random(sizes[0], 1, 4, seed=2)]
+        (y,) = call(arrays, [(4, sizes[0] * (sizes[1] + 1))], sizes)
+        whole = np.exp(np.concatenate([arrays[0] + arrays[1], arrays[2]], axis=1))
+        assert_close(y, (whole / whole.sum(axis=1, keepdims=True)).reshape(-1, 4).T)
+
+
+def test_extents_are_calculated_as_integers_are():
+    n = Extent("n")
+    assert str(n * 1 + 0) == str(n // 1) == "n" and 1 * n == n == 0 + n
+    assert str((n + 1) * 4) == "((n + 1) * 4)" and 4 * n != n * 4
+
+
+def test_what_needs_a_known_extent_is_declined():
+    n = Extent("n")
+    image, pooled = Buffer((1, 2, n, 4), "float32"), Buffer((1, 2, n, 2), "float32")
+    window = {"pool_size": (1, 2), "strides": (1, 2), "dilation": (1, 1), "padding": (0, 0, 0, 0)}
+    attrs = {"layout": "NCHW", **window}
+    assert "height" in reason_unsupported(Step("max_pool2d", (image,), (pooled,), attrs))
+    half = Buffer((n // 2, 3), "float32")
+    split = Step("split", (Buffer((n, 3), "float32"),), (half, half), {"axis": 0})
+    assert "extent" in reason_unsupported(split)
+    with pytest.raises(Unsupported):
+        strided_slice(Buffer((n, 3), "float32"), half, [0], [0], [2], [1])

@@ -74,6 +74,8 @@ FIRST_SEEN_BY = {
 }
 #: The entries that differ by IR, by check and IR.
 OF_IR = {
+    # Where example_c offloads graphs with open extents, the faults are in reading them.
+    ("dynamic", "relax"): ("open_axis_read_as_batch", "test_thoroughly", "diamond"),
     ("regions", "relax"): ("regions_out_of_order", "test_structure", "host_between"),
     # Under Relay's VM, TVM's own kernels read views from their beginning.
     ("views", "relay"): ("dense_strides_refused", "test_operator", "nn.relu"),

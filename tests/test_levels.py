@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_byoc.checks import CHECKS
+from pytest_byoc.config import plan
 from pytest_byoc.config.declarations import SettingsError
 from pytest_byoc.config.effort import ONE, Effort
 from pytest_byoc.config.levels import LEVELS
@@ -252,3 +253,16 @@ def test_a_failure_with_low_effort_is_examined_in_full(
         assert examiner.examine(graph).outcome == in_full and examinations == [None]
     finally:
         examiner.close()
+
+
+@pytest.mark.once
+def test_openings_of_a_graph() -> None:
+    """A saved graph may have failed with any of them."""
+    for name, of_structure in (("smoke", 1), ("standard", 3), ("full", 6)):
+        level, kinds = LEVELS[name], {plan.ALL_CHECKS}
+        assert plan.effort(level, kinds).openings == of_structure
+        assert plan.effort(level, {plan.NUMEROUS, plan.OPENED}).openings == 1
+        assert plan.effort(level, {*kinds, plan.SAVED}).openings == 6
+        opened = "dynamic" in plan.effort(level, {plan.NUMEROUS, plan.OPENED}).checks
+        assert opened == (name != "smoke")
+    assert plan.again("dynamic").openings == 6

@@ -75,8 +75,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
             yield from evidence.same_bits("aot", "load", "differs", first, arrays, what)
 
 
-def variant(evidence: Evidence) -> Variant:
-    return Variant({"executor": EXECUTOR}, evidence.expected)
+def variants(evidence: Evidence) -> Iterator[Variant]:
+    yield Variant({"executor": EXECUTOR}, evidence.expected)
 
 
 CHECK = Check(
@@ -92,6 +92,6 @@ CHECK = Check(
     judge=judge,
     made_on=FEW,
     owns=True,
-    variant=variant,
+    variants=variants,
     facts=("aot",),
 )

@@ -56,10 +56,11 @@ CHOSEN = "representative graphs"
 FEW = "a few graphs"
 
 #: The graphs and workers that a check may need in addition (`examination/companions.py`).
-#: LARGER: the graph for a larger batch. TWIN: the graph with other constants. AGAIN: a second
-#: compilation by another process. WITHOUT_LIBRARIES: a loader without the target's libraries.
-#: GUARDED: a loader in which malloc checks each piece of memory.
-LARGER, TWIN, AGAIN = "larger", "twin", "again"
+#: LARGER: the graph for a larger batch. OPENINGS: the ways to leave its extents open. TWIN: the
+#: graph with other constants. AGAIN: a second compilation by another process. WITHOUT_LIBRARIES: a
+#: loader without the target's libraries. GUARDED: a loader in which malloc checks each piece of
+#: memory.
+LARGER, OPENINGS, TWIN, AGAIN = "larger", "openings", "twin", "again"
 WITHOUT_LIBRARIES, GUARDED = "without libraries", "guarded"
 
 
@@ -68,19 +69,20 @@ class Variant:
     """The graph or the build that a check judges, where it is not that of the reference.
 
     changes: the entries of the reference worker's job that differ. expected: for each set of inputs
-    of that job, the outputs as values with error bounds.
+    of that job, the outputs as values with error bounds. facts: the facts that rest on it; those
+    that the check names if empty.
     """
 
     changes: Mapping[str, Any]
     expected: Sequence[Sequence[Any]]
+    facts: tuple[str, ...] = ()
 
 
-def of_other(other: Evidence | None) -> Variant | None:
-    """Returns the variant for another graph, given its evidence; None if there is no evidence."""
-    if other is None:
-        return None
-    changes = {"graph": other.graph.to_dict(), "inputs": other.inputs, "constants": other.constants}
-    return Variant(changes, other.expected)
+def of_other(other: Evidence | None) -> Iterator[Variant]:
+    """Yields the variant for another graph, given its evidence; none if there is no evidence."""
+    if other is not None:
+        changes = {"graph": other.graph.to_dict(), "inputs": other.inputs, "constants": other.constants}
+        yield Variant(changes, other.expected)
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,14 @@ class Check:
         partitioned modules, or LLVM's build of them with the regions inlined.
     repartitions: it partitions the graph once more, or another graph; its failure causes no other.
     records: its worker half records facts. A check without facts only detects processes that die.
-    needs: any of LARGER, TWIN, AGAIN, WITHOUT_LIBRARIES, GUARDED. With WITHOUT_LIBRARIES or
+    needs: any of LARGER, OPENINGS, TWIN, AGAIN, WITHOUT_LIBRARIES, GUARDED. With WITHOUT_LIBRARIES or
         GUARDED its `reload` runs only in that loader.
-    variant: returns the job with which LLVM builds the same as the check, or None where there is no
-        such job. Where LLVM's outputs are wrong too, the facts named in `facts` are withdrawn.
+    variants: yields the jobs with which LLVM builds the same as the check. Where LLVM's outputs are
+        wrong too, the facts named in the variant, or in `facts`, are withdrawn; where it dies too,
+        so is the death of the target's process.
     at_smoke: names of structures on which level smoke makes the check, beside the structures on
         which it makes every check (`config/plan.py`). CHOSEN and FEW checks alone have any.
-    on_kinds: kinds of systematic cases (`Case.kinds`) on which level standard makes the check.
+    on_kinds: kinds of graphs (`config/plan.py`) on which levels standard and full make the check.
     basic: a target can't switch it off: every verdict rests on it.
     reproduced: reproduce.py of a failure makes the check; of the others it names the command.
     by_machine: not every machine can make it: it needs a certain C library, or a second device.
@@ -127,7 +130,7 @@ class Check:
     repartitions: bool = False
     records: bool = True
     needs: tuple[str, ...] = ()
-    variant: Callable[[Evidence], Variant | None] | None = None
+    variants: Callable[[Evidence], Iterable[Variant]] | None = None
     facts: tuple[str, ...] = ()
     by_machine: bool = False
     at_smoke: tuple[str, ...] = ()

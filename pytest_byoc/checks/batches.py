@@ -70,7 +70,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def variant(evidence: Evidence) -> Variant | None:
+def variants(evidence: Evidence) -> Iterator[Variant]:
     return of_other(evidence.larger)
 
 
@@ -89,6 +89,6 @@ CHECK = Check(
     owns=True,
     repartitions=True,
     needs=(LARGER,),
-    variant=variant,
+    variants=variants,
     facts=("batch_large",),
 )

@@ -22,9 +22,24 @@ if TYPE_CHECKING:
     from ..core.finding import Finding
     from ..core.graph import Graph
     from ..core.job_report import JobReport
+    from ..core.openings import OpenExtent
 
     #: A run's outputs in the order of `Graph.outputs`.
     Arrays = Sequence[np.ndarray]
+
+
+class OpenEvidence(Protocol):
+    """A graph with open extents, and the evidence on the same graph with larger extents."""
+
+    @property
+    def extents(self) -> Sequence[OpenExtent]: ...
+
+    @property
+    def graph(self) -> Graph:
+        """Returns the graph, with attributes that are right for all extents."""
+
+    @property
+    def larger(self) -> Evidence: ...
 
 
 class Evidence(Protocol):
@@ -71,6 +86,10 @@ class Evidence(Protocol):
     @property
     def larger(self) -> Evidence | None:
         """Returns the evidence on the graph for a larger batch; None if there is no such graph."""
+
+    @property
+    def openings(self) -> Sequence[OpenEvidence]:
+        """Returns the evidence on the graph with open extents, once for each opening."""
 
     @property
     def twin(self) -> Evidence | None:

@@ -50,8 +50,8 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def variant(evidence: Evidence) -> Variant:
-    return Variant({"executor": EXECUTOR}, evidence.expected)
+def variants(evidence: Evidence) -> Iterator[Variant]:
+    yield Variant({"executor": EXECUTOR}, evidence.expected)
 
 
 CHECK = Check(
@@ -70,6 +70,6 @@ CHECK = Check(
     owns=True,
     partition_stage=True,
     repartitions=True,
-    variant=variant,
+    variants=variants,
     facts=("non_op_nodes",),
 )

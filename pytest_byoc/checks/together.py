@@ -84,7 +84,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def variant(evidence: Evidence) -> Variant | None:
+def variants(evidence: Evidence) -> Iterator[Variant]:
     return of_other(evidence.twin)
 
 
@@ -103,6 +103,6 @@ CHECK = Check(
     owns=True,
     repartitions=True,
     needs=(TWIN,),
-    variant=variant,
+    variants=variants,
     facts=("together_other", "together_behind", "together_superseded"),
 )

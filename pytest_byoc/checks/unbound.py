@@ -40,10 +40,10 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def variant(evidence: Evidence) -> Variant:
+def variants(evidence: Evidence) -> Iterator[Variant]:
     inputs = {**evidence.inputs[0], **evidence.constants}
     graph = evidence.graph.unbound().to_dict()
-    return Variant({"graph": graph, "inputs": [inputs], "constants": {}}, evidence.expected[:1])
+    yield Variant({"graph": graph, "inputs": [inputs], "constants": {}}, evidence.expected[:1])
 
 
 CHECK = Check(
@@ -58,7 +58,7 @@ CHECK = Check(
     owns=True,
     partition_stage=True,
     repartitions=True,
-    variant=variant,
+    variants=variants,
     facts=("unbound",),
     at_smoke=("large_weight",),
 )

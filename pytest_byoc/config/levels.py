@@ -22,8 +22,9 @@ class Level:
     module, where the module can decide about each. max_examples: random graphs per operator. ways:
     number of ways per pattern (None: every way). near_misses: number of near misses per pattern,
     except those of `operand_forms`: other ways to broadcast an operand, and other permutations.
-    batches: number of larger batches for which a random graph is examined again. onnx: whether
-    ONNX's node tests run.
+    batches: number of larger batches for which a random graph is examined again. openings: number
+    of openings that the check `dynamic` tries of a graph with all checks. onnx: whether ONNX's node
+    tests run.
 
     one_executor: the graphs that are first built for one executor only, selected by the graph's
     digest: ALL, NUMEROUS (random graphs, and structures at first) or NONE. The nodes left to TVM
@@ -39,6 +40,7 @@ class Level:
     near_misses: int
     operand_forms: int
     batches: int
+    openings: int
     onnx: bool
     one_executor: str
 
@@ -53,16 +55,16 @@ LEVELS = {
     for level in (
         Level(
             "smoke", all_cases=False, side_by_side=True, max_examples=1, ways=1, near_misses=1,
-            operand_forms=12, batches=1,
+            operand_forms=12, batches=1, openings=1,
             onnx=False, one_executor=ALL,
         ),
         Level(
             "standard", all_cases=True, side_by_side=True, max_examples=8, ways=None, near_misses=10,
-            operand_forms=60, batches=2, onnx=True, one_executor=NUMEROUS,
+            operand_forms=60, batches=2, openings=3, onnx=True, one_executor=NUMEROUS,
         ),
         Level(
             "full", all_cases=True, side_by_side=False, max_examples=60, ways=None, near_misses=40,
-            operand_forms=400, batches=2, onnx=True, one_executor=NONE,
+            operand_forms=400, batches=2, openings=6, onnx=True, one_executor=NONE,
         ),
     )
 }

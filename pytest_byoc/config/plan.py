@@ -7,6 +7,7 @@ from collections.abc import Set
 
 from ..checks import CHECKS
 from ..checks.base import CHOSEN, EVERY, FEW
+from ..checks.dynamic import OPENED as OPENED
 from ..generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES
 from .effort import EVERY as EVERY_EXECUTOR
 from .effort import ONE, Effort
@@ -21,9 +22,12 @@ SPEED = "speed"
 #: Kinds of graphs. ALL_CHECKS: one of the few graphs on which every check is made: the first
 #: offloaded case of each operator, the structures of `thorough`, the first match of each pattern,
 #: saved graphs. SAVED: a graph of the corpus, which may have failed any check. NUMEROUS: a random
-#: graph, or a structure that is examined again with all checks. Further kinds are the names of
+#: graph, or a structure that is examined again with all checks. OPENED: a graph whose extents are
+#: left open, although few checks are made on it. Further kinds are the names of
 #: structures, and those of `Case.kinds`.
 ALL_CHECKS, SAVED, NUMEROUS = "all checks", "saved", "numerous"
+#: The number of openings of a graph that may have failed with any of them.
+ALL_OPENINGS = LEVELS["full"].openings
 #: The kinds of a graph of no particular kind.
 PLAIN: frozenset[str] = frozenset()
 
@@ -68,7 +72,8 @@ def effort(level: Level, kinds: Set[str] = PLAIN, alone: bool = False) -> Effort
         level, alone = LEVELS[STANDARD], False
     one = level.tries_one_executor(NUMEROUS in kinds) and SAVED not in kinds
     checks = _checks(level.name, kinds, alone)
-    return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one)
+    openings = ALL_OPENINGS if SAVED in kinds else level.openings if ALL_CHECKS in kinds else 1
+    return Effort(checks, ONE if one else EVERY_EXECUTOR, with_llvm=not one, openings=openings)
 
 
 def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
@@ -84,7 +89,7 @@ def _checks(level: str, kinds: Set[str], alone: bool) -> tuple[str, ...]:
     return (
         *(
             c.id for c in CHECKS
-            if (level == "standard" and not kinds.isdisjoint(c.on_kinds))
+            if (level != "smoke" and not kinds.isdisjoint(c.on_kinds))
             or (c.made_on in kinds_made and (c.made_on == EVERY or not restricted or structure in c.at_smoke))
         ),
         *((SPEED,) if in_full and level == "full" else ()),
@@ -98,4 +103,5 @@ def every_graph() -> Effort:
 
 def again(check: str) -> Effort:
     """Returns the effort for shrinking a failure of a check: in full, with that check."""
-    return Effort(tuple(c.id for c in CHECKS if c.made_on == EVERY or c.id == check))
+    checks = tuple(c.id for c in CHECKS if c.made_on == EVERY or c.id == check)
+    return Effort(checks, openings=ALL_OPENINGS)

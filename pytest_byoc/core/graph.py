@@ -174,10 +174,6 @@ class Graph:
         """Returns the graph with its constants turned into inputs, which follow the others."""
         return replace(self, inputs=(*self.inputs, *self.constants), constants=())
 
-    def differing(self, other: Graph) -> list[str]:
-        """Returns the names of inputs with another type in `other`, which has the same inputs."""
-        return [a.name for a, b in zip(self.inputs, other.inputs) if a.type != b.type]
-
     def to_dict(self) -> dict[str, Any]:
         def source(s: Source) -> dict[str, Any]:
             out: dict[str, Any] = {"name": s.name, "dtype": s.type.dtype, "shape": list(s.type.shape)}

@@ -31,6 +31,11 @@ class JobReport:
         self.messages = [m for m in self.messages if m.get("fact") not in keys]
         self.messages.append({"not_checked": {"check": check, "reason": reason}})
 
+    def withdraw_end(self, check: str, reason: str) -> None:
+        """Forgets how the process ended; the check that was running then counts as not made."""
+        self.end = None
+        self.withdraw((), check, reason)
+
     def passed_on(self) -> dict[str, dict[str, Any]]:
         """Returns the values that checks have left for the loader, by check and executor."""
         by_check: dict[str, dict[str, Any]] = {}

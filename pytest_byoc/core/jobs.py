@@ -20,6 +20,17 @@ class OtherGraph(TypedDict):
     constants: Arrays
 
 
+class OpenGraph(TypedDict):
+    """A graph with open extents (`core/openings.py`), and the same graph with larger extents.
+
+    extents: the fields of each `OpenExtent`.
+    """
+
+    extents: list[list[Any]]
+    graph: dict[str, Any]
+    larger: OtherGraph
+
+
 class _Required(TypedDict):
     kind: str
     #: `Graph.to_dict`.
@@ -46,10 +57,13 @@ class Job(_Required, total=False):
 
     #: TVM's JSON of the module; without it, the worker lowers the graph.
     module: str
-    #: For the checks that need them: the graph for a larger batch (`larger`) and with other
-    #: constants (`twin`).
+    #: For the checks that need them: the graph for a larger batch (`larger`), with other constants
+    #: (`twin`) and with open extents (`openings`).
     larger: OtherGraph
     twin: OtherGraph
+    openings: list[OpenGraph]
+    #: How many of the openings are tried.
+    tried_openings: int
 
 
 def narrowed(job: Job, graph: Graph) -> Job:

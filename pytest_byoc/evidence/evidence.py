@@ -12,11 +12,24 @@ from ..checks import CHECKS
 from ..core.finding import SUSPICION, Finding
 from ..core.graph import Graph
 from ..core.job_report import JobReport
+from ..core.openings import OpenExtent
 from ..reference_kernels import Bounded
 from .comparison import agree, compare, is_inexact, lost, share_judged, within
 from .fragmentation import smallest
 from .output_findings import array_type, different_bits, element, lost_values, outside_bound, where
 from .placement import may_be_offloaded, placement, times, type_bytes
+
+
+@dataclass
+class OpenEvidence:
+    """A graph with open extents, and the evidence on the same graph with larger extents.
+
+    graph: the graph, with attributes that are right for all extents.
+    """
+
+    extents: Sequence[OpenExtent]
+    graph: Graph
+    larger: Evidence
 
 
 @dataclass
@@ -43,9 +56,10 @@ class Evidence:
     confirmation: JobReport = field(default_factory=JobReport)
     #: The loader's report on LLVM's own artifact, which is loaded if the target's fails there.
     deployed: JobReport = field(default_factory=JobReport)
-    #: The evidence on the graph for a larger batch, and on the graph with other constants (see
+    #: The evidence on the graph for a larger batch, with open extents, and with other constants (see
     #: `companions`).
     larger: Evidence | None = None
+    openings: list[OpenEvidence] = field(default_factory=list)
     twin: Evidence | None = None
     #: The reports on a second compilation, and on loading without the target's libraries.
     again: JobReport = field(default_factory=JobReport)

@@ -8,17 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..checks import CHECKS, overrun
-from ..checks.base import AGAIN, GUARDED, LARGER, TWIN, WITHOUT_LIBRARIES
+from ..checks import CHECKS, dynamic, overrun
+from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_LIBRARIES, Variant
 from ..config import plan
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
 from ..core.job_report import JobReport
-from ..core.jobs import Job, OtherGraph, changed
+from ..core.jobs import Job, OpenGraph, OtherGraph, changed
+from ..core.openings import OpenExtent
 from ..evidence.comparison import compare
-from ..evidence.evidence import Evidence
+from ..evidence.evidence import Evidence, OpenEvidence
 from ..evidence.judging import Judgement
 from ..generation import data, variants
+from ..generation.openings import openings
 from ..oracle import evaluation
 from .client import Worker, WorkerError
 from .workers import Workers
@@ -26,6 +28,7 @@ from .workers import Workers
 #: The checks that are made when another worker compiles a graph once more.
 _COMPILED_AGAIN = ("offload", "numerics", "reproducible")
 _SHARED = "TVM's own build is outside the bound there too"
+_DEADLY = "the process of TVM's own build dies there too"
 #: The id of the check that needs each of LARGER, TWIN, AGAIN, WITHOUT_LIBRARIES and GUARDED.
 _CHECK_OF = {need: check.id for check in CHECKS for need in check.needs}
 
@@ -74,13 +77,33 @@ class Companions:
         larger = variants.larger(graph) if _need(LARGER, checks) else None
         return _described(twin) if twin and same else None, _described(larger) if larger else None
 
+    def openings(self, graph: Graph, checks: Sequence[str]) -> list[OpenGraph]:
+        """Returns the graphs with open extents; none where no check needs them."""
+        found = openings(graph, variables=self._workers.ir == "relax") if _need(OPENINGS, checks) else []
+        return [
+            {"extents": [*map(list, o.extents)], "graph": o.graph.to_dict(), "larger": _described(o.larger)}
+            for o in found
+        ]
+
+    def opened(self, job: Job) -> list[OpenEvidence]:
+        """Returns empty evidence on the job's graphs with open extents."""
+        return [
+            OpenEvidence(
+                [OpenExtent(*fields) for fields in given["extents"]], Graph.from_dict(given["graph"]),
+                _empty_evidence(given["larger"]),
+            )
+            for given in job.get("openings", ())
+        ]
+
     def larger(self, job: Job) -> Evidence | None:
         """Returns empty evidence on the job's graph for a larger batch; None if it has none."""
-        if "larger" not in job:
-            return None
-        given = job["larger"]
-        graph = Graph.from_dict(given["graph"])
-        return Evidence(graph, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
+        return _empty_evidence(job["larger"]) if "larger" in job else None
+
+    def expect_opened(self, evidence: Evidence) -> None:
+        """Calculates the outputs for larger extents, where the target has run them or has died."""
+        for number, opening in enumerate(evidence.openings):
+            if evidence.target.died or any(evidence.target.facts(dynamic.fact(number))):
+                self.expect(opening.larger, evidence)
 
     def expect(self, companion: Evidence, evidence: Evidence) -> None:
         """Calculates the outputs of a companion's graph and their bounds.
@@ -217,25 +240,32 @@ class Companions:
     def settle(self, job: Job, evidence: Evidence, judgement: Judgement) -> bool:
         """Withdraws facts of checks with wrong results if LLVM's build gives wrong results too.
 
-        LLVM builds the variant of the check (`Check.variant`). Returns whether any were withdrawn.
+        LLVM builds the variants of the check (`Check.variants`). If the target's process died in the
+        check, and LLVM's dies too, its end is withdrawn. Returns whether anything was withdrawn.
         """
         wrong = {f.check for f in judgement.findings if f.outcome == WRONG_RESULT}
+        fatal = evidence.target.last_check if evidence.target.died else ""
         withdrawn = False
         for check in CHECKS:
-            variant = check.variant(evidence) if check.variant and check.id in wrong else None
-            if variant is None:
+            if check.variants is None or check.id not in {*wrong, fatal}:
                 continue
-            usual = {**self._workers.built, "executor": job["executors"][0]}
-            said = self._workers.ask_reference(changed(job, **{**usual, **variant.changes}))
-            for _, value in said.facts("outputs"):
-                wanted = variant.expected[value["set"]]
-                if any(
-                    a.shape != b.shape or compare(a, b).outside.any() for a, b in zip(value["arrays"], wanted)
-                ):
+            for variant in check.variants(evidence):
+                usual = {**self._workers.built, "executor": job["executors"][0]}
+                said = self._workers.ask_reference(changed(job, **{**usual, **variant.changes}))
+                if check.id == fatal and said.died and evidence.target.died:
+                    evidence.target.withdraw_end(check.id, _DEADLY)
+                    withdrawn = True
+                if any(_outside(value, variant) for _, value in said.facts("outputs")):
                     withdrawn = True
                     for report in (evidence.target, evidence.loader):
-                        report.withdraw(check.facts, check.id, _SHARED)
+                        report.withdraw(variant.facts or check.facts, check.id, _SHARED)
         return withdrawn
+
+
+def _outside(outputs: Mapping[str, Any], variant: Variant) -> bool:
+    """Returns whether outputs of LLVM's build of a variant are outside their bounds."""
+    pairs = zip(outputs["arrays"], variant.expected[outputs["set"]])
+    return any(a.shape != b.shape or compare(a, b).outside.any() for a, b in pairs)
 
 
 def _need(need: str, checks: Iterable[str]) -> bool:
@@ -247,6 +277,11 @@ def _described(graph: Graph) -> OtherGraph:
     return {"graph": graph.to_dict(), "inputs": data.inputs(graph, 0), "constants": data.constants(graph)}
 
 
+def _empty_evidence(given: OtherGraph) -> Evidence:
+    graph = Graph.from_dict(given["graph"])
+    return Evidence(graph, [given["inputs"]], given["constants"], [], JobReport(), JobReport())
+
+
 def _compiled(
     worker: Worker, job: Job, folder: str, limit: float, checks: Sequence[str], **more: Any
 ) -> JobReport:
@@ -256,6 +291,6 @@ def _compiled(
     """
     path = Path(job["folder"], folder)
     path.mkdir()
-    entries = {k: v for k, v in job.items() if k not in (LARGER, TWIN)}
+    entries = {k: v for k, v in job.items() if k not in (LARGER, OPENINGS, TWIN)}
     worker.submit({**entries, "folder": str(path), "checks": list(checks), **more}, limit)
     return worker.collect()

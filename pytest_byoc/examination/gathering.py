@@ -97,6 +97,9 @@ class Gatherer:
             job["twin"] = twin
         if larger is not None:
             job["larger"] = larger
+        if effort.openings and subject.module is None:
+            job["openings"] = self._companions.openings(subject.graph, checks)
+            job["tried_openings"] = effort.openings
         return job
 
     def _compile(self, subject: Subject, job: Job, llvm: bool) -> tuple[Evidence, Job]:
@@ -114,6 +117,7 @@ class Gatherer:
         evidence = Evidence(
             graph, job["inputs"], job["constants"], [], report, JobReport(),
             deterministic=workers.deterministic, larger=self._companions.larger(job),
+            openings=self._companions.opened(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
             strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
             lower_precision=workers.precision != FULL,
@@ -131,6 +135,7 @@ class Gatherer:
                 workers.target.collect()
                 if llvm:
                     evidence.reference = workers.reference.collect()
+            self._companions.expect_opened(evidence)
         self._limit.learn(evidence.target)
         return evidence, job
 

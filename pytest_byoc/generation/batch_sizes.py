@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
-
-from ..core.graph import Graph, Node, Source, TensorType
-from ..operators import OPERATORS
+from ..core.graph import Graph
 from ..operators.record import TypeRuleError
+from .resizing import resized
 
 
 def batch_size(graph: Graph) -> int | None:
@@ -33,26 +30,9 @@ def at_batch(graph: Graph, size: int) -> Graph | None:
     following = [s.name for s in graph.inputs if s.type.shape[:1] == (batch,) and s.data is None]
     for names in (following, following[:1]):
         try:
-            resized = _resized(graph, names, size)
+            larger = resized(graph, {(name, 0): size for name in names})
         except TypeRuleError:
             continue
-        if any(a.types != b.types for a, b in zip(resized.nodes, graph.nodes)):
-            return resized
+        if any(a.types != b.types for a, b in zip(larger.nodes, graph.nodes)):
+            return larger
     return None
-
-
-def _resized(graph: Graph, names: Collection[str], size: int) -> Graph:
-    inputs = tuple(_at(s, size) if s.name in names else s for s in graph.inputs)
-    types = {s.name: s.type for s in (*inputs, *graph.constants)}
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        results = OPERATORS[node.op].infer([types[i] for i in node.inputs], node.attrs)
-        if not OPERATORS[node.op].accepts(types[node.inputs[0]]) or len(results) != len(node.outputs):
-            raise TypeRuleError(f"{node.op} does not accept {types[node.inputs[0]]}")
-        types.update(zip(node.outputs, results))
-        nodes.append(replace(node, types=results))
-    return Graph(inputs, graph.constants, tuple(nodes), graph.outputs)
-
-
-def _at(source: Source, size: int) -> Source:
-    return replace(source, type=TensorType((size, *source.type.shape[1:]), source.type.dtype))

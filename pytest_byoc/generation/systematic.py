@@ -41,9 +41,9 @@ _EARLY = (
     "-mixed_1", "-mixed_2", "-constant_operand", "-same_operand", _SQUARED, "-constant_first",
     "-weight_input",
 )
-#: Ending of the labels of cases whose operands that hold indices are constants, and the classes of
-#: such operands with which level smoke has them: a codegen may convert constant indices itself.
-_CONSTANT, _OUTSIDE = "-constant", "beyond_outside"
+#: Ending of the labels of cases whose indices are constants, which a codegen may convert itself; the
+#: class with which level smoke has them; the parameter of the operators that have indices.
+_CONSTANT, _OUTSIDE, _INDICES = "-constant", ("beyond", "outside"), "index_dtype"
 #: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
@@ -150,7 +150,7 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
     for number, (graph, label) in enumerate(ordered):
         early = number == 0 or label in dtypes or label.endswith(_EARLY)
         smoke = early or graph in few or label in single or label.endswith(_EDGES) or _SQUARED in label
-        smoke |= label.endswith(_CONSTANT) and _OUTSIDE in label
+        smoke |= label.endswith(_CONSTANT) and _OUTSIDE in by_graph[graph][1].classes
         kinds = frozenset(kind for ending, kind in _KINDS.items() if label.endswith(ending))
         yield Case(f"{op.name}[{label}]", op.name, graph, smoke, early, number == 0, kinds=kinds)
 
@@ -191,7 +191,7 @@ def _labelled(
     if len(op.parameters) >= MANY:
         for label, graph in pairs(op, dtype):
             yield f"{dtype}-{label}", graph
-            if FRESH in roles:
+            if any(parameter.name == _INDICES for parameter in op.parameters):
                 yield f"{dtype}-{label}{_CONSTANT}", others_constant(graph)
     for label, graph in _large_values(op, dtypes):
         yield label, graph

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.graph import Graph, Node, Source
+from ..core.graph import Graph, Node, Source, TensorType
 from ..operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ class Maker(Protocol):
 
     def constant(self, source: Source) -> Any:
         """Returns a constant."""
+
+    def type_of(self, value: Any, declared: TensorType) -> TensorType:
+        """Returns the type of an operand, for an operator's lowering.
+
+        declared: its type in the graph. An open extent is an expression of TVM's, if the IR has one.
+        """
 
     def result(self, node: Node, lowered: Any) -> Any:
         """Returns the value of a node: a tuple where `is_tuple(node)`.
@@ -66,8 +72,9 @@ def assemble(graph: Graph, ir: str, maker: Maker) -> list[Any]:
         lowering = getattr(OPERATORS.get(node.op), ir, None)
         if lowering is None:
             raise NotLowered("operator %s has no lowering to %s" % (node.op, ir))
-        types = [graph.type_of(name) for name in node.inputs]
-        lowered = lowering(maker.ops, [value(name) for name in node.inputs], node.attrs, types)
+        operands = [value(name) for name in node.inputs]
+        types = [maker.type_of(o, graph.type_of(name)) for o, name in zip(operands, node.inputs)]
+        lowered = lowering(maker.ops, operands, node.attrs, types)
         result = maker.result(node, lowered)
         if not is_tuple(node):
             values[node.outputs[0]] = result

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from ..core.graph import Graph
+    from ..core.openings import OpenExtent
     from .dlpack import Placed
     from .main_function import Type
 else:
@@ -300,11 +301,11 @@ class IR(Protocol):
     # --- modules ---
 
     def lower(
-        self, graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+        self, graph: Graph, constants: Mapping[str, np.ndarray], opened: Sequence[OpenExtent] = ()
     ) -> tuple[Any, list[str]]:
         """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-        batched: names of inputs whose first dimension, the batch, has no fixed extent.
+        opened: the extents of inputs that have no fixed size: variables in Relax, `Any` in Relay.
         """
 
     def output_types(self, module: Any) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import platform
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import Failure, NotAModule
-from ..core.graph import Graph, Node, Source
+from ..core.graph import Graph, Node, Source, TensorType
+from ..core.openings import OpenExtent
 from . import relax_modules
 from .assembly import NotLowered, assemble
 from .interface import Executable, Modules
@@ -153,15 +154,15 @@ def _type(t: Any) -> str:
 
 
 def lower(
-    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+    graph: Graph, constants: Mapping[str, np.ndarray], opened: Sequence[OpenExtent] = ()
 ) -> tuple[Any, list[str]]:
     """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-    batched: names of inputs whose first dimension, the batch, has no fixed extent.
+    opened: the extents of inputs that become variables.
     """
     from tvm import relax
 
-    maker = _Maker(constants, batched)
+    maker = _Maker(constants, opened)
     builder = maker.builder
     params = [maker.input(s) for s in graph.inputs]
     with builder.function("main", params):
@@ -178,14 +179,15 @@ def lower(
 class _Maker:
     """A builder of Relax expressions, each bound to a variable (see `assembly.Maker`)."""
 
-    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+    def __init__(self, constants: Mapping[str, np.ndarray], opened: Sequence[OpenExtent]) -> None:
         from tvm import relax, te
 
         self.ops = relax.op
         self.builder = relax.BlockBuilder()
         self.signatures: list[str] = []
-        self._constants, self._batched = constants, batched
-        self._batch = te.var("batch", "int64") if batched else None
+        self._constants = constants
+        variables = {e.variable: te.var(e.variable, "int64") for e in opened}
+        self._opened = {(e.input, e.axis): variables[e.variable] + e.plus for e in opened}
         self._params: dict[str, Any] = {}
 
     def input(self, source: Source) -> Any:
@@ -193,9 +195,8 @@ class _Maker:
         from tvm import relax
 
         if source.name not in self._params:
-            shape: Any = source.type.shape
-            if source.name in self._batched:
-                shape = (self._batch, *shape[1:])
+            extents = enumerate(source.type.shape)
+            shape = [self._opened.get((source.name, axis), extent) for axis, extent in extents]
             self._params[source.name] = relax.Var(source.name, _tensor_type()(shape, source.type.dtype))
         return self._params[source.name]
 
@@ -203,6 +204,12 @@ class _Maker:
         from tvm import relax
 
         return relax.const(self._constants[source.name], source.type.dtype)
+
+    def type_of(self, value: Any, declared: TensorType) -> TensorType:
+        shape = getattr(getattr(_type_of(value), "shape", None), "values", None) if self._opened else None
+        if shape is None:
+            return declared
+        return TensorType(tuple(getattr(d, "value", d) for d in shape), declared.dtype)
 
     def result(self, node: Node, lowered: Any) -> Any:
         self.signatures.append(signature(lowered.op.name, node.types))

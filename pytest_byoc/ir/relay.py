@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import platform
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import Failure
-from ..core.graph import Graph, Node, Source
+from ..core.graph import Graph, Node, Source, TensorType
+from ..core.openings import OpenExtent
 from . import relay_modules
 from .assembly import NotLowered, assemble
 from .interface import Modules
@@ -163,16 +164,16 @@ def arguments(module: Any) -> dict[str, list[int]]:
 
 
 def lower(
-    graph: Graph, constants: Mapping[str, np.ndarray], batched: Collection[str] = ()
+    graph: Graph, constants: Mapping[str, np.ndarray], opened: Sequence[OpenExtent] = ()
 ) -> tuple[Any, list[str]]:
     """Lowers the graph to an IRModule; also returns, for each node, the signature of its call.
 
-    batched: names of inputs whose first dimension, the batch, has no fixed extent.
+    opened: the extents of inputs that become `Any`, whatever their variables are.
     """
     import tvm
     from tvm import relay
 
-    maker = _Maker(constants, batched)
+    maker = _Maker(constants, opened)
     try:
         outputs = assemble(graph, NAME, maker)
     except NotLowered as e:
@@ -185,23 +186,26 @@ def lower(
 class _Maker:
     """A builder of Relay expressions (see `assembly.Maker`)."""
 
-    def __init__(self, constants: Mapping[str, np.ndarray], batched: Collection[str]) -> None:
+    def __init__(self, constants: Mapping[str, np.ndarray], opened: Sequence[OpenExtent]) -> None:
         from tvm import relay
 
         self.ops = relay
         self.params: list[Any] = []
         self.signatures: list[str] = []
-        self._constants, self._batched = constants, batched
+        self._constants = constants
+        self._opened = {(e.input, e.axis) for e in opened}
 
     def input(self, source: Source) -> Any:
-        shape = source.type.shape
-        if source.name in self._batched:
-            shape = (self.ops.Any(), *shape[1:])
+        extents = enumerate(source.type.shape)
+        shape = [self.ops.Any() if (source.name, axis) in self._opened else d for axis, d in extents]
         self.params.append(self.ops.var(source.name, shape=shape, dtype=source.type.dtype))
         return self.params[-1]
 
     def constant(self, source: Source) -> Any:
         return self.ops.const(tensor(self._constants[source.name]))
+
+    def type_of(self, value: Any, declared: TensorType) -> TensorType:
+        return declared
 
     def result(self, node: Node, lowered: Any) -> Any:
         if isinstance(lowered, self.ops.expr.TupleWrapper):

@@ -8,7 +8,7 @@ only the standard library and run on Python 3.8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, List, Mapping, Sequence
+from typing import Any, Callable, Iterable, List, Mapping, Sequence
 
 from ..core.graph import TensorType
 from ..core.irs import IRS
@@ -229,6 +229,9 @@ class Operator:
     epilogue: True if it may stand between a quantised product and its requantisation.
     follows_axis: True if its attribute `axis` can follow an axis of its operands to a new position.
     matrices: True if it multiplies two matrices, or batches of matrices.
+    following: yields attributes, the likeliest first, with which the result follows operands whose
+        extents have changed (operand types before and after the change, attributes); None if no
+        attribute holds an extent that could follow. Their values are right for further extents too.
     followed_by: operators that often follow in real models, and therefore in patterns.
     """
 
@@ -263,6 +266,7 @@ class Operator:
     epilogue: bool = False
     follows_axis: bool = False
     matrices: bool = False
+    following: Callable[[Sequence[TensorType], Sequence[TensorType], Attrs], Iterable[Attrs]] | None = None
     followed_by: tuple[str, ...] = ()
 
     def irs(self) -> tuple[str, ...]:

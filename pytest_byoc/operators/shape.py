@@ -344,6 +344,7 @@ OPERATORS: tuple[Operator, ...] = (
         reshaping.infer,
         Lowering("reshape", reshaping.relax),
         Parameter("newshape", reshaping.newshapes),
+        following=reshaping.following,
     ),
     _moving("transpose", _transpose_infer, call("permute_dims"), Parameter("axes", _permutation)),
     _moving(

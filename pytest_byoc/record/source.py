@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.graph import Graph, Node, Source, show
+from ..core.graph import Graph, Node, Source, TensorType, show
 from ..core.irs import IR_TITLES
 from ..ir.assembly import NotLowered, assemble, is_tuple
 
@@ -145,6 +145,9 @@ class _Written:
         self._calls.clear()
         return last.text()
 
+    def type_of(self, value: _Value, declared: TensorType) -> TensorType:
+        return declared
+
 
 class _Relay(_Written):
     def __init__(self) -> None:
@@ -259,6 +262,9 @@ class _Called:
         return _Value(lambda: "")
 
     input = constant = field = _value
+
+    def type_of(self, value: _Value, declared: TensorType) -> TensorType:
+        return declared
 
     def result(self, node: Node, lowered: Any) -> _Value:
         self.nodes.append([line.path.removeprefix(self._prefix) for line in self._calls])

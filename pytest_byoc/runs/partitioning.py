@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.graph import Graph
+from ..core.openings import OpenExtent
 from ..ir.interface import IR, Form
 from ..ir.main_function import check_type
 from ..ir.shared import configured
@@ -25,8 +26,23 @@ class Other(NamedTuple):
     inputs: Arrays
 
 
+class Opened(NamedTuple):
+    """The graph with open extents, and the same graph with larger extents."""
+
+    extents: Sequence[OpenExtent]
+    graph: Graph
+    larger: Other
+
+
 def _other(given: Mapping[str, Any] | None) -> Other | None:
     return Other(Graph.from_dict(given["graph"]), given["constants"], given["inputs"]) if given else None
+
+
+def _opened(given: Mapping[str, Any]) -> Opened:
+    larger = _other(given["larger"])
+    assert larger is not None
+    extents = [OpenExtent(*fields) for fields in given["extents"]]
+    return Opened(extents, Graph.from_dict(given["graph"]), larger)
 
 
 class PartitioningRun(Run):
@@ -42,6 +58,9 @@ class PartitioningRun(Run):
         self._products: dict[tuple[str, ...], Any] = {}
         #: The graph with a larger batch; None where it has no batch.
         self.larger = _other(job.get("larger"))
+        #: The ways to leave extents of the graph open, and how many of them are tried.
+        self.openings = [_opened(given) for given in job.get("openings", [])]
+        self.tried_openings: int = job.get("tried_openings", 0)
         #: The graph with other constants; None where it has none that could be different.
         self.twin = _other(job.get("twin"))
         #: TVM's current target and PassContext before the first partitioning (see `IR.scopes`).
@@ -187,17 +206,15 @@ class PartitioningRun(Run):
             self.not_checked("%s (%s)" % (why_not, type(e).__name__))
             return None
 
-    def open_module(self) -> Any:
-        """Returns the graph as an IRModule whose batch has no fixed extent.
+    def open_module(self, opening: Opened) -> Any:
+        """Returns the graph as an IRModule with open extents.
 
         Where TVM does not lower such a graph, it reports the check as not made, and returns None.
         """
-        assert self.larger is not None
-        batched = self.graph.differing(self.larger.graph)
         self.stage("lower")
         return self._lowered(
-            lambda: self.ir.lower(self.graph, self.constants, batched)[0],
-            "TVM cannot express this graph with a dynamic batch",
+            lambda: self.ir.lower(opening.graph, self.constants, opening.extents)[0],
+            "TVM cannot express some graphs with open extents",
         )
 
     def with_non_op_nodes(self) -> Form | None:

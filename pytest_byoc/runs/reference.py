@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.graph import Graph
+from ..core.openings import OpenExtent
 from ..ir.interface import IR, Executable
 from ..ir.shared import known_here
 from .base import Arrays, Run
@@ -22,15 +23,15 @@ class ReferenceRun(Run):
         self._opt_level = int(job.get("opt_level", 0))
         #: The PassContext's config: the target's, where LLVM is to build as the target does.
         self._config = known_here(job.get("pass_config", {}))
-        #: The names of inputs whose batch has no fixed extent.
-        self._batched: list[str] = job.get("batched", [])
+        #: The extents of inputs that have no fixed size.
+        self._opened = [OpenExtent(*fields) for fields in job.get("opened", [])]
         #: The path to which the artifact is written; "" if it is not exported.
         self._export: str = job.get("export", "")
 
     def execute(self, executor: str) -> None:
         self._executor = executor
         self.stage("lower")
-        module, _ = self.ir.lower(self.graph, self._constants, self._batched)
+        module, _ = self.ir.lower(self.graph, self._constants, self._opened)
         self.record("output_types", self.ir.output_types(module))
         self.stage("build")
         executable = self.ir.build(module, executor, self._opt_level, config=self._config)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..config import plan
 from ..config.levels import LEVELS
-from ..config.plan import ALL_CHECKS, NUMEROUS, PLAIN
+from ..config.plan import ALL_CHECKS, NUMEROUS, OPENED, PLAIN
 from ..core.graph import Graph
 from ..examination.outcome import Verdict
 from ..generation.builder import Builder
@@ -194,7 +194,7 @@ class Suite:
         return verdict
 
     def _kinds(self, case: Case) -> Set[str]:
-        return {*case.kinds, ALL_CHECKS} if self.offloaded.is_first(case) else case.kinds
+        return {*case.kinds, ALL_CHECKS, OPENED} if self.offloaded.is_first(case) else case.kinds
 
     def _alike_operators(self, case: Case) -> Sequence[str]:
         """Returns the operators whose cases are grouped with this one: _OPERATORS of them for an

@@ -48,7 +48,7 @@ class GivenModule:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ir, name)
 
-    def lower(self, graph: Any, constants: Any, batched: Any = ()) -> tuple[Any, list[str]]:
+    def lower(self, graph: Any, constants: Any, opened: Any = ()) -> tuple[Any, list[str]]:
         import tvm
 
         return tvm.ir.load_json(self._text), []

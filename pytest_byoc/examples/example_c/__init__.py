@@ -24,6 +24,9 @@ A model passes through these files:
     kernel tests further conditions. The predicates of partitioning and the code generator call the
     same function, so the generator never refuses a step that the predicate has accepted. Keep this
     rule in your own codegen.
+``extent.py``, ``relax_extents.py``
+    Extents that are open when a model is compiled: kernels calculate with C expressions in their
+    place, and the entry point reads their values from the arguments.
 ``kernels.py``, ``c_text.py``, ``c_source.py``
     These write the steps as C: one Python function per kernel, and the C function around them.
 
@@ -37,14 +40,16 @@ Offloaded, for float32 and float64, and for int32 where ``support.py`` says so:
 * sum, mean, max, reshape, squeeze, transpose, concatenate, split, strided_slice.
 
 Everything else is left to TVM, so that most models are divided between this codegen and TVM's own.
-Examples are minimum, expand_dims, log, power, floor, cast, where, tensors with a dynamic shape or
-without elements, slices that step backwards, and pooling windows that contain only padding.
+Examples are minimum, expand_dims, log, power, floor, cast, where, tensors without elements, slices
+that step backwards, and pooling windows that contain only padding. Extents may be open in Relax, where
+their variables are known; where a kernel has to know an extent, or in Relay, TVM computes the tensor.
 
 The generated C observes some rules that codegens often break:
 
 * It keeps no state, so several threads may call it, and each may call it several times.
 * It allocates its workspace in each call, and returns an error if there is no memory.
-* It never reads the shape or dtype of a tensor, because not every executor sets them.
+* It never reads the shape or dtype of a tensor, because not every executor sets them. Open extents,
+  which only the VM runs, are the exception, and each call reads them.
 * It adds ``byte_offset`` to every data pointer.
 * Its constants are exact, and their names contain the name of the subgraph.
 * An output may be an input, a constant, or the same value as another output.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Sequence, Tuple
 
+from .extent import Length
 from .subgraph import Buffer
 
 Attrs = Dict[str, Any]
@@ -23,6 +24,13 @@ class Unsupported(Exception):
 def ints(values: Any) -> Tuple[int, ...]:
     """Converts one of TVM's arrays of integers to a tuple."""
     return tuple(int(value) for value in values)
+
+
+def known(extent: Length) -> int:
+    """Returns an extent. Raises ``Unsupported`` if it is open."""
+    if not isinstance(extent, int):
+        raise Unsupported
+    return extent
 
 
 def none(attrs: Any, inputs: Buffers, outputs: Buffers) -> Attrs:
@@ -97,7 +105,7 @@ def strided_slice(
         raise Unsupported
     first, by, counts = [0] * len(data.shape), [1] * len(data.shape), list(data.shape)
     for where, begin, end, step in zip(axes, begins, ends, steps):
-        taken = range(data.shape[where])[begin:end:step]
+        taken = range(known(data.shape[where]))[begin:end:step]
         first[where], by[where], counts[where] = taken.start, step, len(taken)
     if tuple(counts) != result.shape:  # an unknown slicing mode
         raise Unsupported

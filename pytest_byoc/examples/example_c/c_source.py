@@ -4,7 +4,8 @@
 
     static const char* <symbol>_run(void* const* args)
 
-``args`` holds the data pointers of the inputs, followed by those of the outputs. The function
+``args`` holds the data pointers of the inputs, followed by those of the outputs, and by pointers to
+the open extents (of the type int64_t). The function
 returns NULL or an error message. Each front end adds the entry point by which TVM's runtime calls
 it.
 """
@@ -58,6 +59,8 @@ def generate(graph: Subgraph) -> str:
         names[buffer] = f"{graph.symbol}_constant_{index}"
         tables.append(_table(names[buffer], buffer))
 
+    count = len(graph.inputs) + len(graph.outputs)
+    body += [f"const int64_t n{k} = *(const int64_t*)args[{count + k}];" for k in range(len(graph.extents))]
     for position, buffer in enumerate(graph.inputs):
         names[buffer] = f"in{position}"
         body.append(_pointer(buffer, names[buffer], f"args[{position}]", const=True))

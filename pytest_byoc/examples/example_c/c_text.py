@@ -7,6 +7,8 @@ from typing import Any, Iterable, List, Sequence
 
 import numpy as np
 
+from .extent import Length
+
 C_TYPES = {"float32": "float", "float64": "double", "int32": "int32_t"}
 
 
@@ -34,7 +36,7 @@ def literal(value: Any, dtype: str) -> str:
     return f"{mantissa}p{exponent}{suffix}"
 
 
-def strides(shape: Sequence[int]) -> List[int]:
+def strides(shape: Sequence[Length]) -> List[Length]:
     """Returns the row-major strides of a dense tensor, in elements."""
     result, step = [], 1
     for extent in reversed(shape):
@@ -43,13 +45,13 @@ def strides(shape: Sequence[int]) -> List[int]:
     return result[::-1]
 
 
-def broadcast_strides(shape: Sequence[int], rank: int) -> List[int]:
+def broadcast_strides(shape: Sequence[Length], rank: int) -> List[Length]:
     """Returns the strides that read a tensor as one of rank ``rank``: 0 along repeated axes."""
     own = [0 if n == 1 else step for n, step in zip(shape, strides(shape))]
     return [0] * (rank - len(shape)) + own
 
 
-def offset(steps: Sequence[int], indices: Sequence[str], start: int = 0) -> str:
+def offset(steps: Sequence[Length], indices: Sequence[str], start: Length = 0) -> str:
     """Returns the C expression for the offset of the element with these indices."""
     terms = [str(start)] if start else []
     for step, index in zip(steps, indices):
@@ -58,13 +60,13 @@ def offset(steps: Sequence[int], indices: Sequence[str], start: int = 0) -> str:
     return " + ".join(terms) or "0"
 
 
-def loop(index: str, extent: int, body: Iterable[str]) -> List[str]:
+def loop(index: str, extent: Length, body: Iterable[str]) -> List[str]:
     """Returns a counted loop. Its index has 64 bits, since products of 32-bit indices may overflow."""
     head = f"for (int64_t {index} = 0; {index} < {extent}; ++{index}) {{"
     return [head, *("  " + line for line in body), "}"]
 
 
-def loops(indices: Sequence[str], extents: Sequence[int], body: Iterable[str]) -> List[str]:
+def loops(indices: Sequence[str], extents: Sequence[Length], body: Iterable[str]) -> List[str]:
     """Returns nested loops, the first index outermost; the body alone if there are no indices."""
     lines = list(body)
     for index, extent in reversed(list(zip(indices, extents))):

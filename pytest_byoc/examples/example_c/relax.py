@@ -15,7 +15,10 @@ from tvm.relax.backend.utils import has_leaking_intermediate_variables
 from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
+from . import relax_extents
 from .c_source import generate
+from .extent import Length
+from .relax_extents import length_of
 from .relax_operators import OPERATORS, buffers_of, step_of, tensor_arguments, type_of
 from .subgraph import ACTIVATIONS, Buffer, Step, Subgraph, fuse
 from .support import reason_unsupported
@@ -26,8 +29,8 @@ _TVM = tuple(int(part) for part in tvm.__version__.split(".")[:2])
 # TVM 0.27 renamed the class, and its field `data` to `value`.
 _Constant = relax.Constant if hasattr(relax, "Constant") else tvm.ir.GenericConst
 
-# A value is what an expression evaluates to: a tensor, or a tuple of values.
-Value = Union[Buffer, List["Value"]]
+# A value is what an expression evaluates to: a tensor, a tuple of values, or the extents of a shape.
+Value = Union[Buffer, List["Value"], List[Length]]
 
 
 # ---- what is offloaded -------------------------------------------------------------------------
@@ -162,6 +165,7 @@ def translate(function: relax.Function, symbol: str) -> Subgraph:
     """Returns the function as a subgraph; each of its composites becomes one step."""
     graph = Subgraph(symbol)
     values: Dict[relax.Var, Value] = {}
+    relax_extents.find([type_of(param) for param in function.params], graph)
     for param in function.params:
         values[param] = _declare(graph, type_of(param))
     composites: Dict[relax.Var, relax.Function] = {}
@@ -186,6 +190,9 @@ def translate(function: relax.Function, symbol: str) -> Subgraph:
 
 def _composite_step(function: relax.Function, operands: List[Value], graph: Subgraph) -> Step:
     values: Dict[relax.Var, Value] = dict(zip(function.params, operands))
+    lengths: relax_extents.Lengths = {}
+    for param, operand in values.items():
+        relax_extents.bind(type_of(param), operand, lengths)
     steps = []
     for binding in _bindings(function):
         if not isinstance(binding.value, relax.Call):
@@ -194,7 +201,7 @@ def _composite_step(function: relax.Function, operands: List[Value], graph: Subg
         inputs: List[Buffer] = []
         for arg in tensor_arguments(binding.value):
             inputs += _flatten(_evaluate(arg, values, graph))
-        step = step_of(binding.value, inputs)
+        step = step_of(binding.value, inputs, lengths)
         if step is None:
             raise NotImplementedError(f"{NAME}: no code for {binding.value}")
         steps.append(step)
@@ -229,7 +236,12 @@ def _bindings(function: relax.Function) -> List[Any]:
 def _declare(graph: Subgraph, type_: Any) -> Value:
     if hasattr(type_, "fields"):
         return [_declare(graph, field) for field in type_.fields]
-    return graph.input([int(extent) for extent in type_.shape], str(type_.dtype))
+    if relax_extents.is_shape(type_):
+        return [length_of(extent, graph.lengths) for extent in type_.values]
+    try:
+        return graph.input([int(extent) for extent in type_.shape], str(type_.dtype))
+    except TypeError:  # an extent is open
+        return graph.input([length_of(extent, graph.lengths) for extent in type_.shape], str(type_.dtype))
 
 
 def _flatten(value: Value) -> List[Buffer]:
@@ -244,6 +256,8 @@ _RELAX_HEADER = "#include <tvm/ffi/c_api.h>\n"
 
 
 def _entry_point(graph: Subgraph) -> str:
+    if graph.extents:
+        return relax_extents.entry_point(graph)
     count = len(graph.inputs) + len(graph.outputs)
     return f"""
 #ifdef __cplusplus

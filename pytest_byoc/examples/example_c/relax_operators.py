@@ -8,6 +8,7 @@ from tvm import relax
 
 from . import adapters
 from .adapters import Adapter, Attrs, Buffers, Unsupported
+from .relax_extents import Lengths, length_of
 from .subgraph import Buffer, Step
 
 
@@ -27,17 +28,28 @@ def type_of(expr: relax.Expr) -> Any:
     return expr.ty if hasattr(expr, "ty") else expr.struct_info
 
 
-def buffers_of(type_: Any) -> List[Buffer]:
-    """Returns a buffer for each tensor of a type; an empty list if a shape is dynamic."""
+def buffers_of(type_: Any, lengths: Optional[Lengths] = None) -> List[Buffer]:
+    """Returns a buffer for each tensor of a type; an empty list if a shape is unknown.
+
+    ``lengths``: the lengths of variables, as of :func:`~.relax_extents.length_of`.
+    """
     if hasattr(type_, "fields"):
-        fields = [buffers_of(field) for field in type_.fields]
+        fields = [buffers_of(field, lengths) for field in type_.fields]
         return [buffer for field in fields for buffer in field] if all(fields) else []
     shape = getattr(type_, "shape", None)
     if shape is None:
         return []
     try:
         return [Buffer([int(extent) for extent in shape], str(type_.dtype))]
-    except TypeError:  # an extent is symbolic, or the whole shape is a variable
+    except TypeError:  # an extent is open, or the whole shape is a variable
+        return open_buffers(shape, str(type_.dtype), lengths)
+
+
+def open_buffers(shape: Any, dtype: str, lengths: Optional[Lengths]) -> List[Buffer]:
+    """Returns the buffer of a tensor with open extents; none if an extent cannot be calculated."""
+    try:
+        return [Buffer([length_of(extent, lengths) for extent in shape], dtype)]
+    except TypeError:
         return []
 
 
@@ -46,9 +58,11 @@ def tensor_arguments(call: relax.Call) -> Sequence[relax.Expr]:
     return list(call.args)[: OPERATORS[call.op.name].tensors]
 
 
-def step_of(call: relax.Call, inputs: Sequence[Optional[Buffer]]) -> Optional[Step]:
+def step_of(
+    call: relax.Call, inputs: Sequence[Optional[Buffer]], lengths: Optional[Lengths] = None
+) -> Optional[Step]:
     """Returns the call as a step, or None if it cannot be translated."""
-    outputs = buffers_of(type_of(call))
+    outputs = buffers_of(type_of(call), lengths)
     operands = [buffer for buffer in inputs if buffer is not None]
     if call.op.name not in OPERATORS or not outputs or not operands or None in inputs:
         return None

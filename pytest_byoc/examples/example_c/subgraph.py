@@ -6,24 +6,35 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .extent import Extent, Length, Shape
+
+
+class Argument(NamedTuple):
+    """The place of an open extent: an axis of the function's argument ``number``, which is a tensor,
+    or an element of that argument, which holds extents only."""
+
+    number: int
+    axis: int
+    is_shape: bool
+
 
 class Buffer:
     """A dense row-major tensor; ``kind`` is "input", "constant" or "intermediate"."""
 
     def __init__(
         self,
-        shape: Sequence[int],
+        shape: Sequence[Length],
         dtype: str,
         kind: str = "intermediate",
         data: Optional[np.ndarray] = None,
     ) -> None:
-        self.shape: Tuple[int, ...] = tuple(int(extent) for extent in shape)
+        self.shape: Shape = tuple(shape)
         self.dtype = dtype
         self.kind = kind
         self.data = data
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         """Returns the number of elements."""
         size = 1
         for extent in self.shape:
@@ -44,7 +55,9 @@ class Subgraph:
     """A partitioned function as a sequence of steps.
 
     ``inputs`` and ``outputs`` are in the order of the function's arguments. ``outputs`` may hold
-    the same buffer twice, and may hold inputs and constants.
+    the same buffer twice, and may hold inputs and constants. ``extents`` are those that are known
+    only when the code runs, ``lengths`` the same by TVM's variables. ``shapes`` are the numbers of the
+    arguments that hold extents only.
     """
 
     def __init__(self, symbol: str) -> None:
@@ -53,8 +66,16 @@ class Subgraph:
         self.constants: List[Buffer] = []
         self.steps: List[Step] = []
         self.outputs: List[Buffer] = []
+        self.extents: List[Argument] = []
+        self.shapes: List[int] = []
+        self.lengths: Dict[Any, Length] = {}
 
-    def input(self, shape: Sequence[int], dtype: str) -> Buffer:
+    def extent(self, argument: Argument) -> Extent:
+        """Adds an open extent, and returns the variable of its value."""
+        self.extents.append(argument)
+        return Extent(f"n{len(self.extents) - 1}")
+
+    def input(self, shape: Sequence[Length], dtype: str) -> Buffer:
         """Adds an input, the next argument of the function, and returns its buffer."""
         self.inputs.append(Buffer(shape, dtype, "input"))
         return self.inputs[-1]

@@ -95,6 +95,8 @@ def _check_pool2d(step: Step) -> Optional[str]:
         return f"pooling does not support the layout {attrs['layout']}"
     sizes = dict(zip(attrs["layout"], step.inputs[0].shape))
     counts = dict(zip(attrs["layout"], step.outputs[0].shape))
+    if not all(isinstance(shape[letter], int) for shape in (sizes, counts) for letter in "HW"):
+        return "pooling needs to know the height and width"
     for axis, letter in enumerate("HW"):
         windows = range(counts[letter])
         if not all(_sees_data(axis, window, sizes[letter], attrs) for window in windows):
@@ -110,7 +112,14 @@ def _sees_data(axis: int, window: int, size: int, attrs: Dict[str, Any]) -> bool
     return any(0 <= tap < size for tap in taps)
 
 
+def _check_split(step: Step) -> Optional[str]:
+    if not isinstance(step.inputs[0].shape[step.attrs["axis"]], int):
+        return "split needs to know the extent of its axis"
+    return None
+
+
 _CHECKS: Dict[str, Callable[[Step], Optional[str]]] = {
+    "split": _check_split,
     "conv2d": _check_conv2d,
     "matmul": _check_matmul,
     "max_pool2d": _check_pool2d,

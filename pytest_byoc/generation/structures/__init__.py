@@ -4,13 +4,14 @@ Their operators depend on the target: some are operators that it offloads, `host
 not. Most structures are made by rule, each rule in its own file: things that agree in a property
 (`confusables`), values that are shared (`flows`), numbers that a table has room for (`limits`),
 conditions of rewrites (`neutral`, `rewrites`, `fusions`), layers and what is fused behind them (`layers`,
-`operands`, `padding`, `epilogues`). Docstrings name the classes of bugs that they are for
+`blocks`, `operands`, `padding`, `epilogues`). Docstrings name the classes of bugs that they are for
 (docs/explanation/bug-classes.md).
 """
 
 from __future__ import annotations
 
 from . import (
+    blocks,
     by_hand,
     confusables,
     epilogues,
@@ -28,7 +29,8 @@ from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
 __all__ = ["EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary"]
 
 _PARTS = (
-    by_hand, layers, confusables, flows, neutral, rewrites, fusions, limits, padding, operands, epilogues,
+    by_hand, layers, blocks, confusables, flows, neutral, rewrites, fusions, limits, padding, operands,
+    epilogues,
 )
 for _part in _PARTS:
     _part.register()

@@ -136,6 +136,12 @@ def _shown(flow: _Flow) -> Iterator[object]:
                 yield maker, kind, place, other, other_place, min(later - at, 3), bool(returned)
     for step in flow.steps:
         yield step.kind, tuple(makers.get(value, "input") for value in step.operands)
+        if step.kind in (_VIEW, _SPLIT):
+            # A view that is read longer than the value that it shows keeps the value's memory.
+            last = max(at for at, _, _ in uses[step.operands[0]])
+            for result in step.results:
+                longer = max((at for at, _, _ in uses.get(result, ())), default=last) - last
+                yield step.kind, makers.get(step.operands[0]), max(min(longer, 3), 0), result in flow.outputs
 
 
 @cache
