@@ -24,7 +24,9 @@ def _number(value: float) -> Value:
     return constant(low=value, high=value)
 
 
-def _attention(query: Value, keys: Value, values: Value, mask: Value | None, divided: bool) -> Value:
+def _attention(
+    query: Value, keys: Value, values: Value, *, mask: Value | None = None, divided: bool = False
+) -> Value:
     """Returns softmax(query · keysᵀ · scale + mask) · values."""
     scores: Value = node("matmul", query, call("transpose", keys, axes=(0, 1, 3, 2)))
     scores = node("divide", scores, _number(2.5)) if divided else node("multiply", scores, _number(0.4))
@@ -39,37 +41,57 @@ def _causal(queries: int, keys: int) -> Value:
     return constant(queries, keys, data=[-1e4 if k > q + keys - queries else 0.0 for q, k in places])
 
 
-def _attentions() -> Iterator[Row]:
-    """Scores are scaled and masked in several ways; several heads read one head of keys; keys and values
-    are appended to a cache first; queries, keys and values are cut from one product."""
+def _heads(length: int, number: int = _HEADS) -> Value:
+    return x(_BATCH, number, length, _DEPTH)
 
-    def heads(length: int, number: int = _HEADS) -> Value:
-        return x(_BATCH, number, length, _DEPTH)
 
+def _masked() -> Iterator[Row]:
+    """Scores are multiplied or divided by a number, and masked in several ways."""
     masks: tuple[Value | None, ...] = (
         None, x(_BATCH, 1, 1, _KEYS), x(_LENGTH, _KEYS), x(1, _HEADS, 1, _KEYS), _causal(_LENGTH, _KEYS)
     )
     for number, mask in enumerate(masks):
-        made = _attention(heads(_LENGTH), heads(_KEYS), heads(_KEYS), mask, number % 2 == 1)
+        made = _attention(_heads(_LENGTH), _heads(_KEYS), _heads(_KEYS), mask=mask, divided=number % 2 == 1)
         yield row(made, needs=["matmul", "nn.softmax"])
-    # Each head of keys and values is read by two heads of queries.
+
+
+def _of_batches() -> Iterator[Row]:
+    """The heads are the batch of a product; once all lengths are equal, and the scores not scaled."""
+    for length, keys_length, depth, scaled in ((3, 5, 6, True), (4, 4, 4, True), (4, 4, 4, False)):
+        query, keys, values = (x(4, n, depth) for n in (length, keys_length, keys_length))
+        scores: Value = call("nn.batch_matmul", query, keys, transpose_b=True)
+        scores = node("multiply", scores, _number(0.5)) if scaled else scores
+        made = call("nn.batch_matmul", call("nn.softmax", scores, axis=-1), values, transpose_b=False)
+        yield row(made, needs=["nn.batch_matmul", "nn.softmax"])
+
+
+def _grouped() -> Iterator[Row]:
+    """Each head of keys and values is read by several heads of queries."""
     for times in (2, 4):
-        keys, values = (
-            call("repeat", heads(_KEYS, _HEADS // times), repeats=times, axis=1) for _ in range(2)
-        )
-        yield row(_attention(heads(_LENGTH), keys, values, None, False), needs=["matmul", "nn.softmax"])
+        few = _HEADS // times
+        keys, values = (call("repeat", _heads(_KEYS, few), repeats=times, axis=1) for _ in range(2))
+        yield row(_attention(_heads(_LENGTH), keys, values), needs=["matmul", "nn.softmax"])
     wide = (_BATCH, 2, 2, _KEYS, _DEPTH)
-    broadcast = (call("broadcast_to", x(_BATCH, 2, 1, _KEYS, _DEPTH), shape=wide) for _ in range(2))
-    keys, values = (call("reshape", value, newshape=(_BATCH, _HEADS, _KEYS, _DEPTH)) for value in broadcast)
-    yield row(_attention(heads(_LENGTH), keys, values, None, True), needs=["matmul", "nn.softmax"])
-    keys, values = (node("concatenate", heads(_KEYS - 1), heads(1), axis=2) for _ in range(2))
-    made = _attention(heads(1), keys, values, None, False)
-    yield row(made, keys, values, needs=["matmul", "nn.softmax"])
-    joined = call("nn.dense", x(_LENGTH, 8), units=3 * _HEADS * _DEPTH)
-    parts = node("split", joined, indices_or_sections=3, axis=1)
+    keys, values = (
+        call("reshape", call("broadcast_to", value, shape=wide), newshape=(_BATCH, _HEADS, _KEYS, _DEPTH))
+        for value in (x(_BATCH, 2, 1, _KEYS, _DEPTH), x(_BATCH, 2, 1, _KEYS, _DEPTH))
+    )
+    yield row(_attention(_heads(_LENGTH), keys, values, divided=True), needs=["matmul", "nn.softmax"])
+
+
+def _cached() -> Iterator[Row]:
+    """Keys and values of one token are appended to a cache, and the caches are results."""
+    keys, values = (node("concatenate", _heads(_KEYS - 1), _heads(1), axis=2) for _ in range(2))
+    yield row(_attention(_heads(1), keys, values), keys, values, needs=["matmul", "nn.softmax"])
+
+
+def _from_one_layer() -> Iterator[Row]:
+    """Queries, keys and values are cut from the result of one layer."""
+    layer = call("nn.dense", x(_LENGTH, 8), units=3 * _HEADS * _DEPTH)
+    parts = node("split", layer, indices_or_sections=3, axis=1)
     divided = (call("reshape", Field(parts, at), newshape=(1, _LENGTH, _HEADS, _DEPTH)) for at in range(3))
     query, keys, values = (call("transpose", value, axes=_SWAPPED) for value in divided)
-    made = call("transpose", _attention(query, keys, values, None, False), axes=_SWAPPED)
+    made = call("transpose", _attention(query, keys, values), axes=_SWAPPED)
     merged = call("reshape", made, newshape=(_LENGTH, _HEADS * _DEPTH))
     yield row(call("nn.dense", merged, units=8), needs=["nn.dense"])
 
@@ -162,7 +184,8 @@ def _by_hand() -> Iterator[Row]:
 
 def register() -> None:
     """Adds the structures of this file."""
-    add_table("attentions", _attentions())
+    makers = (_masked, _of_batches, _grouped, _cached, _from_one_layer)
+    add_table("attentions", (made for make in makers for made in make()))
     add_table("rotary_embeddings", _rotary())
     add_table("norms_by_hand", _norms())
     add_table("gated_layers", _gated())
