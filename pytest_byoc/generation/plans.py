@@ -1,0 +1,56 @@
+"""Plans of random graphs, as the suite's test of random graphs has them for its examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ..core.graph import Graph
+from .outlines import Outline, drawn, outlines
+from .random_graphs import grown
+
+#: The length of a seed in bytes. Hypothesis has no favourite values of this length.
+_SEED = 7
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The outlines of a few graphs that are examined in one module, and a seed for all else.
+
+    The seed's numbers depend on every outline. So another plan means other graphs throughout, even
+    if Hypothesis has changed a single choice: known graphs would leave little to examine together."""
+
+    outlines: tuple[Outline, ...]
+    seed: bytes
+
+    def graphs(self, parts: Sequence[Graph] = (), **options: Any) -> list[Graph]:
+        """Returns the graphs, made by `grown(**options)`.
+
+        parts: fragments of which each graph holds one, the first graph the first."""
+        start, found = str(self), []
+        for number, outline in enumerate(self.outlines):
+            part = parts[number % len(parts)] if parts else None
+            found.append(grown(Random(f"{start} {number}"), outline=outline, fragment=part, **options))
+        return found
+
+
+def fixed(start: str, number: int, at_once: int) -> list[Plan]:
+    """Returns plans with that number of graphs in all, of which one plan has `at_once`. They depend
+    on the arguments alone: not on the version of Hypothesis either."""
+    found = []
+    for first in range(0, number, at_once):
+        rng = Random(f"{start} {first}")
+        some = tuple(drawn(rng) for _ in range(min(at_once, number - first)))
+        found.append(Plan(some, rng.randbytes(_SEED)))
+    return found
+
+
+def plans(at_once: int) -> st.SearchStrategy[Plan]:
+    """Returns the strategy of plans of `at_once` graphs."""
+    return st.builds(
+        Plan, st.tuples(*[outlines()] * at_once), st.binary(min_size=_SEED, max_size=_SEED)
+    )
