@@ -4,8 +4,9 @@
     python benchmarks/faults.py --clean --seeds 20     counts false alarms on the unmodified target
 
 The suite first runs with the fault's operators only (fast). If that misses the fault, the whole
-suite runs (slow; left out with `--narrowed`, and for faults that no check is expected to find).
-Both stop at the first failure.
+suite runs (slow; left out with `--narrowed` and `--phases`, and for faults that no check is
+expected to find). Both stop at the first failure. `--phases random` shows what random graphs alone
+find.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -115,10 +117,19 @@ def reproduce(bundle: Path, python: str) -> str:
     return f"fails ({done.returncode})"
 
 
-def narrowed(operators: tuple[str, ...]) -> list[str]:
-    """Returns pytest's arguments for the suite on some operators."""
+def narrowed(operators: tuple[str, ...], phases: Sequence[str] = PHASES) -> list[str]:
+    """Returns pytest's arguments for some phases of the suite on some operators."""
     folder = Path(conformance.__file__).parent
-    return [f"--byoc-operators={','.join(operators)}", *(str(folder / f"test_{p}.py") for p in PHASES)]
+    return [f"--byoc-operators={','.join(operators)}", *(str(folder / f"test_{p}.py") for p in phases)]
+
+
+def phases(text: str) -> tuple[str, ...]:
+    """Returns the phases that a list separated by commas names."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in PHASES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known are {', '.join(PHASES)}")
+    return names
 
 
 def common(target: str, options: argparse.Namespace) -> list[str]:
@@ -137,8 +148,8 @@ def examine(fault: faults.Fault, options: argparse.Namespace, folder: Path, shar
     """Plants a fault, runs the suite on it and returns the result."""
     result = Result(fault.name, fault.bug_class, options.ir, options.level, fault.check, fault.also)
     target = faults.apply(fault, folder) / "__init__.py"
-    runs = [("narrowed", narrowed(fault.operators))]
-    if not options.narrowed and fault.check:
+    runs = [("narrowed", narrowed(fault.operators, options.phases))]
+    if not options.narrowed and options.phases == PHASES and fault.check:
         runs.append(("whole suite", [f"--byoc-time-budget={SUITE_LIMIT}"]))
     for name, extra in runs:
         where = folder / fault.name / name.replace(" ", "-")
@@ -275,6 +286,8 @@ def main() -> int:
     parser.add_argument("--only", help="names of faults, separated by commas")
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--narrowed", action="store_true", help="never run the whole suite")
+    parser.add_argument("--phases", type=phases, default=PHASES, metavar="NAMES",
+                        help=f"run only these phases, separated by commas, of {', '.join(PHASES)}")
     parser.add_argument("--shrink", action="store_true",
                         help=f"also graphs of up to {SMALL} operators, whose number of operators is known")
     parser.add_argument("--reproduce", action="store_true", help="run each bundle's reproduce.py as well")

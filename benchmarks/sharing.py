@@ -100,7 +100,8 @@ class Watch:
     targets: list[Worker] = field(default_factory=list)
 
 
-@dataclass
+# eq: pytest plugins put all plugins into sets, so a session must be hashable.
+@dataclass(eq=False)
 class Sharing:
     """Sessions that share their workers. Each call of `run` is one session, with the same results
     as `pytest` with the same arguments."""
