@@ -17,6 +17,10 @@ from pytest_byoc.suite.cases import Suite
 from pytest_byoc.suite.random_search import RandomSearch
 from pytest_byoc.suite.session import TargetSession
 
+#: Attribute of a test that Hypothesis's plugin for pytest sets in each run, and prints with
+#: --hypothesis-show-statistics.
+_STATISTICS = "hypothesis_statistics"
+
 
 @pytest.fixture
 def search(
@@ -37,14 +41,13 @@ def search(
                 "and in no pattern"
             )
         first(**fixtures)
-        statistics = [request.node.hypothesis_statistics]
+        statistics = [vars(request.node).get(_STATISTICS, "")]
         for number in count(1):
             if not search.goes_on():
                 break
             search.driven(test, number)(**fixtures)
-            statistics.append(request.node.hypothesis_statistics)
-        # The statistics of all runs, for --hypothesis-show-statistics.
-        request.node.hypothesis_statistics = "\n\n".join(statistics)
+            statistics.append(vars(request.node).get(_STATISTICS, ""))
+        setattr(request.node, _STATISTICS, "\n\n".join(statistics))
         outcomes = search.outcomes()
         if outcomes == [NOT_OFFLOADED]:
             deselect("not-offloaded: the target offloads nothing of the graphs")

@@ -92,9 +92,9 @@ class RandomSearch:
 
     def _database(self) -> SharedExamples | None:
         """Returns the database of the user's profile of Hypothesis, for this test; None if the
-        profile has none."""
+        profile has none, or the session must not depend on earlier ones."""
         chosen = hypothesis.settings().database
-        if chosen is None:
+        if chosen is None or not self._settings.remembers:
             return None
         # A plan gives the same graphs only where all this is the same.
         graphs = {name: value for name, value in self._options.items() if name != "fit"}
