@@ -204,7 +204,8 @@ def test_what_exploring_finds_is_replayed_on_another_machine(pytester: pytest.Py
         os.chdir(folder)
         return pytester.runpytest_subprocess(
             f"--byoc-target={pytester.path}/shy.py:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
-            "--byoc-operators=nn.relu,tanh", "--byoc-level=smoke", "-k", "random and relu", *more, timeout=300,
+            "--byoc-operators=nn.relu,tanh", "--byoc-level=smoke", "-k", "random and relu", *more,
+            timeout=300,
         )
 
     assert session("theirs").ret == 0
