@@ -73,6 +73,16 @@ def drawn(rng: Random) -> Outline:
     return Outline(*(rng.randrange(_STEPS) for _ in fields(Outline)))
 
 
+def spread(rng: Random, number: int) -> list[Outline]:
+    """Returns that number of outlines, of which each choice takes shares that lie evenly."""
+    columns = []
+    for _ in fields(Outline):
+        shares = [int((k + rng.random()) * _STEPS / number) for k in range(number)]
+        rng.shuffle(shares)
+        columns.append(shares)
+    return [Outline(*shares) for shares in zip(*columns)]
+
+
 def outlines() -> st.SearchStrategy[Outline]:
     """Returns the strategy of outlines: a draw for each choice. Last options are the simplest, so
     that sizes are large: Hypothesis completes many of its first examples with the simplest choices,

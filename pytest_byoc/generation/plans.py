@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ..core.graph import Graph
-from .outlines import Outline, drawn, outlines
+from .outlines import Outline, outlines, spread
 from .random_graphs import grown
 
 #: The length of a seed in bytes. Hypothesis has no favourite values of this length.
@@ -41,12 +41,10 @@ class Plan:
 def fixed(start: str, number: int, at_once: int) -> list[Plan]:
     """Returns plans with that number of graphs in all, of which one plan has `at_once`. They depend
     on the arguments alone: not on the version of Hypothesis either."""
-    found = []
-    for first in range(0, number, at_once):
-        rng = Random(f"{start} {first}")
-        some = tuple(drawn(rng) for _ in range(min(at_once, number - first)))
-        found.append(Plan(some, rng.randbytes(_SEED)))
-    return found
+    rng = Random(start)
+    every = spread(rng, number)
+    parts = [tuple(every[first : first + at_once]) for first in range(0, number, at_once)]
+    return [Plan(part, rng.randbytes(_SEED)) for part in parts]
 
 
 def plans(at_once: int) -> st.SearchStrategy[Plan]:
