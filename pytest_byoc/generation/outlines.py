@@ -87,5 +87,5 @@ def outlines() -> st.SearchStrategy[Outline]:
     """Returns the strategy of outlines: a draw for each choice. Last options are the simplest, so
     that sizes are large: Hypothesis completes many of its first examples with the simplest choices,
     and does not shrink these graphs."""
-    shares = st.integers(0, _STEPS - 1).map(lambda number: _STEPS - 1 - number)
-    return st.builds(Outline, *[shares] * len(fields(Outline)))
+    numbers = st.tuples(*[st.integers(0, _STEPS - 1)] * len(fields(Outline)))
+    return numbers.map(lambda drawn: Outline(*(_STEPS - 1 - number for number in drawn)))
