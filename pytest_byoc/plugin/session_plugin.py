@@ -94,7 +94,7 @@ class ActivePlugin:
             self.settings, self._records(), self._collection.selections, self.waivers, self.baseline,
             self.corpus, self.limits,
         )
-        _set_profile()
+        _set_profile(config)
         self._controller = bool(getattr(config.option, "numprocesses", None)) or (
             getattr(config.option, "dist", "no") != "no"
         )
@@ -331,11 +331,11 @@ class ActivePlugin:
             self._results.print(terminalreporter, self._deselection.count)
 
 
-def _set_profile() -> None:
+def _set_profile(config: pytest.Config) -> None:
     """Sets Hypothesis's profile for a user's own tests of a target, unless the user has loaded one,
     by --hypothesis-profile or in a conftest.py. Building a graph takes longer than Hypothesis's
     deadline, and the examples have to be the same each time."""
-    if _has_own_profile():
+    if getattr(config.option, "hypothesis_profile", None) or _has_own_profile():
         return
     hypothesis.settings.register_profile(
         "byoc", deadline=None, derandomize=True, database=None, max_examples=20,
