@@ -25,7 +25,7 @@ from pytest_byoc.core.graph import Graph, Node
 from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.operators import within
-from pytest_byoc.suite.novelty import operators_of
+from pytest_byoc.suite.novelty import described
 
 #: Number of graphs between two readings of the time.
 AT_ONCE = 50
@@ -46,7 +46,7 @@ class Seen:
         self.graphs += 1
         for node in graph.nodes:
             self.sets["classes"].update(self._classes(graph, node))
-        for key in operators_of(graph):
+        for key in described(graph):
             for length, name in enumerate(LEVELS, 1):
                 self.sets[name].add(key[:length])
         self.seconds += time.process_time() - start

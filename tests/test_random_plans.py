@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from itertools import chain
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -32,6 +34,11 @@ def graph_of(outline: Outline, number: int, min_nodes: int = 6) -> Graph:
     )
 
 
+def made(plan: Plan, variants: int = 1, **options: Any) -> list[Graph]:
+    """Returns the graphs of a plan in one list."""
+    return [*chain.from_iterable(plan.graphs(variants, **{"operators": OPERATORS, **options}))]
+
+
 def outline(**choices: int) -> Outline:
     return replace(drawn(Random(1)), **choices)
 
@@ -50,13 +57,13 @@ def test_fixed_plans_are_the_same_every_time() -> None:
 
 def test_another_choice_means_other_graphs_throughout() -> None:
     (plan,) = fixed("add", 4, 4)
-    graphs = set(plan.graphs(operators=OPERATORS, min_nodes=3))
-    assert set(plan.graphs(operators=OPERATORS, min_nodes=3)) == graphs
+    graphs = {*made(plan, min_nodes=3)}
+    assert {*made(plan, min_nodes=3)} == graphs
     for field in fields(Outline):
         first, *others = plan.outlines
         varied = replace(first, **{field.name: (getattr(first, field.name) + 1) % 60})
         other = replace(plan, outlines=(varied, *others))
-        assert graphs.isdisjoint(other.graphs(operators=OPERATORS, min_nodes=3)), field.name
+        assert graphs.isdisjoint(made(other, min_nodes=3)), field.name
 
 
 def test_an_outline_shapes_the_graph() -> None:
@@ -87,7 +94,7 @@ def test_an_outline_shapes_the_graph() -> None:
 def test_graphs_of_a_plan_hold_its_parts_in_turn() -> None:
     (plan,) = fixed("x", 5, 8)
     parts = [grown(Random(i), [op], min_nodes=1, max_nodes=1) for i, op in enumerate(("nn.dense", "floor"))]
-    graphs = plan.graphs(parts, operators=["add", "tanh"], max_nodes=3)
+    graphs = made(plan, parts=parts, operators=["add", "tanh"], max_nodes=3)
     assert ["nn.dense" in g.operators for g in graphs] == [True, False, True, False, True]
     assert ["floor" in g.operators for g in graphs] == [False, True, False, True, False]
 
@@ -149,15 +156,23 @@ def test_a_failing_plan_comes_first_wherever_the_database_is_shared() -> None:
     assert not any(kept.data.values())
 
 
-def test_only_what_is_new_counts() -> None:
-    (plan,) = fixed("x", 1, 1)
-    (graph,) = plan.graphs(operators=["add", "tanh"], min_nodes=3, max_nodes=3)
-    apart = Verdict(graph, "pass", placement=(0, 1, None))
-    together = Verdict(graph, "pass", placement=(0, 0, None))
-    novelty = Novelty()
-    assert novelty.add([apart])["new operators"] >= 1
-    assert novelty.add([apart]) == {"new operators": 0, "new regions": 0}
-    assert novelty.add([apart, together]) == {"new operators": 0, "new regions": 1}
+def test_variants_have_one_outline_and_other_numbers() -> None:
+    (plan,) = fixed("x", 3, 8)
+    several = plan.graphs(4, operators=OPERATORS, min_nodes=3)
+    assert [len(graphs) for graphs in several] == [4, 4, 4]
+    assert [graphs[0] for graphs in several] == made(plan, min_nodes=3)
+    assert all(len({*graphs}) == 4 and len({len(g.nodes) for g in graphs}) == 1 for graphs in several)
+
+
+def test_the_graph_with_most_new_nodes_is_picked() -> None:
+    few, many = (grown(Random(n), ["add", "tanh"], min_nodes=n, max_nodes=n) for n in (1, 5))
+    novelty = Novelty(["add", "tanh"])
+    assert novelty.pick([few, many])[0] == many
+    assert novelty.pick([many])[1] == 0
+    assert Novelty(["floor"]).pick([few, many]) == (few, 0)
+
+    apart = Verdict(few, "pass", placement=(0,))
+    assert [novelty.new_regions([apart]), novelty.new_regions([apart])] == [1, 0]
 
 
 def test_the_seed_of_hypothesis_is_that_of_an_exploring_session() -> None:

@@ -27,14 +27,16 @@ class Plan:
     outlines: tuple[Outline, ...]
     seed: bytes
 
-    def graphs(self, parts: Sequence[Graph] = (), **options: Any) -> list[Graph]:
-        """Returns the graphs, made by `grown(**options)`.
+    def graphs(self, variants: int = 1, parts: Sequence[Graph] = (), **options: Any) -> list[list[Graph]]:
+        """Returns the variants of each graph, made by `grown(**options)`: graphs with one outline
+        and other random numbers.
 
         parts: fragments of which each graph holds one, the first graph the first."""
         start, found = str(self), []
         for number, outline in enumerate(self.outlines):
             part = parts[number % len(parts)] if parts else None
-            found.append(grown(Random(f"{start} {number}"), outline=outline, fragment=part, **options))
+            made = (Random(f"{start} {number} {variant}") for variant in range(variants))
+            found.append([grown(rng, outline=outline, fragment=part, **options) for rng in made])
         return found
 
 

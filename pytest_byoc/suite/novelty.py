@@ -1,32 +1,45 @@
-"""Counts what random graphs show for the first time, which guides a search for more of it."""
+"""Tells what random graphs show for the first time, which guides a search for more of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from ..core.graph import Graph
 from ..examination.outcome import Verdict
 
 
 class Novelty:
-    """The operators and regions that were seen so far."""
+    """The nodes and regions that were seen so far.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, set[object]] = {"new operators": set(), "new regions": set()}
+    operators: the operators whose nodes count, which the target offloads."""
 
-    def add(self, verdicts: Iterable[Verdict]) -> dict[str, int]:
-        """Adds the graphs of some verdicts. Returns the number of operators (told apart by dtypes
-        and ranks of operands, and by attributes) and of regions (told apart by their operators)
-        that were not seen before."""
-        known = {label: len(seen) for label, seen in self._seen.items()}
+    def __init__(self, operators: Collection[str]) -> None:
+        self._operators = frozenset(operators)
+        self._nodes: set[object] = set()
+        self._regions: set[tuple[str, ...]] = set()
+
+    def pick(self, graphs: Sequence[Graph]) -> tuple[Graph, int]:
+        """Returns the graph with most new nodes (told apart by operator, dtypes and ranks of
+        operands, and attributes), and their number. They are seen from then on."""
+        new = [self._counted(graph) - self._nodes for graph in graphs]
+        best = max(range(len(graphs)), key=lambda at: len(new[at]))
+        self._nodes |= new[best]
+        return graphs[best], len(new[best])
+
+    def _counted(self, graph: Graph) -> set[object]:
+        return {node for node in described(graph) if node[0] in self._operators}
+
+    def new_regions(self, verdicts: Sequence[Verdict]) -> int:
+        """Returns the number of new regions of graphs (told apart by their operators). They are
+        seen from then on."""
+        known = len(self._regions)
         for verdict in verdicts:
-            self._seen["new operators"].update(operators_of(verdict.graph))
-            self._seen["new regions"].update(_regions_of(verdict))
-        return {label: len(seen) - known[label] for label, seen in self._seen.items()}
+            self._regions.update(_regions_of(verdict))
+        return len(self._regions) - known
 
 
-def operators_of(graph: Graph) -> Iterator[tuple[str, tuple[str, ...], tuple[int, ...], str]]:
+def described(graph: Graph) -> Iterator[tuple[str, tuple[str, ...], tuple[int, ...], str]]:
     """Yields, for each node of a graph, its operator, the dtypes and the ranks of its operands, and
     its attributes."""
     for node in graph.nodes:

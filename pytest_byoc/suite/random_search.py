@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
 import hypothesis
@@ -25,6 +26,10 @@ from .session import TargetSession
 #: Number of plans that Hypothesis draws in one run of --byoc-explore. It varies the plans that
 #: scored best once half of them are drawn, and a further run begins from other ones.
 ROUND = 20
+#: Number of graphs made for each outline of a drawn plan, of which one is examined.
+VARIANTS = 4
+#: The plan without a graph. Hypothesis refuses a run that has no example.
+_NOTHING = Plan((), b"")
 #: The larger batches for which a graph is examined again: one that is no multiple of the old batch
 #: (unless that is 1 or 5), and its double.
 _LARGER = (lambda batch: 2 * batch + 5, lambda batch: 2 * batch)
@@ -39,6 +44,11 @@ class RandomSearch:
     that Hypothesis derives from a fixed seed change with its version. Hypothesis shrinks nothing:
     the reducer shrinks the failing graph (`shrinking.py`).
 
+    The first run has the explicit examples, and replays the failing plans of the database. Further
+    ones, with --byoc-explore, draw plans. A graph is made in a fiftieth of the time that its
+    examination takes. So of each outline of a drawn plan several graphs are made, and the one with
+    most new nodes is examined. A replay examines them all, since it does not know what was new.
+
     share_of_time: the seconds for which the search may go on after the number of graphs of the
     level."""
 
@@ -49,10 +59,14 @@ class RandomSearch:
         self._case = f"random[{operator}]"
         self._end = time.monotonic() + share_of_time
         self._failures: dict[Plan, Exception] = {}
-        self._novelty = Novelty()
         self._verdicts: list[Verdict] = []
         self._tried_batches = False
+        #: Whether Hypothesis draws plans: False in the first run.
+        self._draws = False
         offloaded = suite.offloaded.operators()
+        self._novelty = Novelty(offloaded)
+        explicit = fixed(operator, self._settings.max_examples, GRAPHS)
+        self._explicit = explicit if self._settings.explore is None else [_NOTHING]
         #: Fragments of the target's patterns, of which each graph holds one, if the operator is
         #: offloaded within patterns only.
         self._parts = [] if operator in offloaded else suite.offloaded.parts_with(operator)
@@ -75,16 +89,13 @@ class RandomSearch:
     def driven(self, test: Callable[..., None], number: int) -> Callable[..., None]:
         """Returns a test that examines a plan as a test of Hypothesis, which runs it with plans.
 
-        number: the number of the run. Every run of an exploring session draws other plans."""
-        explore = self._settings.explore
+        number: the number of the run. All but the first, 0, draw plans, other ones each."""
+        self._draws = number > 0
+        phases = [Phase.generate, Phase.target] if self._draws else [Phase.explicit, Phase.reuse]
         driven = hypothesis.given(plan=plans(GRAPHS))(test)
-        if explore is None:
-            phases = [Phase.explicit, Phase.reuse]
-            for plan in reversed(fixed(self._operator, self._settings.max_examples, GRAPHS)):
-                driven = hypothesis.example(plan=plan)(driven)
-        else:
-            phases = [Phase.reuse, Phase.generate, Phase.target]
-        driven = hypothesis.seed(f"{explore} {self._operator} {number}")(driven)
+        for plan in reversed(self._explicit):
+            driven = hypothesis.example(plan=plan)(driven)
+        driven = hypothesis.seed(f"{self._settings.explore} {self._operator} {number}")(driven)
         return hypothesis.settings(
             max_examples=ROUND, phases=phases, deadline=None, database=self._database(), derandomize=False,
             suppress_health_check=list(HealthCheck), report_multiple_bugs=False, print_blob=False,
@@ -120,20 +131,22 @@ class RandomSearch:
         if plan in self._failures:
             # Hypothesis runs a failing example again. It is shrunk and listed once.
             raise self._failures[plan].with_traceback(None)
-        exploring = self._settings.explore is not None
-        if exploring and (self._is_over() or not any(plan.seed)):
+        if self._draws and (self._is_over() or not any(plan.seed)):
             # Hypothesis begins with the simplest plan whatever its seed. It ends a run only after a
             # number of examples.
             hypothesis.event("not examined")
             return
+        variants = 1 if plan in self._explicit else VARIANTS
+        made = plan.graphs(variants, self._parts, **self._options)
+        picked = [self._novelty.pick(graphs) for graphs in made] if self._draws else []
         try:
-            verdicts = self._examine(plan.graphs(self._parts, **self._options))
+            verdicts = self._examine([graph for graph, _ in picked] or [*chain.from_iterable(made)])
         except Exception as failure:
             self._failures[plan] = failure
             raise
-        if exploring:
-            for label, number in self._novelty.add(verdicts).items():
-                hypothesis.target(number, label=label)
+        if self._draws:
+            hypothesis.target(sum(new for _, new in picked), label="new nodes")
+            hypothesis.target(self._novelty.new_regions(verdicts), label="new regions")
 
     def _examine(self, graphs: Sequence[Graph]) -> list[Verdict]:
         session, case = self._session, self._case
