@@ -25,6 +25,7 @@ from pytest_byoc.core.graph import Graph, Node
 from pytest_byoc.generation.builder import first
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.operators import within
+from pytest_byoc.suite.novelty import described
 
 #: Number of graphs between two readings of the time.
 AT_ONCE = 50
@@ -44,16 +45,10 @@ class Seen:
         start = time.process_time()
         self.graphs += 1
         for node in graph.nodes:
-            types = [graph.type_of(i) for i in node.inputs]
-            key = (
-                node.op,
-                tuple(t.dtype for t in types),
-                tuple(t.rank for t in types),
-                json.dumps(node.attrs, sort_keys=True),
-            )
+            self.sets["classes"].update(self._classes(graph, node))
+        for key in described(graph):
             for length, name in enumerate(LEVELS, 1):
                 self.sets[name].add(key[:length])
-            self.sets["classes"].update(self._classes(graph, node))
         self.seconds += time.process_time() - start
 
     def _classes(self, graph: Graph, node: Node) -> list[tuple[object, ...]]:

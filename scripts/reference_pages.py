@@ -35,7 +35,7 @@ _MORE = {
     "python": "../how-to/two-interpreters.md",
     "level": "levels.md",
     "stages": "../how-to/partition-only.md",
-    "explore": "../explanation/generation.md",
+    "explore": "../how-to/explore.md",
     "time-budget": "../how-to/ci.md",
     "report": "report-json.md",
     "bundle": "../how-to/failures.md",

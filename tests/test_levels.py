@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -164,7 +166,58 @@ def test_exploring_generates_other_reproducible_graphs(
 
     always, seven = graphs(), graphs("--byoc-explore=7")
     assert _report(pytester)["seed"] == "7"
-    assert graphs("--byoc-explore=7") == seven != always
+    assert graphs("--byoc-explore", "--hypothesis-seed=7") == seven != always
+
+
+@pytest.mark.once
+def test_what_exploring_finds_is_replayed_on_another_machine(pytester: pytest.Pytester, ir: str) -> None:
+    """The machines are two folders with one database. The random graph that is the same in every
+    session does not show the failure."""
+    pytester.makepyfile(
+        shy="""
+        from pytest_byoc.examples.example_c import ExampleC
+
+        class Shy(ExampleC):
+            name = "shy"
+
+            def partition(self, mod):
+                if "float64" in str(mod):
+                    raise ValueError("too precise")
+                return super().partition(mod)
+
+        target = Shy()
+        """
+    )
+    profile = f"""
+        from hypothesis import settings
+        from hypothesis.database import DirectoryBasedExampleDatabase
+
+        shared = DirectoryBasedExampleDatabase({str(pytester.path / "shared")!r})
+        settings.register_profile("team", database=shared)
+        settings.load_profile("team")
+        """
+
+    def session(machine: str, *more: str) -> pytest.RunResult:
+        folder = pytester.path / machine
+        folder.mkdir(exist_ok=True)
+        (folder / "pytest.ini").write_text("[pytest]\n")
+        (folder / "conftest.py").write_text(dedent(profile))
+        os.chdir(folder)
+        return pytester.runpytest_subprocess(
+            f"--byoc-target={pytester.path}/shy.py:target", f"--byoc-ir={ir}", f"--byoc-python={PYTHON}",
+            "--byoc-operators=nn.relu,tanh", "--byoc-level=smoke", "-k", "random and relu", *more,
+            timeout=300,
+        )
+
+    assert session("theirs").ret == 0
+    found = session("ours", "--byoc-explore=7", "--hypothesis-show-statistics")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*too precise*", "*test_random?nn.relu?:", "*during generate phase*"])
+    # The failure is shrunk and listed once, though Hypothesis runs the failing plan twice.
+    assert len(list((pytester.path / "ours/byoc-failures").iterdir())) == 1
+    replayed = session("theirs")
+    replayed.assert_outcomes(failed=1)
+    replayed.stdout.fnmatch_lines(["*too precise*"])
 
 
 @pytest.mark.once

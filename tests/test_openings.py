@@ -139,7 +139,7 @@ def test_a_reshape_that_mixes_two_open_axes_does_not_follow() -> None:
 
 def every_structure() -> list[Graph]:
     vocabulary, graphs = Vocabulary(frozenset(OPERATORS) - {"floor"}), []
-    for name in ("appended", "heads_split", "attention", "channels_shuffled", "conv_bias_relu", "long_chain"):
+    for name in ("appended", "heads_split", "attentions", "flows", "diamond", "long_chain"):
         graphs.append(STRUCTURES[name](Builder(seed=1), vocabulary))
     return graphs
 

@@ -103,7 +103,7 @@ def resolve(config: pytest.Config, targets: Sequence[str]) -> Settings:
         bundle=options["bundle"],
         left_out=tuple(n for n in ini if n not in operators),
         narrowed=tuple(_narrowed(config)),
-        explore=seed(config.option.byoc_explore),
+        explore=seed(config.option.byoc_explore, getattr(config.option, "hypothesis_seed", None)),
         time_budget=options["time-budget"],
         max_causes=options["max-causes"],
         corpus=paths(config, BY_NAME["corpus"]),

@@ -72,17 +72,20 @@ def paths(config: pytest.Config, option: Option) -> tuple[Path, ...]:
     return tuple(root / Path(text).expanduser() for text in texts or ())
 
 
-def seed(text: str | None) -> int | None:
-    """Returns the seed of --byoc-explore: the given number, or a drawn one if the option has no
-    value; None without the option. Raises SettingsError for any other text."""
+def seed(text: str | None, of_hypothesis: str | None = None) -> int | None:
+    """Returns the seed of --byoc-explore: the given number; that of --hypothesis-seed if the option
+    has no value, or a drawn one without that; None without the option. Raises SettingsError for a
+    seed that is no number."""
     if text is None:
         return None
-    if text == "":
+    option = "--byoc-explore" if text or of_hypothesis is None else "--hypothesis-seed"
+    text = text or of_hypothesis
+    if text is None:
         return random.SystemRandom().randrange(2**32)
     try:
         return int(text)
     except ValueError:
-        message = f"--byoc-explore: the seed must be a whole number, or left out; found {text!r}"
+        message = f"{option}: the seed must be a whole number, or left out; found {text!r}"
         raise SettingsError(message) from None
 
 

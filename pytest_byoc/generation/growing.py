@@ -11,6 +11,7 @@ from ..operators import OPERATORS, within
 from ..operators.measured import dtypes as runnable
 from ..operators.record import BIAS, CONSTANT, DATA, OWN, WEIGHT, Operand, Operator
 from .builder import Builder, choose_parameters, first
+from .outlines import Outline
 from .pool import Choices, Pool, pool, shapes, takes
 from .scales import natural
 
@@ -35,19 +36,20 @@ def _followers(operator: str) -> tuple[str, ...]:
 
 
 class Growing:
-    """A graph to which operators are added at random."""
+    """A graph to which operators are added at random, as its outline says."""
 
     def __init__(
-        self, rng: Random, names: tuple[str, ...], ir: str | None, preferred: tuple[str, ...]
+        self, rng: Random, outline: Outline, names: tuple[str, ...], ir: str | None,
+        preferred: tuple[str, ...],
     ) -> None:
-        self.rng, self.ir, self.names = rng, ir, names
+        self.rng, self.ir, self.names, self.outline = rng, ir, names, outline
         self.builder = Builder(seed=rng.randrange(1001))
         self.every = pool(names, ir)
         self.preferred = pool(preferred, ir) if preferred else self.every
         others = tuple(n for n in names if n not in preferred)
         self.others = pool(others, ir) if others else self.every
         #: True if the preferred operators and the others alternate in this graph.
-        self.alternating = bool(preferred and others) and chance(rng, 2)
+        self.alternating = bool(preferred and others) and outline.preferred is None
         self.dtype = "float32"
         #: Changes the type of a new first operand; used where the operator accepts the changed
         #: type.
@@ -83,7 +85,7 @@ class Growing:
         """Adds a random operator, mostly one that accepts an existing value: otherwise the graph
         would fall into pieces."""
         rng = self.rng
-        if not self.alternating and chance(rng, 1) and self._add_twin():
+        if not self.alternating and chance(rng, self.outline.recurring[1]) and self._add_twin():
             return
         if not self.alternating and self.last is not None and chance(rng, 5):
             following = tuple(n for n in _followers(self.last_op) if n in self.names)
@@ -102,10 +104,10 @@ class Growing:
 
     def _pool(self) -> Pool:
         """Returns the operators to draw from: the preferred and the others in alternation, or
-        mostly the preferred and sometimes all."""
+        as often the preferred as the outline says, and otherwise all."""
         if self.alternating:
             return self.others if len(self.builder.nodes) % 2 else self.preferred
-        return self.preferred if chance(self.rng, 7) else self.every
+        return self.preferred if chance(self.rng, self.outline.preferred or 7) else self.every
 
     def _add_to(self, value: str, kind: Pool) -> bool:
         """Applies one of the operators to a value; returns False if none accepts it."""
@@ -148,7 +150,7 @@ class Growing:
         return True
 
     def _apply(self, op: Operator, lead: str) -> None:
-        self._register(_node(self.rng, self.builder, op, lead), op.name)
+        self._register(_node(self.rng, self.builder, op, lead, self.outline), op.name)
 
     def _register(self, outputs: Sequence[str], op: str) -> None:
         self.last, self.last_op = outputs[0], op
@@ -186,7 +188,9 @@ class Growing:
         then a constant, if another operand keeps the result from being a constant."""
         fitting = runnable(op, self.ir)
         dtype = self.dtype if self.dtype in fitting else fitting[0]
-        x = TensorType(one(self.rng, shapes(op.name, dtype, self.ir)), dtype)
+        every = shapes(op.name, dtype, self.ir)
+        of_rank = [shape for shape in every if len(shape) == self.outline.wanted_rank]
+        x = TensorType(one(self.rng, of_rank or every), dtype)
         fitted = self.fit(x)
         x = fitted if op.takes(fitted) else x
         if chance(self.rng, 1) and _takes_data(op, x):
@@ -200,8 +204,11 @@ def _takes_data(op: Operator, x: TensorType) -> bool:
     return any(o.role == DATA and i not in op.type_only for i, o in enumerate(operands))
 
 
-def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, ...]:
+def _node(
+    rng: Random, builder: Builder, op: Operator, lead: str, outline: Outline
+) -> tuple[str, ...]:
     x = builder.types[lead]
+    values_recur, _, weights_recur = outline.recurring
 
     follows = natural(builder, op.name, lead)
     follows = follows if follows and chance(rng, 7) else {}
@@ -227,12 +234,11 @@ def _node(rng: Random, builder: Builder, op: Operator, lead: str) -> tuple[str, 
         if decides:
             existing = [n for n in existing if n not in builder.fixed]
             constant_so_far = False
-        if operand.role == DATA and existing and chance(rng, 5):
+        if operand.role == DATA and existing and chance(rng, values_recur):
             return one(rng, existing[::-1])
         if operand.role in (WEIGHT, BIAS):
-            # Shared weights are legal but rare.
             shared = [c.name for c in builder.constants if c.type == operand.type]
-            if shared and rng.randrange(4) == 3:
+            if shared and chance(rng, weights_recur):
                 return one(rng, shared)
         if operand.role in (WEIGHT, BIAS, OWN):
             constant = rng.randrange(5) < 4

@@ -12,16 +12,14 @@ from ..operators import OPERATORS, within
 from ..operators.record import NUMBERS
 from .builder import Builder
 from .growing import Growing, chance, one
+from .outlines import Outline, at, drawn
 
 _MAX_OUTPUTS = 4
 
 
 def some(count: int, start: int | str, **options: Any) -> list[Graph]:
     """Returns `count` graphs of `grown(**options)`; they depend on `start` and the options alone.
-
-    The suite uses these graphs. They are made with Python's random numbers and not by a Hypothesis
-    strategy: a failing graph is shrunk as a graph (`shrink_steps.py`), and recording each number
-    for Hypothesis to shrink takes longer than examining the graph."""
+    The graphs of the suite come from plans (`plans.py`)."""
     return [grown(Random(f"{start} {number}"), **options) for number in range(count)]
 
 
@@ -38,6 +36,7 @@ def grown(
     fragment: Graph | None = None,
     dtypes: Sequence[str] = (*NUMBERS, "bool"),
     fit: Callable[[TensorType], TensorType] | None = None,
+    outline: Outline | None = None,
 ) -> Graph:
     """Returns a graph of `min_nodes` to `max_nodes` operators.
 
@@ -51,14 +50,16 @@ def grown(
     only to dtypes that TVM's own build runs.
     fit: changes the type of a new first operand, where its operator accepts the changed type (a
     target may need batches of one).
+    outline: the choices that shape the graph (None: they are drawn from `rng` too).
 
     Raises KeyError for an unknown operator, ValueError if the IR has none of the operators.
     """
     names, preferred = _names(tuple(operators or OPERATORS), tuple(prefer), ir)
-    count = min_nodes + rng.randrange(max_nodes - min_nodes + 1)
-    must = rng.randrange(count) if focus or fragments or fragment else -1
-    growing = Growing(rng, names, ir, preferred)
-    growing.dtype = one(rng, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
+    outline = outline or drawn(rng)
+    count = at(outline.size, range(min_nodes, max_nodes + 1))
+    must = at(outline.place, range(count)) if focus or fragments or fragment else -1
+    growing = Growing(rng, outline, names, ir, preferred)
+    growing.dtype = at(outline.dtype, [dtypes[0]] * (len(dtypes) // 2) + [*dtypes])
     growing.fit = fit or growing.fit
     builder = growing.builder
     while len(builder.nodes) < count:
@@ -66,13 +67,14 @@ def grown(
         # One place is kept for the focus, so that fragments do not fill the graph before it.
         left = count - len(builder.nodes) - (focus is not None and must >= 0)
         wanted = due and not focus
-        if (fragments or fragment) and (wanted or chance(rng, 3)):
+        if (fragments or fragment) and (wanted or chance(rng, outline.fragments)):
             # A fragment that fits into the rest is preferred; if one is due, it may be larger.
             small = [f for f in fragments if len(f.nodes) <= left]
             if wanted and fragment is not None:
                 small = [fragment]
             if small or wanted:
-                growing.add_part(one(rng, small or fragments))
+                fitting = small or fragments
+                growing.add_part(at(outline.anchor, fitting) if wanted else one(rng, fitting))
                 must = -1 if not focus else must
                 continue
         if due and focus is not None:

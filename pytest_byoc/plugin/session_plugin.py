@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -331,16 +332,31 @@ class ActivePlugin:
 
 
 def _set_profile(config: pytest.Config) -> None:
-    """Sets Hypothesis's profile for a user's own tests of a target, unless the command line names
-    one. Building a graph takes longer than Hypothesis's deadline, and the examples have to be the
-    same each time."""
-    if getattr(config.option, "hypothesis_profile", None):
+    """Sets Hypothesis's profile for a user's own tests of a target, unless the user has loaded one,
+    by --hypothesis-profile or in a conftest.py. Building a graph takes longer than Hypothesis's
+    deadline, and the examples have to be the same each time."""
+    if getattr(config.option, "hypothesis_profile", None) or _has_own_profile():
         return
     hypothesis.settings.register_profile(
         "byoc", deadline=None, derandomize=True, database=None, max_examples=20,
         suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
     )
     hypothesis.settings.load_profile("byoc")
+
+
+def _has_own_profile() -> bool:
+    """Returns whether Hypothesis's settings are other ones than those it begins with, apart from
+    --hypothesis-verbosity, which changes them too."""
+    found = []
+    for name in ("default", "ci"):
+        # Older versions have no profile "ci".
+        with suppress(hypothesis.errors.InvalidArgument):
+            found.append(_apart_from_verbosity(hypothesis.settings.get_profile(name)))
+    return _apart_from_verbosity(hypothesis.settings()) not in found
+
+
+def _apart_from_verbosity(settings: hypothesis.settings) -> str:
+    return repr(hypothesis.settings(settings, verbosity=hypothesis.Verbosity.quiet))
 
 
 def _has_line(entry: Any) -> bool:
