@@ -114,7 +114,7 @@ class _Conversion:
     def _weight(self, name: str, node: Node, attrs: Mapping[str, Any]) -> Source:
         source = next((s for s in self._graph.sources() if s.name == name), None)
         users = [n for n in self._graph.nodes if name in n.inputs]
-        if source is None or any(n.inputs[1] != name for n in users):
+        if source is None or any(n.inputs[1:2] != (name,) for n in users):
             raise Unlike
         type_ = OPERATORS[node.op].operands(self._types[node.inputs[0]], attrs)[1].type
         if source.data is None:

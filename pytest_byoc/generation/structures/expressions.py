@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Unavailable, Vocabulary, add
+from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, add
 
 #: Names that stand for an operator of the vocabulary.
 UNARY_1, UNARY_2, BINARY_1, AT_HOST = "a unary one", "another unary one", "a binary one", "one left to TVM"
@@ -60,10 +60,20 @@ Value = Leaf | Call | Field
 @dataclass(frozen=True)
 class Row:
     """A small graph. needs: the operators that the target must offload, by default all of them; others
-    may be left to TVM unless the target offloads them in a pattern."""
+    may be left to TVM unless the target offloads them in a pattern. roles: names of roles in it."""
 
     outputs: tuple[Value, ...]
     needs: frozenset[str]
+    roles: frozenset[str]
+
+    def fits(self, v: Vocabulary) -> bool:
+        """Returns whether the target can have the row."""
+        try:
+            for role in self.roles:
+                _ROLES[role](v)
+        except Unavailable:
+            return False
+        return self.needs <= v.offloaded
 
 
 def x(*shape: int, low: float | None = None, high: float | None = None, dtype: str = "float32",
@@ -106,7 +116,10 @@ def host(value: Value) -> Call:
 
 def row(*outputs: Value, needs: Iterable[str] | None = None) -> Row:
     """Returns a row with these outputs."""
-    return Row(outputs, frozenset(_operators(outputs) if needs is None else needs) - _ROLES.keys())
+    operators = frozenset(_operators(outputs))
+    return Row(
+        outputs, (operators if needs is None else frozenset(needs)) - _ROLES.keys(), operators & _ROLES.keys()
+    )
 
 
 def _in_order(outputs: Iterable[Value]) -> list[Value]:
@@ -136,17 +149,16 @@ def _operators(outputs: Iterable[Value]) -> set[str]:
 
 
 def graph_of(rows: Iterable[Row], b: Builder, v: Vocabulary) -> Graph:
-    """Returns one graph of the rows whose operators the target offloads. Raises Unavailable if it
-    offloads those of none."""
+    """Returns one graph of the rows that the target can have. Raises Unavailable if there is none."""
     rows, outputs = list(rows), list[str]()
     for one in rows:
-        if one.needs <= v.offloaded:
+        if one.fits(v):
             made: dict[int, tuple[str, ...]] = {}
             for value in _in_order(one.outputs):
                 made[id(value)] = _add(value, b, v, made)
             outputs += [made[id(value)][0] for value in one.outputs]
     if not outputs:
-        raise Unavailable(v.lacks(sorted(set().union(*(one.needs for one in rows)))))
+        raise Unavailable(v.lacks(sorted(set().union(*(one.needs for one in rows))) or (*UNARY, *BINARY)))
     return b.graph(*outputs)
 
 

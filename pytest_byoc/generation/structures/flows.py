@@ -15,7 +15,7 @@ from random import Random
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Unavailable, Vocabulary, add, fields
+from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, add, fields
 
 _UNARY, _OTHER, _BINARY, _HOST, _VIEW, _JOIN, _SPLIT = (
     "unary", "other unary", "binary", "host", "reshape", "concatenate", "split"
@@ -161,13 +161,25 @@ def _covering(name: str) -> tuple[_Flow, ...]:
 def _flows(name: str, b: Builder, v: Vocabulary) -> Graph:
     """Returns one graph of the flows whose operators the target offloads."""
     flows, outputs = _covering(name), list[str]()
-    needed = {step.kind for flow in flows for step in flow.steps} & {_VIEW, _JOIN, _SPLIT}
+    absent = _absent(v)
     for flow in flows:
-        if needed.intersection(step.kind for step in flow.steps) <= v.offloaded:
+        if absent.isdisjoint(step.kind for step in flow.steps):
             outputs += _add(flow, b, v)
     if not outputs:
-        raise Unavailable(v.lacks(sorted(needed)))
+        needed = {step.kind for flow in flows for step in flow.steps} & {_VIEW, _JOIN, _SPLIT}
+        raise Unavailable(v.lacks(sorted(needed) or (*UNARY, *BINARY)))
     return b.graph(*outputs)
+
+
+def _absent(v: Vocabulary) -> set[str]:
+    """Returns the kinds of steps for which the target has no operator."""
+    absent = {_VIEW, _JOIN, _SPLIT} - v.offloaded
+    for kind, operator in ((_UNARY, "unary"), (_OTHER, "unary"), (_BINARY, "binary"), (_HOST, "host")):
+        try:
+            getattr(v, operator)
+        except Unavailable:
+            absent.add(kind)
+    return absent
 
 
 def _add(flow: _Flow, b: Builder, v: Vocabulary) -> list[str]:

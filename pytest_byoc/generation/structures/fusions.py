@@ -35,6 +35,9 @@ def _joined() -> Iterator[Row]:
     a, b = x(2, 3), x(2, 3, low=0.5, high=2.0)
     for places in ((a, a, b), (a, b, a), (b, a, a), (a, a, a)):
         yield row(node("concatenate", *places, axis=1))
+    # All are computed before the first is read, and they are read in another order.
+    one, other, third, last = (node("concatenate", x(2, 3), x(2, 3), axis=0) for _ in range(4))
+    yield row(node("concatenate", third, one, last, other, axis=1))
     # The batch of one is not the only axis before theirs.
     yield row(node("concatenate", x(1, 3, 4), x(1, 3, 4), axis=2))
     rows = node("split", x(1, 3, 4), indices_or_sections=2, axis=2)
