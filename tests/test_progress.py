@@ -41,7 +41,7 @@ def test_only_the_record_has_tests_without_offloaded_nodes(
     result = run(
         pytester, "--byoc-target=example_c", f"--byoc-ir={ir}", "--byoc-level=smoke",
         "--byoc-operators=nn.relu,floor", "--byoc-report=out", "--junitxml=out.xml", "-ra", "-k",
-        "test_operator and (float32-shape or int8 or floor) or test_random or flows_around_host",
+        "test_operator and (float32-shape or int8 or floor) or test_random or host_between",
         *workers,
     )
     assert result.ret == 0, result.stdout.str()

@@ -7,11 +7,12 @@ enough: first each node alone, then fewer outputs, shorter paths and simpler val
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..core.graph import Graph, Node, Source
+from .adapting.parts import parts
 from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
 #: The largest number of examinations, and of seconds, for shrinking one graph.
@@ -52,6 +53,9 @@ def reduce(
         tried.add(candidate)
         return fails(candidate)
 
+    halves = _halves(graph)
+    while (half := next(filter(attempt, halves), None)) is not None:
+        graph, halves = half, _halves(half)
     smaller = next((g for g in _single_nodes(graph) if attempt(g)), None)
     if smaller is not None:
         if known(smaller):
@@ -88,13 +92,49 @@ def _differing(graph: Graph, ir: str) -> int:
     return sum(len(differences(alone(graph, node), ir).attributes) for node in graph.nodes)
 
 
+def _halves(graph: Graph) -> list[Graph]:
+    """Returns the graph's first and second half, if it consists of parts that share no value: many
+    structures do."""
+    connected = list(parts(graph))
+    middle = len(connected) // 2
+    return [_joined(graph, some) for some in (connected[:middle], connected[middle:])] if middle else []
+
+
+def _joined(graph: Graph, some: Sequence[Graph]) -> Graph:
+    """Returns the graph with only some of its parts, everything in its order."""
+    sources = {source.name for part in some for source in part.sources()}
+    nodes = {node.outputs[0] for part in some for node in part.nodes}
+    outputs = {output for part in some for output in part.outputs}
+    return Graph(
+        tuple(s for s in graph.inputs if s.name in sources),
+        tuple(s for s in graph.constants if s.name in sources),
+        tuple(node for node in graph.nodes if node.outputs[0] in nodes),
+        tuple(o for o in graph.outputs if o in outputs),
+    )
+
+
 def _single_nodes(graph: Graph) -> Iterator[Graph]:
+    """Yields each node as a graph; of nodes that differ in the names and elements of their operands
+    alone, the first."""
     if len(graph.nodes) < 2:
         return
+    constants = {source.name for source in graph.constants}
+    seen: list[object] = []
     # Operators with many attributes come first: they are wrong more often than elementwise ones.
     order = sorted(range(len(graph.nodes)), key=lambda i: -len(graph.nodes[i].attrs))
     for i in order:
-        yield alone(graph, graph.nodes[i])
+        node = graph.nodes[i]
+        operands = [
+            (graph.type_of(name), name in constants, node.inputs.index(name)) for name in node.inputs
+        ]
+        if (kind := (node.op, node.attrs, operands, _given(graph, node))) not in seen:
+            seen.append(kind)
+            yield alone(graph, node)
+
+
+def _given(graph: Graph, node: Node) -> list[Source]:
+    """Returns the operands that have given elements."""
+    return [s for s in graph.sources() if s.name in node.inputs and s.data is not None]
 
 
 def _steps(graph: Graph, ir: str) -> Iterator[Graph]:
