@@ -59,12 +59,12 @@ FIRST_SEEN_BY = {
     "archive": ("header_beside_compiler", "test_thoroughly", "diamond"),
     "params": ("blob_required", "test_thoroughly", "diamond"),
     "aot": ("rank_asked", "test_thoroughly", "diamond"),
-    "unbound": ("bias_input_dropped", "test_thoroughly", "product_patterns"),
+    "unbound": ("bias_input_dropped", "test_thoroughly", "uniform_constants"),
     "non-op-nodes": ("every_node_has_arguments", "test_thoroughly", "host_between"),
     "size": ("constants_twice", "test_thoroughly", "large_weight"),
     "batches": ("cache_keyed_without_batch", "test_thoroughly", "diamond"),
     "dynamic": ("dynamic_is_one", "test_thoroughly", "diamond"),
-    "together": ("constants_registered", "test_thoroughly", "constant_regions"),
+    "together": ("constants_registered", "test_thoroughly", "constants_in_two_regions"),
     "reproducible": ("sum_order_by_hash", "test_thoroughly", "weights_alike"),
     "missing-library": ("runtime_not_linked", "test_thoroughly", "diamond"),
     "overrun": ("workspace_short", "test_thoroughly", "long_chain"),
@@ -151,8 +151,8 @@ def level_of(check: str, module: str) -> str:
 def the_failure(
     pytester: pytest.Pytester, ir: str, name: str, pattern: str, level: str = "standard"
 ) -> dict[str, Any]:
-    """Runs a session on a fault, which its first failure ends, and returns that failure's report
-    entry."""
+    """Runs a session on a fault, which its first failing test ends, and returns the report entry of the
+    first failure."""
     fault = FAULTS[name]
     target = apply(fault, pytester.path)
     result = pytester.runpytest_subprocess(
@@ -162,7 +162,7 @@ def the_failure(
         "-x", "-k", pattern, "-p", "no:cacheprovider", timeout=300,
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    (failure,) = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
+    failure, *_ = json.loads(pytester.path.joinpath("out", "report.json").read_text())["failures"]
     return failure
 
 
@@ -232,7 +232,7 @@ def test_views_check_inputs_of_the_target_beside_nodes_run_by_tvm(pytester: pyte
 def test_a_tuple_passed_on_whole(pytester: pytest.Pytester, ir: str) -> None:
     """The tuple holds inputs in Relay, and is an operator's result in Relax."""
     name = {"relay": "tuple_parameter_reversed", "relax": "whole_tuple_reversed"}[ir]
-    failure = the_failure(pytester, ir, name, "test_thoroughly and joined_and_split")
+    failure = the_failure(pytester, ir, name, "test_thoroughly and joined_and_cut")
     assert (failure["check"], failure["outcome"]) == ("non-op-nodes", "wrong-result")
     words = {"relay": "with inputs that are tuples", "relax": "with a tuple passed on whole"}[ir]
     assert f"outside its error bound {words} (vm executor)" in failure["message"]

@@ -226,7 +226,7 @@ def register() -> None:
     add_table("read_again_behind_each", _read_again())
     add_table("bias_read_before", _bias_read_before())
     add_table("special_constants", _special_constants(), in_full=True)
-    add_table("uniform_constants", _uniform_constants())
+    add_table("uniform_constants", _uniform_constants(), in_full=True)
     add_table("constant_regions", _constant_regions(), in_full=True)
     add_table("several_shapes", _several_shapes(), in_full=True)
     add_table("regions_of_several_sizes", _regions_of_several_sizes())

@@ -30,6 +30,9 @@ def _joined() -> Iterator[Row]:
     thirds = node("split", first(x(2, 9)), indices_or_sections=3, axis=1)
     yield row(second(Field(thirds, 1)))
     yield row(*(Field(thirds, n) for n in (2, 1, 0)))
+    # A tuple is passed on whole.
+    whole = node("split", x(2, 9), indices_or_sections=3, axis=1)
+    yield row(node("concatenate", *(Field(whole, n) for n in range(3)), axis=1))
     yield row(*(Field(thirds, n) for n in (0, 1, 0)))
     yield row(node("concatenate", first(Field(thirds, 2)), Field(thirds, 0), axis=1))
     a, b = x(2, 3), x(2, 3, low=0.5, high=2.0)
