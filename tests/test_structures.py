@@ -12,6 +12,7 @@ from pytest_byoc.core.graph import Graph
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
+from pytest_byoc.generation.structures.expressions import Table, operators
 from pytest_byoc.generation.structures.vocabulary import structure
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle import evaluation
@@ -108,6 +109,15 @@ def test_structures_have_only_operators_of_the_vocabulary() -> None:
         STRUCTURES["conv_bias_each"](Builder(seed=1), few)
     with pytest.raises(Unavailable, match=r"offloads none of add, .*tanh"):
         STRUCTURES["dense_each"](Builder(seed=1), Vocabulary(frozenset(("nn.dense",))))
+
+
+def test_rows_need_the_operators_that_one_ir_lacks() -> None:
+    """In that IR the row can't be made, not even with the operator left to TVM."""
+    tables = [made for made in STRUCTURES.values() if isinstance(made, Table)]
+    assert len(tables) > 30
+    for row in (row for table in tables for row in table.rows):
+        few = {o for o in operators(row.outputs) if o in OPERATORS and len(OPERATORS[o].irs()) == 1}
+        assert few <= row.needs
 
 
 def test_smoke_leaves_out_exhaustive_structures() -> None:

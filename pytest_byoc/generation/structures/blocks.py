@@ -93,7 +93,7 @@ def _from_one_layer() -> Iterator[Row]:
     query, keys, values = (call("transpose", value, axes=_SWAPPED) for value in divided)
     made = call("transpose", _attention(query, keys, values), axes=_SWAPPED)
     merged = call("reshape", made, newshape=(_LENGTH, _HEADS * _DEPTH))
-    yield row(call("nn.dense", merged, units=8), needs=["nn.dense"])
+    yield row(call("nn.dense", merged, units=8), needs=["nn.dense", "matmul"])
 
 
 def _rotary() -> Iterator[Row]:

@@ -116,10 +116,8 @@ def host(value: Value) -> Call:
 
 def row(*outputs: Value, needs: Iterable[str] | None = None) -> Row:
     """Returns a row with these outputs."""
-    operators = frozenset(_operators(outputs))
-    return Row(
-        outputs, (operators if needs is None else frozenset(needs)) - _ROLES.keys(), operators & _ROLES.keys()
-    )
+    named = operators(outputs)
+    return Row(outputs, (named if needs is None else frozenset(needs)) - _ROLES.keys(), named & _ROLES.keys())
 
 
 def _in_order(outputs: Iterable[Value]) -> list[Value]:
@@ -143,9 +141,9 @@ def _before(value: Value) -> tuple[Value, ...]:
     return value.operands if isinstance(value, Call) else ()
 
 
-def _operators(outputs: Iterable[Value]) -> set[str]:
+def operators(outputs: Iterable[Value]) -> frozenset[str]:
     """Returns the names of the operators of an expression, roles among them."""
-    return {value.operator for value in _in_order(outputs) if isinstance(value, Call)}
+    return frozenset(value.operator for value in _in_order(outputs) if isinstance(value, Call))
 
 
 def graph_of(rows: Iterable[Row], b: Builder, v: Vocabulary) -> Graph:
