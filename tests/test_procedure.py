@@ -93,6 +93,11 @@ DEVICE = Fault(
               "    const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {{\n"
               "  the_device = args[0].v_int64; return 0; }}\n"
               '#ifdef __cplusplus\n}}\nextern "C"\n#endif\nTVM_FFI_DLL_EXPORT int'),
+        Patch("relax_extents.py", '#ifdef __cplusplus\nextern "C"\n#endif\nTVM_FFI_DLL_EXPORT int', _DEVICE +
+              "TVM_FFI_DLL_EXPORT __attribute__((weak)) int __tvm_ffi_set_device(void* self,\n"
+              "    const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {{\n"
+              "  the_device = args[0].v_int64; return 0; }}\n"
+              '#ifdef __cplusplus\n}}\nextern "C"\n#endif\nTVM_FFI_DLL_EXPORT int'),
     ),
 )
 SET_DEVICE = 'prepare = { function = "set_device", arguments = [7] }'

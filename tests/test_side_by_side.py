@@ -206,7 +206,7 @@ def test_merged_modules_keep_all_regions_and_composites(
     is lost."""
     if attribute:
         monkeypatch.setenv("PARTICULAR", "attribute")
-    graphs = some(6, 3, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
+    graphs = some(6, 5, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.partitions.survey(graphs) if c is not None and c.regions]
         verdict = examiner.examine_uncached(union(graphs), replace(LOW_EFFORT, merged=True))
