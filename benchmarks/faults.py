@@ -133,10 +133,9 @@ def phases(text: str) -> tuple[str, ...]:
 
 
 def common(target: str, options: argparse.Namespace) -> list[str]:
-    # -qq: no lines of progress, which a kept worker would write to the output of an earlier session.
     return [
         f"--byoc-target={target}", f"--byoc-ir={options.ir}", f"--byoc-python={options.python}",
-        f"--byoc-level={options.level}", "--byoc-report=report", "-qq",
+        f"--byoc-level={options.level}", "--byoc-report=report", "-q",
     ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ..core.graph import Graph, Node, Source
-from .adapting.parts import parts
+from .adapting.parts import parts, restricted
 from .plain import alone, differences, distance, plainer, retyped, without_attribute
 
 #: The largest number of examinations, and of seconds, for shrinking one graph.
@@ -97,20 +97,13 @@ def _halves(graph: Graph) -> list[Graph]:
     structures do."""
     connected = list(parts(graph))
     middle = len(connected) // 2
-    return [_joined(graph, some) for some in (connected[:middle], connected[middle:])] if middle else []
+    return [_several(graph, some) for some in (connected[:middle], connected[middle:])] if middle else []
 
 
-def _joined(graph: Graph, some: Sequence[Graph]) -> Graph:
-    """Returns the graph with only some of its parts, everything in its order."""
-    sources = {source.name for part in some for source in part.sources()}
-    nodes = {node.outputs[0] for part in some for node in part.nodes}
-    outputs = {output for part in some for output in part.outputs}
-    return Graph(
-        tuple(s for s in graph.inputs if s.name in sources),
-        tuple(s for s in graph.constants if s.name in sources),
-        tuple(node for node in graph.nodes if node.outputs[0] in nodes),
-        tuple(o for o in graph.outputs if o in outputs),
-    )
+def _several(graph: Graph, some: Sequence[Graph]) -> Graph:
+    """Returns the graph with only some of its parts."""
+    names = {source.name for part in some for source in part.sources()}
+    return restricted(graph, names.union(o for part in some for node in part.nodes for o in node.outputs))
 
 
 def _single_nodes(graph: Graph) -> Iterator[Graph]:

@@ -187,7 +187,6 @@ def _labelled(
     for shape in op.shapes[1:]:
         yield f"{dtype}-{_shape_label(shape)}", by_default(op, TensorType(shape, dtype), {})
     yield from varied(op, dtype)
-    roles = [o.role for o in default_operands(op, dtype)]
     if len(op.parameters) >= MANY:
         for label, graph in pairs(op, dtype):
             yield f"{dtype}-{label}", graph
@@ -203,6 +202,7 @@ def _labelled(
         if left_out(op, label, ir) is None:
             yield label, OneNodeGraph(make())
     yield from of_extents(op, dtype, ir)
+    roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):
             graph = by_default(op, default_type(op, other), {}, DATA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -52,12 +52,17 @@ def parts(graph: Graph) -> Iterator[Graph]:
             names |= part
         groups.append(names)
     for names in groups:
-        yield Graph(
-            tuple(s for s in graph.inputs if s.name in names),
-            tuple(s for s in graph.constants if s.name in names),
-            tuple(node for node in graph.nodes if node.outputs[0] in names),
-            tuple(o for o in graph.outputs if o in names),
-        )
+        yield restricted(graph, names)
+
+
+def restricted(graph: Graph, names: Set[str]) -> Graph:
+    """Returns the graph with only the values of these names, everything in its order."""
+    return Graph(
+        tuple(s for s in graph.inputs if s.name in names),
+        tuple(s for s in graph.constants if s.name in names),
+        tuple(node for node in graph.nodes if node.outputs[0] in names),
+        tuple(o for o in graph.outputs if o in names),
+    )
 
 
 def has_layout(op: str) -> bool:

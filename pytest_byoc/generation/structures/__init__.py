@@ -34,6 +34,6 @@ _PARTS = (
 )
 for _part in _PARTS:
     _part.register()
-# What takes longest comes last.
+# The structures that take longest come last.
 for _name in [name for name in STRUCTURES if name in EXHAUSTIVE]:
     STRUCTURES[_name] = STRUCTURES.pop(_name)

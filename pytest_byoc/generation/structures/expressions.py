@@ -5,22 +5,24 @@ A value that occurs twice in an expression is computed once: `y = call("tanh", x
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, add
-
-#: Names that stand for an operator of the vocabulary.
-UNARY_1, UNARY_2, BINARY_1, AT_HOST = "a unary one", "another unary one", "a binary one", "one left to TVM"
-_ROLES: dict[str, Callable[[Vocabulary], str]] = {
-    UNARY_1: lambda v: v.unary[0],
-    UNARY_2: lambda v: v.unary[1],
-    BINARY_1: lambda v: v.binary,
-    AT_HOST: lambda v: v.host,
-}
+from .vocabulary import (
+    AT_HOST,
+    BINARY,
+    BINARY_1,
+    ROLES,
+    UNARY,
+    UNARY_1,
+    UNARY_2,
+    Unavailable,
+    Vocabulary,
+    add,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +62,11 @@ Value = Leaf | Call | Field
 @dataclass(frozen=True)
 class Row:
     """A small graph. needs: the operators that the target must offload, by default all of them; others
-    may be left to TVM unless the target offloads them in a pattern. roles: names of roles in it."""
+    may be left to TVM unless the target offloads them in a pattern. The roles in the graph are needed
+    in any case."""
 
     outputs: tuple[Value, ...]
     needs: frozenset[str]
-    roles: frozenset[str]
-
-    def fits(self, v: Vocabulary) -> bool:
-        """Returns whether the target can have the row."""
-        try:
-            for role in self.roles:
-                _ROLES[role](v)
-        except Unavailable:
-            return False
-        return self.needs <= v.offloaded
 
 
 def x(*shape: int, low: float | None = None, high: float | None = None, dtype: str = "float32",
@@ -117,7 +110,7 @@ def host(value: Value) -> Call:
 def row(*outputs: Value, needs: Iterable[str] | None = None) -> Row:
     """Returns a row with these outputs."""
     named = operators(outputs)
-    return Row(outputs, (named if needs is None else frozenset(needs)) - _ROLES.keys(), named & _ROLES.keys())
+    return Row(outputs, named if needs is None else frozenset(needs) | named & ROLES)
 
 
 def _in_order(outputs: Iterable[Value]) -> list[Value]:
@@ -146,20 +139,6 @@ def operators(outputs: Iterable[Value]) -> frozenset[str]:
     return frozenset(value.operator for value in _in_order(outputs) if isinstance(value, Call))
 
 
-def graph_of(rows: Iterable[Row], b: Builder, v: Vocabulary) -> Graph:
-    """Returns one graph of the rows that the target can have. Raises Unavailable if there is none."""
-    rows, outputs = list(rows), list[str]()
-    for one in rows:
-        if one.fits(v):
-            made: dict[int, tuple[str, ...]] = {}
-            for value in _in_order(one.outputs):
-                made[id(value)] = _add(value, b, v, made)
-            outputs += [made[id(value)][0] for value in one.outputs]
-    if not outputs:
-        raise Unavailable(v.lacks(sorted(set().union(*(one.needs for one in rows))) or (*UNARY, *BINARY)))
-    return b.graph(*outputs)
-
-
 def _add(value: Value, b: Builder, v: Vocabulary, made: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
     """Adds a value, whose operands are there already, and returns the names of its results."""
     if isinstance(value, Leaf):
@@ -168,7 +147,7 @@ def _add(value: Value, b: Builder, v: Vocabulary, made: Mapping[int, tuple[str, 
         return (b.input(value.type, value.low, value.high, value.data, value.name),)
     if isinstance(value, Field):
         return (made[id(value.of)][value.index],)
-    operator = _ROLES[value.operator](v) if value.operator in _ROLES else value.operator
+    operator = v.operator(value.operator)
     operands = [made[id(operand)][0] for operand in value.operands]
     if value.complete:
         return b.node(operator, operands, value.given)
@@ -177,12 +156,23 @@ def _add(value: Value, b: Builder, v: Vocabulary, made: Mapping[int, tuple[str, 
 
 @dataclass(frozen=True)
 class Table:
-    """A structure that consists of rows: one graph of all that the target can have."""
+    """A structure that consists of rows: one graph of all that the target can have. Raises Unavailable
+    if it can have none."""
 
     rows: tuple[Row, ...]
 
     def __call__(self, b: Builder, v: Vocabulary) -> Graph:
-        return graph_of(self.rows, b, v)
+        outputs = list[str]()
+        for one in self.rows:
+            if all(map(v.has, one.needs)):
+                made: dict[int, tuple[str, ...]] = {}
+                for value in _in_order(one.outputs):
+                    made[id(value)] = _add(value, b, v, made)
+                outputs += [made[id(value)][0] for value in one.outputs]
+        if not outputs:
+            needed = set().union(*(one.needs for one in self.rows)) - ROLES
+            raise Unavailable(v.lacks(sorted(needed) or (*UNARY, *BINARY)))
+        return b.graph(*outputs)
 
 
 def add_table(

@@ -15,17 +15,26 @@ from random import Random
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, add, fields
-
-_UNARY, _OTHER, _BINARY, _HOST, _VIEW, _JOIN, _SPLIT = (
-    "unary", "other unary", "binary", "host", "reshape", "concatenate", "split"
+from .vocabulary import (
+    AT_HOST,
+    BINARY,
+    BINARY_1,
+    UNARY,
+    UNARY_1,
+    UNARY_2,
+    Unavailable,
+    Vocabulary,
+    add,
+    fields,
 )
+
+_VIEW, _JOIN, _SPLIT = "reshape", "concatenate", "split"
 #: For each structure: the kinds of its steps, some more likely than others, and the number of flows.
 _FLOWS: dict[str, tuple[tuple[str, ...], int]] = {
-    "flows": ((_UNARY, _OTHER, _BINARY, _BINARY), 10),
-    "flows_around_host": ((_UNARY, _BINARY, _BINARY, _HOST), 10),
-    "flows_of_views": ((_UNARY, _OTHER, _BINARY, _VIEW, _VIEW), 8),
-    "flows_of_tuples": ((_UNARY, _BINARY, _JOIN, _SPLIT, _SPLIT), 8),
+    "flows": ((UNARY_1, UNARY_2, BINARY_1, BINARY_1), 10),
+    "flows_around_host": ((UNARY_1, BINARY_1, BINARY_1, AT_HOST), 10),
+    "flows_of_views": ((UNARY_1, UNARY_2, BINARY_1, _VIEW, _VIEW), 8),
+    "flows_of_tuples": ((UNARY_1, BINARY_1, _JOIN, _SPLIT, _SPLIT), 8),
 }
 #: The number of flows that are drawn for a structure, and the largest number of steps.
 _DRAWN, _LONGEST = 300, 7
@@ -75,8 +84,8 @@ class _Drawing:
         operands = [self._operand(None)]
         rows, columns = shape = self._shapes[operands[0]]
         if kind == _SPLIT and rows % 2:
-            kind = _UNARY
-        if kind in (_BINARY, _JOIN):
+            kind = UNARY_1
+        if kind in (BINARY_1, _JOIN):
             other = self._operand(shape, None if kind == _JOIN else operands[0])
             operands.insert(self._rng.randrange(2), other)
         if kind == _VIEW:
@@ -161,25 +170,13 @@ def _covering(name: str) -> tuple[_Flow, ...]:
 def _flows(name: str, b: Builder, v: Vocabulary) -> Graph:
     """Returns one graph of the flows whose operators the target offloads."""
     flows, outputs = _covering(name), list[str]()
-    absent = _absent(v)
     for flow in flows:
-        if absent.isdisjoint(step.kind for step in flow.steps):
+        if all(v.has(step.kind) for step in flow.steps):
             outputs += _add(flow, b, v)
     if not outputs:
         needed = {step.kind for flow in flows for step in flow.steps} & {_VIEW, _JOIN, _SPLIT}
         raise Unavailable(v.lacks(sorted(needed) or (*UNARY, *BINARY)))
     return b.graph(*outputs)
-
-
-def _absent(v: Vocabulary) -> set[str]:
-    """Returns the kinds of steps for which the target has no operator."""
-    absent = {_VIEW, _JOIN, _SPLIT} - v.offloaded
-    for kind, operator in ((_UNARY, "unary"), (_OTHER, "unary"), (_BINARY, "binary"), (_HOST, "host")):
-        try:
-            getattr(v, operator)
-        except Unavailable:
-            absent.add(kind)
-    return absent
 
 
 def _add(flow: _Flow, b: Builder, v: Vocabulary) -> list[str]:
@@ -192,8 +189,8 @@ def _add(flow: _Flow, b: Builder, v: Vocabulary) -> list[str]:
 
 def _results(kind: str, operands: list[str], b: Builder, v: Vocabulary) -> tuple[str, ...]:
     x = operands[0]
-    if kind == _BINARY:
-        return b.node(v.binary, operands, {})
+    if kind == BINARY_1:
+        return b.node(v.operator(kind), operands, {})
     if kind == _VIEW:
         rows, columns = b.types[x].shape
         return (b.simple("reshape", x, newshape=_viewed((rows, columns))),)
@@ -201,7 +198,7 @@ def _results(kind: str, operands: list[str], b: Builder, v: Vocabulary) -> tuple
         return b.node("concatenate", operands, {"axis": 0})
     if kind == _SPLIT:
         return fields(b, x, 2, 0)
-    return (b.simple(v.host if kind == _HOST else v.unary[kind == _OTHER], x),)
+    return (b.simple(v.operator(kind), x),)
 
 
 def register() -> None:

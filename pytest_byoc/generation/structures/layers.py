@@ -65,7 +65,7 @@ def _products() -> Iterator[Row]:
 @dataclass(frozen=True)
 class _Layer:
     """A layer that keeps its operand's shape. make: the layer of a value. bias: the shape of the bias.
-    axis: the axis of the channels. depth: another layer, whose sums have so many terms, if any."""
+    axis: the axis of the channels."""
 
     operator: str
     shape: tuple[int, ...]

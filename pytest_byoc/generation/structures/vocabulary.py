@@ -43,6 +43,21 @@ class Vocabulary:
             raise Unavailable("the target offloads all of " + ", ".join(HOST))
         return found[0]
 
+    def operator(self, name: str) -> str:
+        """Returns the operator that a role stands for; any other name is an operator's own. Raises
+        Unavailable."""
+        return _ROLES[name](self) if name in _ROLES else name
+
+    def has(self, name: str) -> bool:
+        """Returns whether the target offloads the operator, or the vocabulary has one for the role."""
+        if name not in _ROLES:
+            return name in self.offloaded
+        try:
+            self.operator(name)
+        except Unavailable:
+            return False
+        return True
+
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
         """Returns those of the operators that the target offloads. Raises Unavailable if there are
         none; its message names `tried`, or the operators."""
@@ -62,6 +77,16 @@ class Vocabulary:
 class Unavailable(Exception):
     """Raised if a structure needs an operator that the target does not offload."""
 
+
+#: Names that stand for an operator of the vocabulary.
+UNARY_1, UNARY_2, BINARY_1, AT_HOST = "a unary one", "another unary one", "a binary one", "one left to TVM"
+_ROLES: dict[str, Callable[[Vocabulary], str]] = {
+    UNARY_1: lambda v: v.unary[0],
+    UNARY_2: lambda v: v.unary[1],
+    BINARY_1: lambda v: v.binary,
+    AT_HOST: lambda v: v.host,
+}
+ROLES = frozenset(_ROLES)
 
 Structure = Callable[[Builder, Vocabulary], Graph]
 STRUCTURES: dict[str, Structure] = {}
