@@ -181,7 +181,7 @@ class _Llvm:
 
     ir, precision = "relax", FULL
     built: dict[str, Any] = {}
-    another_target = guarded_loader = loader_without_libraries = None
+    another_target = guarded_loader = loader_without_libraries = loader_without_files = None
 
     def __init__(self, *reports: JobReport) -> None:
         self.reports = list(reports)

@@ -42,6 +42,7 @@ FIRST_SEEN_BY = {
     "rerun": ("conv2d_packed_by_address", "test_operator", "conv2d and weight_input"),
     "each-input": ("result_kept_for_first_input", "test_operator", "subtract"),
     "roundtrip": ("constants_in_python", "test_operator", "constant_operand"),
+    "build-files": ("constants_in_absolute_file", "test_operator", "constant_operand"),
     "regions": ("regions_trivial", "test_structure", "flows"),
     "bystanders": ("others_dropped", "test_thoroughly", "diamond"),
     "idempotent": ("partitioned_once", "test_thoroughly", "diamond"),

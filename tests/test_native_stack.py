@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.examination import native_handler
+from pytest_byoc.examination import c_libraries
 from pytest_byoc.worker import native_stack
 
 pytestmark = pytest.mark.once
@@ -25,9 +25,9 @@ void vendor_kernel(void) { inner((volatile int *)8); }
 @pytest.fixture
 def handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    native_handler.compiled.cache_clear()
-    yield native_handler.compiled()
-    native_handler.compiled.cache_clear()
+    c_libraries.compiled.cache_clear()
+    yield c_libraries.compiled(c_libraries.NATIVE_STACK)
+    c_libraries.compiled.cache_clear()
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -95,9 +95,9 @@ def test_a_foreign_signal_handler_stays_first(handler: str, tmp_path: Path) -> N
 def test_without_a_compiler_there_is_no_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "false")
-    native_handler.compiled.cache_clear()
-    assert native_handler.compiled() == ""
-    native_handler.compiled.cache_clear()
+    c_libraries.compiled.cache_clear()
+    assert c_libraries.compiled(c_libraries.NATIVE_STACK) == ""
+    c_libraries.compiled.cache_clear()
     native_stack.load("")
     native_stack.install(1, 63)
 
@@ -117,6 +117,7 @@ def test_frames_end_where_the_interpreter_begins() -> None:
 
 def test_the_handler_is_compiled_once(handler: str) -> None:
     before = Path(handler).stat().st_mtime_ns
-    native_handler.compiled.cache_clear()
-    assert native_handler.compiled() == handler and Path(handler).stat().st_mtime_ns == before
+    c_libraries.compiled.cache_clear()
+    assert c_libraries.compiled(c_libraries.NATIVE_STACK) == handler
+    assert Path(handler).stat().st_mtime_ns == before
     assert ctypes.CDLL(handler).install is not None

@@ -80,6 +80,10 @@ class Evidence(Protocol):
         """Returns the report of a loader that has none of the target's libraries."""
 
     @property
+    def without_files(self) -> JobReport:
+        """Returns the report of a loader from which the files written elsewhere are hidden."""
+
+    @property
     def guarded(self) -> JobReport:
         """Returns the report of a loader in which malloc checks the ends of pieces of memory."""
 

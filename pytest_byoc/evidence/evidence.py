@@ -64,6 +64,8 @@ class Evidence:
     #: The reports on a second compilation, and on loading without the target's libraries.
     again: JobReport = field(default_factory=JobReport)
     without_libraries: JobReport = field(default_factory=JobReport)
+    #: The report on loading where the files are hidden that the target wrote elsewhere.
+    without_files: JobReport = field(default_factory=JobReport)
     #: The report on running where malloc checks the ends of each piece of memory.
     guarded: JobReport = field(default_factory=JobReport)
     #: Whether LLVM builds the regions instead of the target.
@@ -117,7 +119,7 @@ class Evidence:
 
     def not_checked(self) -> tuple[str, ...]:
         """Returns the checks that could not be made, each once, as "check: reason"."""
-        reports = (self.target, self.loader, self.without_libraries, self.guarded)
+        reports = (self.target, self.loader, self.without_libraries, self.without_files, self.guarded)
         pairs = [pair for report in reports for pair in report.not_checked()]
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
             text = "TVM's own LLVM build took longer than its limit, so only the bound judged the graph"
@@ -138,7 +140,7 @@ class Evidence:
         A check of the job is not made if, for example, the graph has no constants, or the run has
         ended before.
         """
-        reports = (self.target, self.loader, self.without_libraries, self.guarded)
+        reports = (self.target, self.loader, self.without_libraries, self.without_files, self.guarded)
         sent = {pair for report in reports for pair in report.sent_by_checks()}
         ids = []
         for check in CHECKS:

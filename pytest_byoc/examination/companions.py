@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import CHECKS, dynamic, overrun
-from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_LIBRARIES, Variant
+from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_FILES, WITHOUT_LIBRARIES, Variant
 from ..config import plan
 from ..core.finding import WRONG_RESULT
 from ..core.graph import Graph
@@ -29,7 +29,7 @@ from .workers import Workers
 _COMPILED_AGAIN = ("offload", "numerics", "reproducible")
 _SHARED = "TVM's own build is outside the bound there too"
 _DEADLY = "the process of TVM's own build dies there too"
-#: The id of the check that needs each of LARGER, TWIN, AGAIN, WITHOUT_LIBRARIES and GUARDED.
+#: The id of the check that has each of the needs.
 _CHECK_OF = {need: check.id for check in CHECKS for need in check.needs}
 
 
@@ -42,6 +42,7 @@ class Companions:
         self._start: dict[str, Callable[[], Worker | None]] = {
             AGAIN: workers.another_target, GUARDED: workers.guarded_loader,
             WITHOUT_LIBRARIES: workers.loader_without_libraries,
+            WITHOUT_FILES: workers.loader_without_files,
         }
 
     def _worker(self, need: str, evidence: Evidence) -> Worker | None:
@@ -164,6 +165,15 @@ class Companions:
         """Loads the artifacts in a loader without the target's libraries."""
         evidence.without_libraries = self._apart(WITHOUT_LIBRARIES, job, artifacts, evidence, limit)
 
+    def load_without_files(
+        self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
+    ) -> None:
+        """Loads the artifacts where the files are hidden that the target wrote elsewhere, if any."""
+        hidden = [path for _, written in evidence.target.facts("written") for path in written]
+        if hidden:
+            report = self._apart(WITHOUT_FILES, job, artifacts, evidence, limit, hidden=hidden)
+            evidence.without_files = report
+
     def loader_without_libraries(self, evidence: Evidence) -> Worker | None:
         """Returns a loader that has none of the target's libraries.
 
@@ -203,17 +213,19 @@ class Companions:
         ]
 
     def _apart(
-        self, need: str, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
+        self, need: str, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float,
+        **more: Any,
     ) -> JobReport:
         """Returns the report of the separate loader for a need; an empty one where there is none.
 
-        It is empty too where the job does not include the check that needs that loader.
+        It is empty too where the job does not include the check that needs that loader. more: further
+        entries of the loader's job.
         """
         check = _CHECK_OF[need]
         worker = self._worker(need, evidence) if check in job["checks"] else None
         if worker is None:
             return JobReport()
-        worker.submit({"inputs": job["inputs"], "checks": [check], "artifacts": artifacts}, limit)
+        worker.submit({"inputs": job["inputs"], "checks": [check], "artifacts": artifacts, **more}, limit)
         return worker.collect()
 
     def time(self, job: Job, evidence: Evidence) -> None:

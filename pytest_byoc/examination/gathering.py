@@ -161,6 +161,7 @@ class Gatherer:
             companions.compile(job, evidence, limit)
             passed_on["together"] = companions.pass_on_twin(evidence, passed_on.get("together", {}))
             companions.load_without_libraries(job, artifacts, evidence, limit)
+            companions.load_without_files(job, artifacts, evidence, limit)
         checks = selection.loaded(job["checks"], evidence.host_runs_some)
         entries = {"inputs": job["inputs"], "checks": checks, "artifacts": artifacts, "passed_on": passed_on}
         workers.loader.submit({**entries, "deterministic": workers.deterministic}, self._limit.seconds)

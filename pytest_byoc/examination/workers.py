@@ -16,14 +16,11 @@ from ..core.job_report import JobReport
 from ..operators import OPERATORS
 from ..reference_kernels import FULL, Precision
 from .activity import Activity
+from .c_libraries import HIDDEN_FILES, NATIVE_STACK, compiled
 from .client import Worker
-from .native_handler import compiled
 
 #: The environment of a process whose malloc aborts if the end of a piece has been overwritten.
-_GUARDED = {
-    "LD_PRELOAD": " ".join(filter(None, [overrun.LIBRARY, os.environ.get("LD_PRELOAD")])),
-    "MALLOC_CHECK_": "3",
-}
+_GUARDED = {"LD_PRELOAD": overrun.LIBRARY, "MALLOC_CHECK_": "3"}
 #: The notice on libraries that start threads, so that a forked process can't inherit them.
 _THREADS = (
     "the target's libraries loaded once for all graphs: they start threads when they are loaded, which no "
@@ -90,7 +87,8 @@ class Workers:
     def open(self) -> None:
         """Starts the workers. Raises WorkerError if one can't be started."""
         common: dict[str, Any] = {
-            "ir": self.declaration.ir, "memory": self.settings.memory_bytes, "native_stack": compiled(),
+            "ir": self.declaration.ir, "memory": self.settings.memory_bytes,
+            "native_stack": compiled(NATIVE_STACK),
         }
         self._target_config = target_config = {
             **common,
@@ -136,6 +134,10 @@ class Workers:
         """Starts a loader without the target's libraries; returns None if it declares none."""
         return self._loader({**self._common, "without_libraries": True}, []) if self._libraries else None
 
+    def loader_without_files(self) -> Worker:
+        """Starts a loader that can hide files from itself, if the library for that can be compiled."""
+        return self._loader(self._with_libraries, self._libraries, LD_PRELOAD=compiled(HIDDEN_FILES))
+
     def guarded_loader(self) -> Worker:
         """Starts a loader whose malloc checks the ends of each piece of memory."""
         return self._loader(self._with_libraries, self._libraries, **_GUARDED)
@@ -177,6 +179,9 @@ class Workers:
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})
         config = {"role": "loader", "libraries": libraries, "functions": functions}
+        preloaded = " ".join(filter(None, [env.pop("LD_PRELOAD", ""), os.environ.get("LD_PRELOAD")]))
+        if preloaded:
+            env["LD_PRELOAD"] = preloaded
         return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1", **env}})
 
     def _worker(self, config: dict[str, Any]) -> Worker:

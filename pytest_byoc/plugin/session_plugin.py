@@ -15,7 +15,7 @@ import pytest
 from ..config.declarations import SettingsError
 from ..config.settings import resolve
 from ..core.graph import GraphFormatError
-from ..examination import native_handler, stages
+from ..examination import c_libraries, stages
 from ..examination.activity import Activity
 from ..examination.outcome import PASS, ConformanceFailure, Verdict
 from ..gate import baseline, waivers
@@ -146,7 +146,7 @@ class ActivePlugin:
                 "or path of a C++ compiler without options, for TVM's export_library."
             )
             return
-        if not native_handler.compiler():
+        if not c_libraries.compiler():
             self._refuse(
                 "there is no C++ compiler: TVM's export_library needs one. Install g++ or clang++, "
                 "or name one in the environment variable CXX."

@@ -27,6 +27,8 @@ class LoaderRun(Run):
         self._preparation = None if job.get("of_llvm") else preparation
         #: The paths of artifacts by executor.
         self.artifacts: Mapping[str, str] = job["artifacts"]
+        #: The paths of files that are to be hidden.
+        self.hidden: list[str] = job.get("hidden", [])
         #: Whether the process ends by a normal exit, which runs its exit handlers.
         self.leaves_normally = False
         self._first: dict[str, list[np.ndarray]] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.graph import Graph
 from ..ir.interface import IR, Executable
 from ..ir.shared import configured
+from . import written_files
 from .base import Arrays, NotCheckable
 from .compiling import Compiler
 from .partitioning import PartitioningRun
@@ -221,6 +222,10 @@ class TargetRun(PartitioningRun):
             return self._write(self.executable(executor), "artifact_%s.so" % executor)
 
         return self._once(("export", executor), make)
+
+    def files_written(self) -> list[str]:
+        """Exports the executables, and returns the files that were written outside their folder."""
+        return written_files.elsewhere(self.export(executor) for executor in self.executors)
 
     def _write(self, executable: Executable, name: str) -> str:
         """Exports an executable to a file of that name, and returns its path."""

@@ -14,7 +14,7 @@ from ..core.irs import IRS
 from ..ir.interface import IR
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
-from ..runs import LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv
+from ..runs import LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
 from . import describing, matching, onnx_models, pattern_tables
@@ -141,6 +141,7 @@ class TargetRole(Role):
         if not available:
             _choose_ir(wanted)
         fenv.remember()
+        written_files.watch()
         self.target = resolve(config["target"], available)
         irs = [ir for ir in available if not self.target.irs or ir.NAME in self.target.irs]
         if not irs:

@@ -1,4 +1,4 @@
-"""Compiles the signal handler that writes native stacks, and keeps it in the user's cache."""
+"""Compiles the C libraries that workers load, and keeps them in the user's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 
 from ..storage.cache import cache_folder
 
-_SOURCE = Path(__file__).parents[1] / "worker" / "native_stack.c"
+_SOURCES = Path(__file__).parents[1] / "worker"
+#: The handler of signals that writes native stacks, and the library that hides files from a process.
+NATIVE_STACK, HIDDEN_FILES = "native_stack", "hidden_files"
 #: The seconds that the compiler may take.
 _COMPILING = 60.0
 
@@ -25,20 +27,21 @@ def compiler() -> str:
 
 
 @functools.cache
-def compiled() -> str:
-    """Returns the path of the compiled handler; "" if it can't be compiled.
+def compiled(name: str) -> str:
+    """Returns the path of a compiled library; "" if it can't be compiled.
 
-    Reports have no native stacks then.
+    name: NATIVE_STACK or HIDDEN_FILES.
     """
-    program, source = compiler(), _SOURCE.read_bytes()
+    source_path = _SOURCES / f"{name}.c"
+    program, source = compiler(), source_path.read_bytes()
     digest = hashlib.sha256(b"\0".join((source, program.encode(), platform.machine().encode())))
-    path = cache_folder("native-stack") / f"{digest.hexdigest()[:16]}.so"
+    path = cache_folder(name.replace("_", "-")) / f"{digest.hexdigest()[:16]}.so"
     if program and not path.exists():
         # Another session may compile it at the same time, so the file is replaced atomically.
         scratch = tempfile.TemporaryDirectory(dir=path.parent)
         with suppress(OSError, subprocess.SubprocessError), scratch as folder:
             library = os.path.join(folder, "made.so")
-            command = [program, "-x", "c", "-O1", "-fPIC", "-shared", "-o", library, str(_SOURCE), "-ldl"]
+            command = [program, "-x", "c", "-O2", "-fPIC", "-shared", "-o", library, str(source_path), "-ldl"]
             subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 timeout=_COMPILING, check=True,
