@@ -11,7 +11,7 @@ import pytest
 
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.suite import unusable_operators
-from pytest_byoc.worker.roles import _nodes
+from pytest_byoc.worker.pattern_tables import _nodes
 
 from .conftest import PYTHON
 

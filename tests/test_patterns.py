@@ -36,7 +36,8 @@ from pytest_byoc.generation.patterns.instance import varied
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle.evaluation import evaluate
-from pytest_byoc.worker.roles import _prefixes
+from pytest_byoc.storage.session_ended import SessionEnded
+from pytest_byoc.worker.pattern_tables import _prefixes
 
 from .conftest import FIXTURES, MEMORY_BYTES, PYTHON
 
@@ -234,7 +235,9 @@ def test_spread_selects_every_kind() -> None:
 
 
 def test_patterns_of_one_name_get_distinct_labels() -> None:
-    described = [{"name": n, "nodes": [WILD, call("nn.relu", 0)], "table": "t"} for n in ("a", "b", "a")]
+    entries = enumerate(("a", "b", "a"))
+    nodes = [WILD, call("nn.relu", 0)]
+    described = [{"name": n, "nodes": nodes, "table": "t", "position": k} for k, n in entries]
     patterns = parse_table(described)
     assert [p.label for p in patterns] == ["a", "b", "a#2"] and [p.position for p in patterns] == [0, 1, 2]
     assert {p.table for p in patterns} == {"t"} and patterns[2].name == "a"
@@ -459,6 +462,61 @@ def test_a_table_named_like_its_composites_is_found(tmp_path: Path, ir: str) -> 
         patterns = partitions.patterns()
         assert len(patterns) >= 40
         assert partitions.without_table == []
+    finally:
+        worker.stop()
+
+
+OTHERWISE = {
+    "relay": """
+import tvm
+from tvm import relay
+from tvm.relay.dataflow_pattern import is_op, wildcard
+from tvm.relay.op.contrib.register import register_pattern_table
+
+def table(name, op):
+    register_pattern_table(name, lambda: [("part.of." + name, is_op(op)(wildcard(), wildcard()))])
+
+for name, op in (("one", "nn.bias_add"), ("two", "where")):
+    table(name, op)
+
+def partition(mod):
+    return mod
+""",
+    "relax": """
+from tvm.relax.backend.pattern_registry import register_patterns
+from tvm.relax.dpl import is_op, wildcard
+
+register_patterns([("one.a", is_op("relax.matmul")(wildcard(), wildcard()))])
+register_patterns([("two.a", is_op("relax.minimum")(wildcard(), wildcard()))])
+
+def partition(mod):
+    return mod
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("declared", "tables"), [("", {"one", "two"}), ("two", {"two"}), ("tow", None)]
+)
+def test_tables_named_otherwise_than_target_and_regions(
+    tmp_path: Path, ir: str, declared: str, tables: set[str] | None
+) -> None:
+    """Those that the target's module registers are taken; a declared one has to exist."""
+    path = tmp_path / "otherwise.py"
+    path.write_text(OTHERWISE[ir])
+    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
+    options = {"patterns": declared} if declared else {}
+    target = {"name": "mine", "reference": f"{path}:partition", "options": options}
+    worker = Worker(PYTHON, {**config, "target": target}, 60.0)
+    worker.start()
+    try:
+        worker.ready()
+        partitions = Partitions(worker)
+        if tables is None:
+            with pytest.raises(SessionEnded, match=r"'tow', .*did you mean two.* Registered are .*one"):
+                partitions.patterns()
+        else:
+            assert {p.table for p in partitions.patterns()} == tables
     finally:
         worker.stop()
 

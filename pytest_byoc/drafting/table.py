@@ -197,7 +197,8 @@ class Draft:
         lines += ["# The IR of this interpreter's TVM.", f"ir = {_value(self.ir)}"]
         if self.declaration.python_given:
             lines.append(f"python = {_value(self.declaration.python_given)}")
-        lines += [line for about in (self._patterns, self._odd, self._runs) for line in about()]
+        self._settle_patterns()
+        lines += [*self._odd(), *self._runs()]
         lines += ["", *self._summary()]
         return "\n".join(map(_wrapped, lines)) + "\n"
 
@@ -238,27 +239,16 @@ class Draft:
                 for region in value["regions"]:
                     yield begin + value["number"], region
 
-    def _patterns(self) -> Iterator[str]:
-        """Yields the key `patterns`, if the suite would not find the table by itself from the
-        regions of a few common operators."""
-        partitions, simple = self._examiner.partitions, self._simple()
-        if partitions.patterns():
-            return
-        found = [region for _, region in self._regions(simple)]
-        compilers = {str(region["compiler"]) for region in found}
-        prefixes = sorted({c.partition(".")[0] for r in found for c in r["composites"]} | compilers)
-        report = partitions.report(simple[:_AT_ONCE], "patterns")
-        for _, described in report.facts("patterns"):
-            table = described[0]["table"]
-            regions = ", ".join(sorted(compilers))
-            number = len(described)
-            yield f"# Its regions are for {regions}; {number} patterns are registered under this name."
-            yield f"patterns = {_value(table)}"
-            return
-        self._unsettled.append(
-            "patterns: TVM has none registered under " + ", ".join(prefixes or [self.name]) + "; if they are "
-            "registered under another name, set patterns = \"…\", so that graphs are made from them"
-        )
+    def _settle_patterns(self) -> None:
+        """Notes that the key `patterns` remains to be settled, if the suite finds no patterns."""
+        if not self._examiner.partitions.patterns():
+            regions_made = [region for _, region in self._regions(self._simple())]
+            prefixes = {c.partition(".")[0] for r in regions_made for c in r["composites"]}
+            names = sorted(prefixes | {str(region["compiler"]) for region in regions_made})
+            self._unsettled.append(
+                f"patterns: TVM has none registered under {', '.join(names or [self.name])}; if they are "
+                'registered under another name, set patterns = "…", so that graphs are made from them'
+            )
 
     def _odd(self) -> Iterator[str]:
         """Yields the key `trivial-regions`, if the target makes regions that compute nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ..evidence.evidence import Evidence
 from ..generation import data
 from ..generation.patterns import Alone, Pattern, parse_table
 from ..generation.systematic import default_case
+from ..storage.session_ended import SessionEnded
 from ..storage.shared_answers import Peers
 from .activity import Activity
 from .client import Worker
@@ -178,12 +180,18 @@ class Partitions:
         return {v["number"]: [sorted(region["calls"]) for region in v["regions"]] for v in facts}
 
     def patterns(self) -> list[Pattern]:
-        """Returns the target's patterns as registered with TVM; none if there is no such table."""
+        """Returns the target's patterns as registered with TVM; none if there is no such table.
+
+        Raises SessionEnded if the table that the target names does not exist.
+        """
         simple = [default_case(name, "float32").graph for name in _COMMON]
         report = self.report(simple, "patterns")
-        self.without_table = [name for _, names in report.facts("composites") for name in names]
-        for _, described in report.facts("patterns"):
-            return parse_table(described)
+        for _, found in report.facts("patterns"):
+            if "missing" in found:
+                raise SessionEnded(_no_such_table(**found["missing"]))
+            patterns = parse_table(found["patterns"])
+            self.without_table = [] if patterns else found["composites"]
+            return patterns
         return []
 
     def alone(self, pattern: Pattern, graphs: Sequence[Graph]) -> list[Alone | None]:
@@ -216,3 +224,12 @@ class Partitions:
             self._limit.learn(report, of_several=True)
         return report
 
+
+def _no_such_table(declared: str, registered: list[str]) -> str:
+    near = difflib.get_close_matches(declared, registered, 1)
+    perhaps = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"the target names its table of patterns {declared!r}, and TVM has none of that name{perhaps}. "
+        f"Registered are {', '.join(registered) or 'none'}; correct the key or attribute patterns, or leave "
+        "it out"
+    )

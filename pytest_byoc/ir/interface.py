@@ -291,6 +291,9 @@ class IR(Protocol):
     def pattern_table(self, name: str) -> list[tuple[str, Any, Any]]:
         """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
 
+    def pattern_tables(self) -> list[str]:
+        """Returns the names of all tables of patterns that are registered with TVM."""
+
     def match_alone(self, module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
         """Returns whether one entry of a pattern table, used alone, matches in the module.
 

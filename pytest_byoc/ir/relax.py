@@ -92,6 +92,13 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
 
 
+def pattern_tables() -> list[str]:
+    """Returns the first parts of the names of all patterns that are registered."""
+    from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
+
+    return list(dict.fromkeys(str(p.name).partition(".")[0] for p in get_patterns_with_prefix("")))
+
+
 def match_alone(module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
     """Returns whether one registered pattern, used as the only one, matches in the module.
 

@@ -123,6 +123,13 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     return [(str(entry[0]), entry[1], tuple(entry)) for entry in table or ()]
 
 
+def pattern_tables() -> list[str]:
+    """Returns the names of all pattern tables that are registered."""
+    from tvm.relay.op.contrib import register
+
+    return list(register._PATTERN_TABLES)
+
+
 def match_alone(module: Any, entry: Any, wrap: Callable[[Any], Any] | None) -> bool:
     """Returns whether one entry of a pattern table, used as the only one, matches in the module.
 

@@ -36,6 +36,13 @@ class Patterns:
         """Returns the names of the target's patterns that consist of tested operators only."""
         if self._patterns is None:
             found = self._examiner.partitions.patterns()
+            tables = sorted({p.table for p in found})
+            if len(tables) > 1:
+                self._record.not_checked.append(
+                    f"which patterns the target uses: its own name and those of its regions are none of "
+                    f"{', '.join(tables)}, so the patterns of all these tables are tested; name one by the "
+                    "target's key or attribute patterns"
+                )
             unknown = self._examiner.partitions.without_table
             if unknown:
                 self._record.not_checked.append(

@@ -1,4 +1,4 @@
-"""Converts TVM's dataflow patterns to JSON-able data.
+"""Finds a target's tables of patterns, and converts TVM's dataflow patterns to JSON-able data.
 
 Relay's and Relax's patterns are read by the same code, by the names of their classes. A pattern
 becomes a list of nodes that refer to earlier nodes by number; the last node is the root. A part
@@ -15,7 +15,9 @@ that is used twice is one node. The forms of a node are:
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Collection, Dict, Iterable, Iterator, Sequence
+
+from ..ir.interface import IR
 
 Node = Dict[str, Any]
 
@@ -104,3 +106,42 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     except TypeError:
         return str(value)
+
+
+def find(ir: IR, names: Iterable[str], composites: Sequence[str], of_tvm: Collection[str]) -> list[str]:
+    """Returns the names of a target's tables of patterns: usually one; none if TVM has none for it.
+
+    names: of the target and of the codegens of its regions. composites: the names of composites in
+    its regions, whose prefixes are tried too; else a table that holds them is taken, and in the end
+    those that TVM itself does not have. of_tvm: the tables that TVM has without the target's module.
+    """
+    for name in dict.fromkeys((*names, *_prefixes(composites))):
+        if ir.pattern_table(name):
+            return [name]
+    tables = {name: {entry[0] for entry in ir.pattern_table(name)} for name in ir.pattern_tables()}
+    own = [name for name in tables if name not in of_tvm and tables[name]]
+    holding = [name for name in tables if not tables[name].isdisjoint(composites)]
+    return [name for name in holding if name in own] or holding or own
+
+
+def _prefixes(names: Sequence[str]) -> Iterator[str]:
+    """Yields the prefixes of dotted names, the longest first: `a.b` and `a` for `a.b.c`."""
+    for name in names:
+        while "." in name:
+            name = name.rpartition(".")[0]
+            yield name
+
+
+def described(ir: IR, table: str) -> list[dict[str, Any]]:
+    """Returns the patterns of a table: the name, table, position and nodes of each."""
+    entries = enumerate(ir.pattern_table(table))
+    return [{"name": n, "table": table, "position": k, "nodes": _nodes(p)} for k, (n, p, _) in entries]
+
+
+def _nodes(pattern: Any) -> list[Node]:
+    """Returns the nodes of a pattern; for one that can't be read, a single node with the reason."""
+    try:
+        return describe(pattern)
+    except Exception as e:
+        why = "%s that can't be read (%s: %s)" % (type(pattern).__name__, type(e).__name__, e)
+        return [{"is": "other", "class": why}]

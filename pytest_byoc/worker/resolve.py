@@ -40,7 +40,9 @@ class ResolvedTarget:
         self.libraries = _as_tuple(options.get("libraries"))
         self.runtime_libraries = _as_tuple(options.get("runtime_libraries"))
         self.export_options: dict[str, Any] = dict(options.get("export_options") or {})
-        self.patterns: str = options.get("patterns") or patterns
+        #: The name of the table of patterns, and the one that is declared, or "".
+        self.declared_patterns: str = options.get("patterns") or ""
+        self.patterns = self.declared_patterns or patterns
         self.opt_level = int(options.get("opt_level", Target.opt_level))
         self.executors = _as_tuple(options.get("executors"))
         self.deterministic = bool(options.get("deterministic", Target.deterministic))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence, cast
+from typing import TYPE_CHECKING, Any, Mapping, cast
 
 from ..checks import CHECKS
 from ..checks.selection import partition_stage
@@ -142,6 +142,8 @@ class TargetRole(Role):
             _choose_ir(wanted)
         fenv.remember()
         written_files.watch()
+        #: The tables of patterns that TVM has without the target's module, by IR.
+        self._tables_of_tvm = {ir.NAME: frozenset(ir.pattern_tables()) for ir in available}
         self.target = resolve(config["target"], available)
         irs = [ir for ir in available if not self.target.irs or ir.NAME in self.target.irs]
         if not irs:
@@ -225,28 +227,27 @@ class TargetRole(Role):
                 checks = partition_stage()
 
     def _patterns(self, graphs: list[Any], reporter: Reporter) -> None:
-        """Sends the target's patterns, or the names of its composites where no table is found.
+        """Sends the target's patterns and the names of its composites.
 
-        The graphs are partitioned first, since some targets register their patterns only then. The
-        names of compilers and composites in the regions are tried as names of pattern tables too.
+        The graphs are partitioned first, since some targets register their patterns only then.
         """
-        names, composites = [self.target.patterns], []
+        regions: list[Mapping[str, Any]] = []
         for entry in graphs:
             job = {"inputs": [], "constants": entry["constants"]}
             run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
             try:
-                regions = run.regions()["regions"]
-                names += [region["compiler"] for region in regions]
-                composites += [name for region in regions for name in region["composites"]]
+                regions += run.regions()["regions"]
             except Exception as e:
                 run.failed(e)
-        for name in dict.fromkeys((*names, *_prefixes(composites))):
-            table = self._ir.pattern_table(name)
-            if table:
-                described = [{"name": n, "table": name, "nodes": _nodes(p)} for n, p, _ in table]
-                reporter.send({"fact": "patterns", "executor": None, "value": described})
-                return
-        reporter.send({"fact": "composites", "executor": None, "value": sorted(set(composites))})
+        composites = sorted({name for region in regions for name in region["composites"]})
+        names = [self.target.patterns, *(region["compiler"] for region in regions)]
+        tables = pattern_tables.find(self._ir, names, composites, self._tables_of_tvm[self._ir.NAME])
+        described = [entry for table in tables for entry in pattern_tables.described(self._ir, table)]
+        declared = self.target.declared_patterns
+        found: dict[str, Any] = {"composites": composites, "patterns": described}
+        if declared and not self._ir.pattern_table(declared):
+            found["missing"] = {"declared": declared, "registered": self._ir.pattern_tables()}
+        reporter.send({"fact": "patterns", "executor": None, "value": found})
 
     def _alone(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         """Tries one pattern alone on each graph, and sends the results (see `matching.alone`)."""
@@ -358,23 +359,6 @@ class LoaderRole(Role):
             for name, executable in loaded.items():
                 seconds[name].append(executable.seconds(job["inputs"][0]))
         reporter.send({"fact": "seconds", "executor": job["executor"], "value": seconds})
-
-
-def _prefixes(names: Sequence[str]) -> Iterator[str]:
-    """Yields the prefixes of dotted names, the longest first: `a.b` and `a` for `a.b.c`."""
-    for name in names:
-        while "." in name:
-            name = name.rpartition(".")[0]
-            yield name
-
-
-def _nodes(pattern: Any) -> list[dict[str, Any]]:
-    """Returns the nodes of a pattern; for one that can't be read, a single node with the reason."""
-    try:
-        return pattern_tables.describe(pattern)
-    except Exception as e:
-        why = "%s that can't be read (%s: %s)" % (type(pattern).__name__, type(e).__name__, e)
-        return [{"is": "other", "class": why}]
 
 
 def runtime_only() -> bool:

@@ -76,13 +76,13 @@ def parse(
 
 
 def parse_table(described: Sequence[Mapping[str, Any]]) -> list[Pattern]:
-    """Returns the patterns of a table that a worker described. The second of a name is labelled
+    """Returns the patterns of tables that a worker described. The second of a name is labelled
     `NAME#2`."""
     patterns: list[Pattern] = []
-    for position, d in enumerate(described):
+    for d in described:
         same = sum(p.name == d["name"] for p in patterns)
         label = f"{d['name']}#{same + 1}" if same else d["name"]
-        patterns.append(parse(d["name"], d["nodes"], d.get("table", ""), position, label))
+        patterns.append(parse(d["name"], d["nodes"], d.get("table", ""), d.get("position", 0), label))
     return patterns
 
 
