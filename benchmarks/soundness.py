@@ -26,7 +26,7 @@ from benchmarks.options import add_python
 from pytest_byoc.core.graph import Graph, show
 from pytest_byoc.core.job_report import JobReport
 from pytest_byoc.core.union import union
-from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.evidence.comparison import compare, share_judged
 from pytest_byoc.examination.client import Worker
 from pytest_byoc.generation import data
 from pytest_byoc.generation.random_graphs import some
@@ -184,14 +184,12 @@ def side_by_side(worker: Worker, found: Sequence[Graph]) -> list[Judged]:
 def compared(graph: Graph, arrays: Sequence[np.ndarray], expected: Sequence[Bounded]) -> Judged:
     """Compares the outputs of a run with the oracle's bounds."""
     found = Judged(graph)
-    judged = elements = 0
+    found.share = share_judged(expected)
     for actual, bounded in zip(arrays, expected):
         assert actual.shape == bounded.shape
         if str(actual.dtype) != bounded.dtype:
             found.fault = f"returns {actual.dtype}, expected {bounded.dtype}"
         comparison = compare(actual, bounded)
-        judged += int(comparison.judged.sum())
-        elements += actual.size
         if comparison.outside.any():
             at = tuple(map(int, np.argwhere(comparison.outside)[0]))
             found.fault = (
@@ -200,7 +198,6 @@ def compared(graph: Graph, arrays: Sequence[np.ndarray], expected: Sequence[Boun
         if bounded.dtype == "float32":
             use = comparison.judged & np.isfinite(bounded.value) & (np.abs(bounded.value) > 1e-3)
             found.ratios += (bounded.error[use] / np.abs(bounded.value[use])).tolist()
-    found.share = judged / elements if elements else 1.0
     return found
 
 

@@ -54,12 +54,15 @@ class Bounded:
     ambiguous: bool array of the same shape. Where it is True, a correct implementation may return
         any value, and the element is not judged.
     dtype: the dtype of the tensor in the graph.
+    narrow: a mask of the elements that are ambiguous only because a sum may overflow in float16; None
+        where that is not known. Kernels neither set nor use it.
     """
 
     value: np.ndarray
     error: np.ndarray
     ambiguous: np.ndarray
     dtype: str
+    narrow: np.ndarray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

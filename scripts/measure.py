@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.options import add_python
 from benchmarks.soundness import built
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.evidence.comparison import compare
+from pytest_byoc.evidence.comparison import compare, share_judged
 from pytest_byoc.examination.client import Worker
 from pytest_byoc.examination.decision import JUDGED_SHARE
 from pytest_byoc.generation import boundary
@@ -48,16 +48,13 @@ def why_not(worker: Worker, graph: Graph) -> str | None:
     raised = next(report.raised(), None)
     if raised:
         return f"{raised['stage']}: {_last_line(raised['raised'])}"
-    elements = judged = 0
     for _, value in report.facts("outputs"):
         for actual, bounded in zip(value["arrays"], expected, strict=True):
             if actual.shape != bounded.shape or str(actual.dtype) != bounded.dtype:
                 return f"compare: returns {actual.dtype}{list(actual.shape)}"
-            comparison = compare(actual, bounded)
-            if comparison.outside.any():
+            if compare(actual, bounded).outside.any():
                 return "compare: wrong result"
-            elements, judged = elements + actual.size, judged + int(comparison.judged.sum())
-    if elements and judged / elements < JUDGED_SHARE:
+    if share_judged(expected) < JUDGED_SHARE:
         return "kernel: fewer than half of the elements can be judged"
     return None
 

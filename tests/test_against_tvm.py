@@ -9,10 +9,13 @@ import pytest
 
 from benchmarks.soundness import Judged, judge_all, known_fault, random_graphs, wrong_types
 from pytest_byoc.core.graph import show
+from pytest_byoc.evidence.comparison import lost
 from pytest_byoc.examination.client import Worker
-from pytest_byoc.generation import without_llvm
+from pytest_byoc.generation import data, without_llvm
+from pytest_byoc.generation.boundary import SUMS
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.operators import OPERATORS
+from pytest_byoc.oracle import evaluation
 
 #: Number of random graphs whose types are checked, and of those that LLVM also builds
 #: (BYOC_TEST_GRAPHS).
@@ -71,3 +74,24 @@ def test_systematic_cases_are_inside_the_bound(reference_worker: Worker, ir: str
         elif result.fault is None and result.share < 0.5:
             wrong.append(f"{case.id}: only {result.share:.0%} of the elements can be judged")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong[:20])
+
+
+def test_averages_whose_narrow_sums_overflow_are_judged(reference_worker: Worker, ir: str) -> None:
+    """LLVM adds up norms in float32. A target whose sums are infinite, or whose result is then zero,
+    is wrong, although the result is ambiguous."""
+    names = [name for name, op in OPERATORS.items() if op.averages]
+    graphs = {c.operator: c.graph for c in cases(names, ir) if c.id.endswith(f"{SUMS}]")}
+    judged = set()
+    for name, graph in graphs.items():
+        inputs, constants = data.inputs(graph, 0), data.constants(graph)
+        job = {"kind": "examine", "graph": graph.to_dict(), "inputs": [inputs], "constants": constants}
+        reference_worker.submit({**job, "checks": [], "executor": "vm", "opt_level": 1, "pass_config": {}})
+        (llvm,) = [value["arrays"][0] for _, value in reference_worker.collect().facts("outputs")]
+        (expected,) = evaluation.evaluate(graph, {**constants, **inputs})
+        assert expected.ambiguous.any() and not lost(llvm, expected, llvm).any()
+        assert lost(np.full_like(llvm, np.nan), expected, None).any()
+        wrong = [lost(np.full_like(llvm, value), expected, llvm).mean() > 0.5 for value in (np.inf, 0)]
+        if all(wrong):
+            judged.add(name)
+    norms = {name for name in graphs if name.endswith("_norm")}
+    assert norms and norms <= judged

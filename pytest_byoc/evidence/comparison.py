@@ -76,7 +76,10 @@ def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) ->
             # The usual case, kept cheap.
             return suspect
         far = np.abs(expected.value) > _FAR * float(np.max(np.abs(expected.value), initial=0.0))
-        mask: np.ndarray = suspect & ((a != 0) | far) & _vacuous(expected) & ~expected.ambiguous
+        unjudged = _vacuous(expected) & ~expected.ambiguous
+        if expected.narrow is not None:
+            unjudged |= expected.narrow
+        mask: np.ndarray = suspect & ((a != 0) | far) & unjudged
         if reference is not None and mask.any():
             r = reference.astype(np.float64)
             mask &= np.isfinite(r) & (r != 0)
@@ -116,9 +119,13 @@ def is_inexact(actual: np.ndarray, expected: Bounded, outside: np.ndarray) -> bo
 
 
 def share_judged(expected: Sequence[Bounded]) -> float:
-    """Returns the share of the elements that can be judged; 1 if there are no elements."""
+    """Returns the share of the elements that can be judged; 1 if there are no elements.
+
+    Elements of float16 sums that may overflow are among them: `lost` says whether they are numbers.
+    """
     total = sum(bounded.value.size for bounded in expected)
-    return sum(int(judged(bounded).sum()) for bounded in expected) / total if total else 1.0
+    masks = [judged(b) if b.narrow is None else judged(b) | b.narrow for b in expected]
+    return sum(int(mask.sum()) for mask in masks) / total if total else 1.0
 
 
 def agree(actual: np.ndarray, reference: np.ndarray, bounded: Bounded) -> np.ndarray:

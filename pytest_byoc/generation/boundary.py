@@ -50,6 +50,10 @@ SIZES = (
 TILED = "tiles_"
 #: The case of an elementwise function over all that is of interest.
 RANGE = "range"
+#: The case of a long average in 16 bits, whose sum, and whose sum of squares, is beyond the largest
+#: number; the extents that it is taken over, in two dimensions and in four; and the range of its
+#: elements.
+SUMS, _AVERAGED, _AROUND = "sums_overflow", {2: (2, 4096), 4: (1, 2, 64, 64)}, (20.0, 28.0)
 #: Convolutions by kernels of one element, which are products, too.
 POINTWISE = "pointwise_"
 #: Names of the parameters that give the number of columns, or of channels. (The parameter `right` of
@@ -71,6 +75,9 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
     if floats and op.interesting:
         yield f"{floats[0]}-{RANGE}", _ranging(op, floats[0])
+    if op.averages and "float16" in dtypes:
+        shape = next(s for s in _AVERAGED.values() if op.takes(TensorType(s, "float16")))
+        yield f"float16-{SUMS}", _drawn(op, TensorType(shape, "float16"), around=_AROUND)
     # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")
@@ -292,12 +299,18 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
     return elements
 
 
-def _drawn(op: Operator, x: TensorType, **forced: Any) -> Make:
-    """Returns the maker of the operator on drawn elements. forced: values of some parameters."""
+def _drawn(
+    op: Operator, x: TensorType, around: tuple[float, float] | None = None, **forced: Any
+) -> Make:
+    """Returns the maker of the operator on drawn elements.
+
+    around: the range of the first operand, if not that of the record. forced: values of some
+    parameters."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
         chosen = {**choose_parameters(op, x, first), **forced}
-        return builder.graph(*builder.apply(op, builder.lead(op, x), chosen)[: op.used])
+        lead = builder.input(x, *(around or op.range(x.dtype)))
+        return builder.graph(*builder.apply(op, lead, chosen)[: op.used])
 
     return make

@@ -54,6 +54,7 @@ _EDGES = (
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
+    f"-{boundary.SUMS}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"

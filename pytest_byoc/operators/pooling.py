@@ -223,6 +223,7 @@ OPERATORS: tuple[Operator, ...] = (
         infer=_global_infer,
         shapes=SHAPES,
         accuracy=AVERAGE,
+        averages=True,
         accepts=is_image(2),
         dtypes=NUMBERS,
         parameters=(_LAYOUT,),

@@ -213,6 +213,8 @@ class Operator:
     calls: names of the runtime functions that TVM's own build of the operator calls; some builds of
         TVM's runtime lack them.
     used: the number of leading results that models use (None: all).
+    averages: True if it divides a sum by the number of terms, so that the sum may overflow where the
+        result does not.
     contraction: True if the result sums products of two operands' elements. Compilers fold constants
         that follow into it, and codegens add them in its accumulator.
     addends: positions of the operands that are added to the others; compilers fold constants at
@@ -254,6 +256,7 @@ class Operator:
     large: tuple[int, ...] | None = None
     calls: tuple[str, ...] = ()
     used: int | None = None
+    averages: bool = False
     contraction: bool = False
     addends: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()

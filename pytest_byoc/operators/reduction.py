@@ -107,6 +107,7 @@ def _reduction(
     dtypes: tuple[str, ...],
     steep: bool = False,
     accepts: Callable[[TensorType], bool] = some,
+    averages: bool = False,
 ) -> Operator:
     return Operator(
         name=name,
@@ -121,6 +122,7 @@ def _reduction(
         ),
         dtypes=dtypes,
         steep=steep,
+        averages=averages,
         relay=_relay(name),
         relax=_relax(name),
     )
@@ -133,6 +135,7 @@ OPERATORS: tuple[Operator, ...] = (
         "sum of n: gamma(n), 3 roundings of the division; integers towards zero",
         NUMBERS,
         accepts=_countable,
+        averages=True,
     ),
     _reduction("max", "exact", NUMBERS),
     _reduction("min", "exact", NUMBERS),

@@ -130,6 +130,7 @@ def _spread(name: str, accuracy: str, relay_op: str) -> Operator:
         shapes=SHAPES,
         accuracy=accuracy,
         accepts=some,
+        averages=True,
         parameters=(
             Parameter("axis", axis_classes),
             _KEEPDIMS,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ..core.graph import Graph
+from ..core.graph import Graph, Node
+from ..operators import OPERATORS
 from ..reference_kernels import FULL, Bounded, Precision, apply, exact
 from .accumulator_error import Fusion
 from .folding_error import Folding
@@ -36,5 +38,15 @@ def evaluate(
             first = folding.widen(node, values, first)
             if offloaded:
                 first = fusion.widen(node, values, first)
+            first = _with_narrow_sums(node, inputs, first)
             values.update(zip(node.outputs, (first, *others)))
     return [values[o] for o in graph.outputs]
+
+
+def _with_narrow_sums(node: Node, inputs: Sequence[Bounded], result: Bounded) -> Bounded:
+    """Marks the elements of an average in float16 that would be known if its sums were in float32."""
+    op = OPERATORS.get(node.op)
+    if op is None or not op.averages or result.dtype != "float16" or not result.ambiguous.any():
+        return result
+    (wide, *_) = apply(node.op, [replace(x, dtype="float32") for x in inputs], node.attrs, FULL)
+    return replace(result, narrow=result.ambiguous & ~wide.ambiguous & np.isfinite(wide.value))
