@@ -1,5 +1,5 @@
-"""Tests of graphs adapted to the only form a target offloads: channels last, batch 1, four axes, a
-dtype."""
+"""Tests of graphs adapted to the only form a target offloads: channels last, batch 1, four axes or
+two, a dtype."""
 
 from __future__ import annotations
 
@@ -165,6 +165,27 @@ def test_structures_in_four_axes_compute_the_same_values(ir: str) -> None:
             np.testing.assert_allclose(one.reshape(-1), other.reshape(-1), 1e-12, 1e-12, err_msg=name)
     assert len(changed) > 40
     assert {"diamond", "long_chain", "constants_in_one_region"} <= set(changed)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("form", ["two axes", "a batch of one"])
+@pytest.mark.parametrize(
+    "name", ["nn.relu", "add", "sum", "nn.softmax", "nn.layer_norm", "reshape", "concatenate"]
+)
+def test_cases_are_adapted(ir: str, form: str, name: str) -> None:
+    """Those with a suitable operand are, and compute what their types say."""
+    left = []
+    for case in cases([name], ir):
+        lead = case.graph.inputs[0].type.shape if case.graph.inputs else ()
+        wanted = len(lead) > 2 if form == "two axes" else len(lead) > 1 and lead[0] > 1
+        new = adapted(case.graph, (form,), ir)
+        if new is None:
+            left += [case.id] * wanted
+            continue
+        shape = new.inputs[0].type.shape
+        left += [case.id] * (wanted and len(shape) != 2 if form == "two axes" else wanted and shape[0] != 1)
+        assert [o.shape for o in evaluated(new)] == [new.type_of(o).shape for o in new.outputs], case.id
+    assert len(left) < 0.4 * len(cases([name], ir)), left
 
 
 @pytest.mark.once

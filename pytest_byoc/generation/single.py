@@ -150,12 +150,19 @@ def constant_lead(op: Operator, dtype: str) -> OneNodeGraph | None:
 def varied(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields (label, graph or None): the simplest graph in a dtype, one graph for each class of
     each parameter, and two graphs with everything off its default."""
-    yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
+    simplest = by_default(op, TensorType(op.shapes[0], dtype), {})
+    yield dtype, simplest
+
+    def is_usual(shape: tuple[int, ...]) -> bool:
+        # On an image of one row, for example, only a window of one element fits.
+        one = by_default(op, TensorType(shape, dtype), {})
+        return one is not None and simplest is not None and one.classes == simplest.classes
+
+    telling = [shape for shape in rich(op) if is_usual(shape)] or rich(op)
     for position, parameter in enumerate(op.parameters):
         for label in class_names(op, position, dtype):
             # Each parameter is tested with another shape, if the class exists for it; shapes with
-            # long axes come first.
-            telling = rich(op)
+            # long axes, on which other parameters can have their defaults, come first.
             shapes = (*telling[position % len(telling) :], *telling, *op.shapes)
             graph = with_class(op, dtype, shapes, parameter.name, label)
             yield f"{dtype}-{parameter.name}_{label}", graph

@@ -34,6 +34,14 @@ def _converted(graph: Graph) -> Graph:
             # The attribute begins with the extent of the batch.
             if batch and isinstance(changed.get(name), tuple) and changed[name][:1] == batch:
                 changed[name] = (*operands[0].shape[:1], *changed[name][1:])
+            elif node.op == "reshape" and name in changed and operands[0].shape[:1] != batch:
+                changed[name] = _divided(changed[name], *batch)
         return changed
 
     return again(graph, source, attrs)
+
+
+def _divided(shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
+    """Returns the shape with the first extent that the batch divides divided by it, if there is one."""
+    at = next((i for i, n in enumerate(shape) if n > 0 and n % batch == 0), None)
+    return shape if at is None else (*shape[:at], shape[at] // batch, *shape[at + 1 :])
