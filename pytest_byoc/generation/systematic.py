@@ -73,8 +73,9 @@ class Case:
 
     id: stable, and fit for pytest's `-k`. operator: its name. graph: has one node.
     smoke: True if level smoke has the case. These are graphs with one class of one parameter, those
-        with the most pairs of classes, a matrix times itself or with one row, each rank, one
-        element, a large tensor (if there are parameters), the cases of _EDGES, and the early ones.
+        with the most pairs of classes, a matrix times itself or with one row, two to four
+        axes, one element, a large tensor (if there are parameters), the cases of _EDGES, and the
+        early ones.
     early: True for the simplest case in each dtype and the cases of _EARLY: few that show most.
     simplest: True for the operator's first case.
     without_llvm: True if TVM's own build cannot judge the case (see `without_llvm`).
@@ -132,7 +133,8 @@ def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[C
         for position, parameter in enumerate(op.parameters)
         for label in class_names(op, position, dtypes[0])
     }
-    by_rank = {len(shape): shape for shape in reversed(op.shapes)}
+    # Of one axis there is the case of one element, and of more there are five_axes.
+    by_rank = {len(shape): shape for shape in reversed(op.shapes) if 1 < len(shape) <= 4}
     single.update(f"{dtypes[0]}-{_shape_label(shape)}" for shape in by_rank.values())
     # Only the first of the shapes with one element is in level smoke.
     labels = [label for label, _ in by_graph.values()]
