@@ -315,3 +315,43 @@ def test_most_values_of_interest_can_be_judged(name: str) -> None:
     values = np.array(graph.inputs[0].data, "float32")
     (result,) = evaluation.evaluate(graph, {"x0": values})
     assert judged(result).mean() > 0.5
+
+
+def _graphs(operator: str, ending: str, ir: str = "relay") -> dict[str, Graph]:
+    return {c.id: c.graph for c in cases([operator], ir) if c.id.endswith(f"-{ending}]") and c.smoke}
+
+
+def test_two_parameters_of_a_window_alone() -> None:
+    """Level smoke has them off their defaults together, and everything else at its default."""
+    (default,) = [c.graph.nodes[0].attrs for c in cases(["nn.conv2d"], "relay") if c.simplest]
+    for graph in _graphs("nn.conv2d", "alone").values():
+        attrs = graph.nodes[0].attrs
+        assert len([name for name in default if attrs[name] != default[name]]) == 2
+    assert len(_graphs("nn.conv2d", "alone")) == len(_graphs("nn.avg_pool2d", "alone")) == 3
+    assert not _graphs("nn.softmax", "alone")
+
+
+def test_ties_are_decided_by_the_parameter() -> None:
+    first, last = _graphs("argmax", "ties").values()
+    values = data.inputs(first, 0)["x0"]
+    assert (np.sum(values == values.max(axis=-1, keepdims=True), axis=-1) > 1).all()
+    results = [evaluation.evaluate(g, data.inputs(g, 0))[0] for g in (first, last)]
+    assert not any(r.ambiguous.any() for r in results) and (results[0].value < results[1].value).all()
+
+
+def test_conversions_to_bool_of_fractions_and_of_numbers_whose_low_byte_is_0() -> None:
+    graph = _graphs("cast", "range")["cast[float32-dtype_boolean-range]"]
+    values = data.inputs(graph, 0)["x0"].reshape(-1)
+    assert {0.25, 256.0, 65536.0} <= set(values.tolist())
+    (result,) = evaluation.evaluate(graph, data.inputs(graph, 0))
+    assert result.value.all() and not result.ambiguous.any()
+
+
+@pytest.mark.parametrize("operator", ["cumsum", "sum", "concatenate", "nn.softmax", "argmax"])
+def test_negative_axes_are_not_the_last_one_alone(operator: str) -> None:
+    axes = set()
+    for case in cases([operator], "relax"):
+        axis = case.graph.nodes[0].attrs["axis"]
+        if case.smoke and "axis" in case.id:
+            axes.add(axis[0] if isinstance(axis, tuple) and axis else axis)
+    assert any(axis is not None and axis != () and axis < -1 for axis in axes)

@@ -21,6 +21,7 @@ from ..core.graph import Graph, TensorType
 from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
 from .builder import Builder, Pick, choose_parameters, first
 from .data import numpy_dtype
+from .single import class_names, picking
 
 #: Makes a case's graph. Raises if the operator does not accept the shape.
 Make = Callable[[], Graph]
@@ -54,6 +55,10 @@ RANGE = "range"
 #: number; the extents that it is taken over, in two dimensions and in four; and the range of its
 #: elements.
 SUMS, _AVERAGED, _AROUND = "sums_overflow", {2: (2, 4096), 4: (1, 2, 64, 64)}, (20.0, 28.0)
+#: The case in which many elements are equal, the parameters that decide then, and the elements, which
+#: are among the boundaries of `bucketize`.
+TIES, _DECIDING = "ties", ("select_last_index", "right")
+_EQUAL = (0.578125, -1.75, 1.75, 0.0, 1.75, -0.578125, -1.75)
 #: Convolutions by kernels of one element, which are products, too.
 POINTWISE = "pointwise_"
 #: Names of the parameters that give the number of columns, or of channels. (The parameter `right` of
@@ -74,10 +79,18 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
     if floats and _binary(op, TensorType(op.shapes[0], floats[0])):
         yield f"{floats[0]}-same_operand_special", _doubled(op, TensorType(op.shapes[0], floats[0]))
     if floats and op.interesting:
-        yield f"{floats[0]}-{RANGE}", _ranging(op, floats[0])
+        yield f"{floats[0]}-{RANGE}", _ranging(op, floats[0], first)
+        for label in _result_dtypes(op, floats[0]):
+            yield f"{floats[0]}-dtype_{label}-{RANGE}", _ranging(op, floats[0], picking({"dtype": label}))
     if op.averages and "float16" in dtypes:
         shape = next(s for s in _AVERAGED.values() if op.takes(TensorType(s, "float16")))
-        yield f"float16-{SUMS}", _drawn(op, TensorType(shape, "float16"), around=_AROUND)
+        yield f"float16-{SUMS}", _drawn(op, TensorType(shape, "float16"), _AROUND)
+    for place, parameter in enumerate(op.parameters):
+        # The parameter `right` of matmul is another one.
+        if floats and parameter.name in _DECIDING and not op.contraction:
+            for label in class_names(op, place, floats[0]):
+                made = _tied(op, floats[0], picking({parameter.name: label}))
+                yield f"{floats[0]}-{parameter.name}_{label}-{TIES}", made
     # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")
@@ -233,7 +246,25 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = f
     return make
 
 
-def _ranging(op: Operator, dtype: str) -> Make:
+def _tied(op: Operator, dtype: str, pick: Pick) -> Make:
+    """Returns the maker of the operator on a long row of few different values."""
+    x = TensorType(max(op.shapes, key=lambda shape: shape[-1]), dtype)
+
+    def make() -> Graph:
+        builder = Builder(seed=1)
+        lead = builder.input(x, data=[_EQUAL[i % len(_EQUAL)] for i in range(x.size)])
+        return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick))[: op.used])
+
+    return make
+
+
+def _result_dtypes(op: Operator, dtype: str) -> list[str]:
+    """Returns the classes, but the default, of the parameter that gives the dtype of the result."""
+    place = next((i for i, p in enumerate(op.parameters) if p.name == "dtype"), None)
+    return [] if place is None else class_names(op, place, dtype)[1:]
+
+
+def _ranging(op: Operator, dtype: str, pick: Pick) -> Make:
     """Returns the maker of the operator on the values that are of interest for it."""
     shapes = ((1,) * rank + (len(op.interesting),) for rank in range(5))
     x = next(x for x in (TensorType(shape, dtype) for shape in shapes) if op.takes(x))
@@ -241,7 +272,7 @@ def _ranging(op: Operator, dtype: str) -> Make:
     def make() -> Graph:
         builder = Builder(seed=1)
         lead = builder.input(x, data=list(op.interesting))
-        return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, first))[: op.used])
+        return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick))[: op.used])
 
     return make
 
@@ -300,7 +331,7 @@ def _placed(groups: Sequence[_Values], type_: TensorType, low: float, high: floa
 
 
 def _drawn(
-    op: Operator, x: TensorType, around: tuple[float, float] | None = None, **forced: Any
+    op: Operator, x: TensorType, around: tuple[float, float] | None = None, /, **forced: Any
 ) -> Make:
     """Returns the maker of the operator on drawn elements.
 

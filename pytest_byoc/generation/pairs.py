@@ -9,10 +9,12 @@ from typing import Any
 
 from ..core.graph import TensorType
 from ..operators.record import Operator
-from .single import NoSuchClass, OneNodeGraph, class_names, one_node, rich
+from .single import NoSuchClass, OneNodeGraph, by_default, class_names, one_node, rich
 
 #: Parameters that act in one loop: together they determine which elements of a window are padding.
 _WINDOW = frozenset(("strides", "padding", "dilation"))
+#: Ending of the labels of `alone`.
+ALONE = "alone"
 #: The largest number of graphs for three parameters; that is nearly all, except for quantised
 #: convolutions.
 _MOST = 64
@@ -40,6 +42,24 @@ def pairs(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
                     yielded.append(graph)
                     yield f"{names[i]}_{a}-{names[j]}_{b}", graph
     yield from _conditional_pairs(op, dtype, yielded, met)
+
+
+def alone(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
+    """Yields (label, graph) for each two parameters of a window, both off their defaults and
+    everything else at its default; only for operators with a window.
+
+    The graphs of `pairs` hold as much as fits, and so the forms that a target does not take.
+    """
+    names = [p.name for p in op.parameters]
+    if not set(names) >= _WINDOW:
+        return
+    window = [(i, name) for i, name in enumerate(names) if name in _WINDOW or name == "output_padding"]
+    ways = [(name, label) for i, name in window for label in class_names(op, i, dtype)[1:2]]
+    for (p, a), (q, b) in combinations(ways, 2):
+        made = (by_default(op, TensorType(s, dtype), {p: a, q: b}) for s in rich(op))
+        graph = next((g for g in made if g is not None), None)
+        if graph is not None:
+            yield f"{p}_{a}-{q}_{b}-{ALONE}", graph
 
 
 def threes(op: Operator, dtype: str, known: Iterable[OneNodeGraph]) -> Iterator[tuple[str, OneNodeGraph]]:

@@ -19,7 +19,7 @@ from ..operators.record import BIAS, DATA, FRESH, INTEGERS, UNSET, WEIGHT, Opera
 from . import boundary
 from .builder import Builder, first
 from .extents import of_extents
-from .pairs import pairs, threes
+from .pairs import ALONE, alone, pairs, threes
 from .single import (
     OneNodeGraph,
     by_default,
@@ -54,7 +54,7 @@ _EDGES = (
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
-    f"-{boundary.SUMS}",
+    f"-{boundary.SUMS}", f"-{boundary.TIES}", f"-{ALONE}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"
@@ -64,7 +64,7 @@ _KINDS = {
 }
 #: Operators with at least MANY parameters get cases for pairs of their classes; level smoke
 #: has PAIRED of these for each operator.
-MANY, PAIRED = 2, 8
+MANY, PAIRED = 2, 7
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,8 @@ def _labelled(
     for shape in op.shapes[1:]:
         yield f"{dtype}-{_shape_label(shape)}", by_default(op, TensorType(shape, dtype), {})
     yield from varied(op, dtype)
+    for label, graph in alone(op, dtype):
+        yield f"{dtype}-{label}", graph
     if len(op.parameters) >= MANY:
         for label, graph in pairs(op, dtype):
             yield f"{dtype}-{label}", graph

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from ..core.graph import TensorType
 from .elementwise import SHAPES
+from .interesting import CONVERTED
 from .record import (
     ANY,
     DATA,
@@ -155,6 +156,7 @@ OPERATORS: tuple[Operator, ...] = (
         infer=_cast_infer,
         parameters=(Parameter("dtype", _cast_to),),
         dtypes=_SOURCES,
+        interesting=CONVERTED,
         accuracy=_CONVERTED,
         relay=call("cast"),
         relax=call("astype"),

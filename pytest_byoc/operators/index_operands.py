@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..core.graph import TensorType
+from .axes import one_axis
 from .record import FRESH, INTEGERS, Attrs, Classes, Operand, Parameter, TypeRuleError
 
 #: Shapes of the operand that is indexed. No extent of the first one is its rank, which codegens take for
@@ -15,13 +16,7 @@ INDEX_DTYPE = Parameter("index_dtype", {"int64": ("int64",), "int32": ("int32",)
 
 def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
     """Returns the values of an attribute that names one axis."""
-    r = x.rank
-    return {
-        "first": (0,),
-        "last": (r - 1,) if r > 1 else (),
-        "inner": tuple(range(1, r - 1)),
-        "negative": tuple(-i for i in range(1, r + 1)),
-    }
+    return one_axis(x.rank)
 
 
 def permuted(count: int, n: int) -> list[int]:

@@ -189,7 +189,8 @@ def _channel_axis(x: TensorType, chosen: Attrs) -> Classes:
     r = x.rank
     return {
         "channel": (1,),
-        "negative": tuple(-i for i in range(1, r)),
+        "minus_one": (-1,),
+        "negative": tuple(-i for i in range(2, r)),
         "last": (r - 1,),
         "other": tuple(range(2, r - 1)),
     }
@@ -258,7 +259,8 @@ def _l2_axis(x: TensorType, chosen: Attrs) -> Classes:
     return {
         "all": (None,),
         "one": tuple((i,) for i in range(r)),
-        "negative": tuple((-i,) for i in range(1, r + 1)),
+        "minus_one": ((-1,),),
+        "negative": tuple((-i,) for i in range(2, r + 1)),
         "several": ((0, r - 1), (-1, 0), tuple(range(1, r))) if r > 2 else (),
     }
 

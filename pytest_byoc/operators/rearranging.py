@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from ..core.graph import TensorType
 from . import blocks, layouts
+from .axes import one_axis
 from .record import (
     ANY,
     DATA,
@@ -28,16 +29,7 @@ SHAPES = ((2, 3, 4), (7,), (1,), (6, 5), (4, 1), (2, 3, 4, 5), (2, 1, 3, 1, 2), 
 _EXACT = "exact"
 
 
-def _axes(rank: int) -> Classes:
-    return {
-        "first": (0,),
-        "last": (rank - 1,) if rank > 1 else (),
-        "inner": tuple(range(1, rank - 1)),
-        "negative": tuple(-i for i in range(1, rank + 1)),
-    }
-
-
-_AXIS = Parameter("axis", lambda x, chosen: _axes(x.rank))
+_AXIS = Parameter("axis", lambda x, chosen: one_axis(x.rank))
 
 
 def _fill(x: TensorType, chosen: Attrs) -> Classes:
@@ -180,7 +172,7 @@ def _mesh(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -
 
 
 def _window_axes(x: TensorType, chosen: Attrs) -> Classes:
-    return {k: v for k, v in _axes(x.rank).items() if k != "negative"}
+    return {k: v for k, v in one_axis(x.rank).items() if k not in ("minus_one", "negative")}
 
 
 def _windows(x: TensorType, chosen: Attrs) -> Classes:
@@ -302,7 +294,7 @@ OPERATORS: tuple[Operator, ...] = (
     _moving(
         "stack",
         _stack_infer,
-        Parameter("axis", lambda x, chosen: _axes(x.rank + 1)),
+        Parameter("axis", lambda x, chosen: one_axis(x.rank + 1)),
         Parameter("count", {"two": (2,), "alone": (1,), "several": (3, 4)}, attribute=False),
         Parameter("place", {"first": ("first",), "last": ("last",)}, attribute=False),
         operands=_stack_operands,

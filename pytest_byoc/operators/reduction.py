@@ -45,7 +45,8 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
     return {
         "last": ((r - 1,),),
         "all": (None,),
-        "negative": tuple((-1 - i,) for i in range(r)),
+        "minus_one": ((-1,),),
+        "negative": tuple((-1 - i,) for i in range(1, r)),
         "other": tuple((i,) for i in range(r - 1)),
         "several": tuple((i, i + n) for n in range(r - 1, 0, -1) for i in range(r - n) if r > 2),
         "several_negative": ((-1, -2),) if r > 2 else (),

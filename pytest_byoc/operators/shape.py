@@ -8,6 +8,7 @@ from typing import Any, Sequence
 
 from ..core.graph import TensorType
 from . import reshaping
+from .axes import one_axis
 from .record import (
     ANY,
     DATA,
@@ -28,15 +29,6 @@ from .record import (
 
 SHAPES = ((2, 3, 4), (7,), (1,), (6, 5), (4, 1), (2, 3, 4, 5), (2, 1, 6, 1, 2))
 _EXACT = "exact"
-
-
-def _axes_classes(rank: int, negative_from: int = 1) -> Classes:
-    return {
-        "first": (0,),
-        "last": (rank - 1,) if rank > 1 else (),
-        "inner": tuple(range(1, rank - 1)),
-        "negative": tuple(-i for i in range(negative_from, rank + 1)),
-    }
 
 
 # --- transpose -------------------------------------------------------------------------------
@@ -118,7 +110,7 @@ _ENDS = 8
 
 def _split_axis(x: TensorType, chosen: Attrs) -> Classes:
     """Returns the axes that have several elements."""
-    classes = _axes_classes(x.rank)
+    classes = one_axis(x.rank)
     return {k: tuple(a for a in v if x.shape[a] > 1) for k, v in classes.items()}
 
 
@@ -189,7 +181,7 @@ def _squeeze_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorTyp
 
 
 def _new_axis(x: TensorType, chosen: Attrs) -> Classes:
-    return _axes_classes(x.rank + 1)
+    return one_axis(x.rank + 1)
 
 
 def _expand_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
@@ -351,7 +343,7 @@ OPERATORS: tuple[Operator, ...] = (
         "concatenate",
         _concatenate_infer,
         Lowering("concat", _concatenate_relax),
-        Parameter("axis", lambda x, chosen: _axes_classes(x.rank)),
+        Parameter("axis", lambda x, chosen: one_axis(x.rank)),
         Parameter("others", _joined, attribute=False),
         Parameter("place", {"first": ("first",), "last": ("last",)}, attribute=False),
         operands=_concatenate_operands,

@@ -166,7 +166,8 @@ def _scan_axis(x: TensorType, chosen: Attrs) -> Classes:
     return {
         "last": (r - 1,),
         "flat": (None,),
-        "negative": tuple(-1 - i for i in range(r)),
+        "minus_one": (-1,),
+        "negative": tuple(-1 - i for i in range(1, r)),
         "other": tuple(range(r - 1)),
     }
 
