@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc.config.plan import structures, thorough
-from pytest_byoc.core.graph import Graph
+from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.structures import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
@@ -143,3 +143,18 @@ def test_padded_structures_have_different_paddings_before_windows(name: str) -> 
     assert all(any(sum(n.attrs["pad_width"][axis]) for n in pads) for axis in range(4))
     assert {n.outputs[0] for n in pads} & set(graph.outputs)
     assert len({n.attrs["padding"] for n in windows}) > 1
+
+
+def test_quantised_layers_of_a_target_that_has_them_in_patterns_alone() -> None:
+    """Its table holds dequantize, dense and quantize together, and offloads none of them alone."""
+    b = Builder(seed=1)
+    real = b.simple("qnn.dequantize", b.input(TensorType((3, 8), "int8")))
+    fragment = b.graph(b.simple("qnn.quantize", b.simple("nn.dense", real)))
+    vocabulary = Vocabulary(frozenset({"nn.relu"}), parts=lambda: [fragment])
+    graph = STRUCTURES["quantised_layers"](Builder(seed=1), vocabulary)
+    assert {"nn.dense", "qnn.dequantize", "qnn.quantize"} <= set(graph.operators)
+    assert "nn.conv2d" not in graph.operators
+    by_channel = [s for s in graph.constants if s.type.dtype == "float32" and s.type.shape == (5,)]
+    assert by_channel and all(s.data is None or len(set(s.data)) > 1 for s in by_channel)
+    with pytest.raises(Unavailable):
+        STRUCTURES["quantised_layers"](Builder(seed=1), Vocabulary(frozenset({"nn.relu"})))

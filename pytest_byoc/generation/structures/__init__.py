@@ -4,8 +4,8 @@ Their operators depend on the target: some are operators that it offloads, `host
 not. Most structures are made by rule, each rule in its own file: things that agree in a property
 (`confusables`), values that are shared (`flows`), numbers that a table has room for (`limits`),
 conditions of rewrites (`neutral`, `rewrites`, `fusions`), layers and what is fused behind them (`layers`,
-`blocks`, `operands`, `padding`, `epilogues`). Docstrings name the classes of bugs that they are for
-(docs/explanation/bug-classes.md).
+`blocks`, `operands`, `padding`, `epilogues`, `quantised`). Docstrings name the classes of bugs that they are
+for (docs/explanation/bug-classes.md).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from . import (
     neutral,
     operands,
     padding,
+    quantised,
     rewrites,
 )
 from .vocabulary import EXHAUSTIVE, NUMERIC, STRUCTURES, Unavailable, Vocabulary
@@ -30,7 +31,7 @@ __all__ = ["EXHAUSTIVE", "NUMERIC", "STRUCTURES", "Unavailable", "Vocabulary"]
 
 _PARTS = (
     by_hand, layers, blocks, confusables, flows, neutral, rewrites, fusions, limits, padding, operands,
-    epilogues,
+    epilogues, quantised,
 )
 for _part in _PARTS:
     _part.register()

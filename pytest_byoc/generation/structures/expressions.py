@@ -157,14 +157,17 @@ def _add(value: Value, b: Builder, v: Vocabulary, made: Mapping[int, tuple[str, 
 @dataclass(frozen=True)
 class Table:
     """A structure that consists of rows: one graph of all that the target can have. Raises Unavailable
-    if it can have none."""
+    if it can have none.
+
+    in_patterns: whether it can have a row of operators that it offloads in patterns alone."""
 
     rows: tuple[Row, ...]
+    in_patterns: bool = False
 
     def __call__(self, b: Builder, v: Vocabulary) -> Graph:
         outputs = list[str]()
         for one in self.rows:
-            if all(map(v.has, one.needs)):
+            if all(map(v.takes if self.in_patterns else v.has, one.needs)):
                 made: dict[int, tuple[str, ...]] = {}
                 for value in _in_order(one.outputs):
                     made[id(value)] = _add(value, b, v, made)
@@ -176,7 +179,9 @@ class Table:
 
 
 def add_table(
-    name: str, rows: Iterable[Row | Value], in_full: bool = False, at_smoke: bool = True
+    name: str, rows: Iterable[Row | Value], in_full: bool = False, at_smoke: bool = True,
+    in_patterns: bool = False,
 ) -> None:
-    """Adds a structure of these rows; see `vocabulary.add`."""
-    add(name, Table(tuple(one if isinstance(one, Row) else row(one) for one in rows)), in_full, at_smoke)
+    """Adds a structure of these rows; see `Table` and `vocabulary.add`."""
+    made = tuple(one if isinstance(one, Row) else row(one) for one in rows)
+    add(name, Table(made, in_patterns), in_full, at_smoke)

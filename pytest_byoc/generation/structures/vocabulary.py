@@ -58,6 +58,10 @@ class Vocabulary:
             return False
         return True
 
+    def takes(self, name: str) -> bool:
+        """Returns whether the target offloads the operator alone, or in one of its patterns."""
+        return self.has(name) or any(name in graph.operators for graph in self.parts())
+
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
         """Returns those of the operators that the target offloads. Raises Unavailable if there are
         none; its message names `tried`, or the operators."""
