@@ -104,7 +104,7 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
     names = (*_COLUMNS, *(("right",) if op.contraction else ()))
     counted = next((p.name for p in op.parameters if p.name in names), None)
     shapes = {
-        "large": op.large or _large(shape),
+        "large": large_shape(op),
         "aligned": _aligned(shape),
         "shape_" + "x".join("1" * rank): (1,) * rank,
         "shape_scalar": (),
@@ -141,8 +141,12 @@ def _tiled(op: Operator, dtype: str, counted: str, rows: int, depth: int, column
     return _drawn(op, TensorType(shape, dtype), **{counted: columns})
 
 
-def _large(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape with a long last dimension."""
+def large_shape(op: Operator) -> tuple[int, ...]:
+    """Returns the shape of the operator's large tensor: that of its record, or the default one with a
+    long last dimension."""
+    if op.large is not None:
+        return op.large
+    shape = op.shapes[0]
     fitting = (n for n in LONG if n * prod(shape[:-1]) <= LARGE)
     return (*shape[:-1], next(fitting, LONG[-1]))
 

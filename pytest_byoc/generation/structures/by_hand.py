@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.graph import Graph, TensorType
+from ...operators import OPERATORS
 from ...operators.record import Attrs
+from ..boundary import large_shape
 from ..builder import Builder
 from .expressions import Row, Value, add_table, call, constant, first, host, node, row, second, two, x
 from .vocabulary import BINARY, UNARY, Unavailable, Vocabulary, structure
@@ -64,6 +66,11 @@ _FORMS: tuple[tuple[str, Attrs, tuple[tuple[int, ...], ...]], ...] = (
     ("nn.relu", {}, ((64, 64),)),
     ("tanh", {}, ((64, 64),)),
 )
+#: Operators that may keep a row of their operand, or of what they compute of it, in memory of its own;
+#: contractions and averages do, too.
+_WITH_ROWS = (
+    "nn.log_softmax", "nn.attention", "nn.attention_bias", "logsumexp", "cumsum", "topk", "image.resize2d",
+)
 #: Operators that read elements of their operand after they have written others of the result, with
 #: a shape and attributes for which the result is as large as the operand.
 _SMALL = (1, 4, 5, 5)
@@ -117,7 +124,10 @@ def _forms_that_take_a_while() -> list[Row]:
     """Operators run so long that the threads which run them overlap (class 45). Data gathered for a
     group, window, row or axis, or packed from a second operand that is not a constant, may be where
     another thread puts its own."""
-    return [row(call(name, *(x(*shape) for shape in shapes), **form)) for name, form, shapes in _FORMS]
+    rows = [row(call(name, *(x(*shape) for shape in shapes), **form)) for name, form, shapes in _FORMS]
+    named = {name for name, _, _ in _FORMS}
+    others = [op for op in OPERATORS.values() if op.contraction or op.averages or op.name in _WITH_ROWS]
+    return [*rows, *(row(call(op.name, x(*large_shape(op)))) for op in others if op.name not in named)]
 
 
 def _read_again() -> list[Row]:
