@@ -54,8 +54,8 @@ class Bounded:
     ambiguous: bool array of the same shape. Where it is True, a correct implementation may return
         any value, and the element is not judged.
     dtype: the dtype of the tensor in the graph.
-    narrow: a mask of the elements that are ambiguous only because a sum may overflow in float16; None
-        where that is not known. Kernels neither set nor use it.
+    narrow: a mask of the elements that are ambiguous only because the dtype is narrow: a sum may overflow,
+        or a difference of sums be all rounding; None where that is not known. Kernels neither set nor use it.
     """
 
     value: np.ndarray

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_byoc.core.graph import Graph
-from pytest_byoc.evidence.comparison import compare, judged
+from pytest_byoc.evidence.comparison import compare, judged, lost
 from pytest_byoc.generation import boundary, data
 from pytest_byoc.generation.systematic import cases
 from pytest_byoc.operators import OPERATORS, measured
@@ -355,3 +355,14 @@ def test_negative_axes_are_not_the_last_one_alone(operator: str) -> None:
         if case.smoke and "axis" in case.id:
             axes.add(axis[0] if isinstance(axis, tuple) and axis else axis)
     assert any(axis is not None and axis != () and axis < -1 for axis in axes)
+
+
+def test_a_variance_that_is_all_rounding_has_to_be_a_number() -> None:
+    """The result is ambiguous in float32, and would be known in float64."""
+    graph = _graphs("nn.layer_norm", boundary.MEAN)[f"nn.layer_norm[float32-{boundary.MEAN}]"]
+    (expected,) = evaluation.evaluate(graph, {**data.inputs(graph, 0), **data.constants(graph)})
+    right = expected.value.astype("float32")
+    assert expected.ambiguous.all() and not lost(right, expected, right).any()
+    assert lost(np.full_like(right, np.nan), expected, right).all()
+    # LLVM's is no number either.
+    assert not lost(np.full_like(right, np.nan), expected, np.full_like(right, np.inf)).any()

@@ -121,7 +121,7 @@ def is_inexact(actual: np.ndarray, expected: Bounded, outside: np.ndarray) -> bo
 def share_judged(expected: Sequence[Bounded]) -> float:
     """Returns the share of the elements that can be judged; 1 if there are no elements.
 
-    Elements of float16 sums that may overflow are among them: `lost` says whether they are numbers.
+    Those that are `narrow` are among them: `lost` says whether they are numbers.
     """
     total = sum(bounded.value.size for bounded in expected)
     masks = [judged(b) if b.narrow is None else judged(b) | b.narrow for b in expected]

@@ -55,6 +55,9 @@ RANGE = "range"
 #: number; the extents that it is taken over, in two dimensions and in four; and the range of its
 #: elements.
 SUMS, _AVERAGED, _AROUND = "sums_overflow", {2: (2, 4096), 4: (1, 2, 64, 64)}, (20.0, 28.0)
+#: The case of an average over elements that differ little from each other, and its range: the mean of
+#: their squares less the square of their mean is all rounding.
+MEAN, _FAR = "large_mean", (40000.0, 40003.0)
 #: The case in which many elements are equal, the parameters that decide then, and the elements, which
 #: are among the boundaries of `bucketize`.
 TIES, _DECIDING = "ties", ("select_last_index", "right")
@@ -91,6 +94,8 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
             for label in class_names(op, place, floats[0]):
                 made = _tied(op, floats[0], picking({parameter.name: label}))
                 yield f"{floats[0]}-{parameter.name}_{label}-{TIES}", made
+    if op.averages and floats:
+        yield f"{floats[0]}-{MEAN}", _drawn(op, TensorType(op.shapes[0], floats[0]), _FAR)
     # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")

@@ -54,7 +54,7 @@ _EDGES = (
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
-    f"-{boundary.SUMS}", f"-{boundary.TIES}", f"-{ALONE}",
+    f"-{boundary.SUMS}", f"-{boundary.MEAN}", f"-{boundary.TIES}", f"-{ALONE}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"

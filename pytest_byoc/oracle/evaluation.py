@@ -13,6 +13,9 @@ from ..reference_kernels import FULL, Bounded, Precision, apply, exact
 from .accumulator_error import Fusion
 from .folding_error import Folding
 
+#: The dtypes in which an average may be calculated, by the dtype of its result.
+_WIDER = {"float16": "float32", "float32": "float64"}
+
 
 def evaluate(
     graph: Graph,
@@ -38,15 +41,15 @@ def evaluate(
             first = folding.widen(node, values, first)
             if offloaded:
                 first = fusion.widen(node, values, first)
-            first = _with_narrow_sums(node, inputs, first)
+            first = _with_narrow(node, inputs, first)
             values.update(zip(node.outputs, (first, *others)))
     return [values[o] for o in graph.outputs]
 
 
-def _with_narrow_sums(node: Node, inputs: Sequence[Bounded], result: Bounded) -> Bounded:
-    """Marks the elements of an average in float16 that would be known if its sums were in float32."""
-    op = OPERATORS.get(node.op)
-    if op is None or not op.averages or result.dtype != "float16" or not result.ambiguous.any():
+def _with_narrow(node: Node, inputs: Sequence[Bounded], result: Bounded) -> Bounded:
+    """Marks the elements of an average that would be known if it were calculated in a wider dtype."""
+    op, wider = OPERATORS.get(node.op), _WIDER.get(result.dtype, "")
+    if op is None or not op.averages or not wider or not result.ambiguous.any():
         return result
-    (wide, *_) = apply(node.op, [replace(x, dtype="float32") for x in inputs], node.attrs, FULL)
+    (wide, *_) = apply(node.op, [replace(x, dtype=wider) for x in inputs], node.attrs, FULL)
     return replace(result, narrow=result.ambiguous & ~wide.ambiguous & np.isfinite(wide.value))
