@@ -31,7 +31,7 @@ from .conftest import declaration, make_settings
 EVERYTHING = Vocabulary(frozenset(OPERATORS) - {"floor"})
 FEW = ("nn.conv2d", "nn.max_pool2d", "nn.bias_add", "add", "nn.relu")
 #: Structures with images that have no version with channels last.
-UNCONVERTED = {"inputs_of_many_kinds", "viewed_and_read"}
+UNCONVERTED = {"inputs_of_many_kinds", "viewed_and_read", "quantised_operators", "quantised_layers"}
 #: Structures with equal extents, whose shapes do not tell `moved` how an operand was converted.
 EQUAL = {"conv_operands"}
 #: Structures that have channels last already.

@@ -6,14 +6,16 @@ and whether another node reads the padded tensor."""
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Vocabulary, add, need
+from .vocabulary import Unavailable, Vocabulary, add
 
 _IMAGE = TensorType((2, 3, 5, 4), "float32")
 _LAST = TensorType((2, 5, 4, 3), "float32")
+_SMALL = TensorType((1, 1, 3, 4), "float32")
 _NONE = (0, 0)
 #: Widths along two axes: four different numbers.
 _SPATIAL = ((0, 1), (3, 2))
@@ -29,6 +31,13 @@ _CHAINS: tuple[tuple[dict[str, Any], dict[str, Any], bool], ...] = (
     ({"pad_width": (_NONE, *_SPATIAL, _NONE)}, {"layout": "last"}, False),
     ({}, {"strides": (2, 1)}, True),
 )
+#: Widths of which some are equal, in every way but all and none: code that takes one for another is
+#: right for most.
+_PARTLY_EQUAL = tuple(
+    widths for widths in product((1, 2, 3), repeat=4)
+    # Each way once: the numbers occur in ascending order for the first time.
+    if list(dict.fromkeys(widths)) == list(range(1, len(set(widths)) + 1)) and 1 < len(set(widths)) < 4
+)  # fmt: skip
 #: By structure, the window's operator and its parameters.
 _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "padded_conv": ("nn.conv2d", {"kernel_size": (3, 3), "channels": 4}),
@@ -40,7 +49,9 @@ _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
     """A window follows a padding, for each of _CHAINS (classes 36, 40)."""
-    need(v, "nn.pad", operator)
+    # A target may have the padding in its patterns alone.
+    if not all(map(v.takes, ("nn.pad", operator))):
+        raise Unavailable(v.lacks(("nn.pad", operator)))
     layout = "data_layout" if operator == "nn.conv2d" else "layout"
     outputs = []
     for padded, other, returned in _CHAINS:
@@ -52,6 +63,10 @@ def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> 
         y = b.simple("nn.pad", x, **{"pad_mode": "constant", "pad_value": 0.0, **padded, "pad_width": width})
         outputs.append(b.simple(operator, y, **window, **({layout: "NHWC"} if last else {})))
         outputs += [y] if returned else []
+    for top, bottom, left, right in _PARTLY_EQUAL if operator == "nn.conv2d" else ():
+        x = b.input(_SMALL, -2.0, -0.5)
+        y = b.simple("nn.pad", x, pad_width=(_NONE, _NONE, (top, bottom), (left, right)))
+        outputs.append(b.simple(operator, y, **usual))
     return b.graph(*outputs)
 
 
