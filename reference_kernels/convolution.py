@@ -48,10 +48,14 @@ def windows(
 ) -> np.ndarray:
     """Returns the windows of x [N, C, *in] as a view [N, C, *out, *kernel].
 
-    padding: the elements added before each axis, then those added after each, filled with `fill`.
-    Windows that do not fit are left out.
+    padding: the elements added before each axis, then those added after each, filled with `fill`; less
+    than none for those cut off, as by the padding of a transposed convolution. Windows that do not fit
+    are left out.
     """
     n = len(kernel)
+    kept = (slice(max(0, -b), d - max(0, -a)) for b, d, a in zip(padding[:n], x.shape[2:], padding[n:]))
+    x = x[(slice(None), slice(None), *kept)]
+    padding = [max(0, p) for p in padding]
     sizes = [b + d + a for b, d, a in zip(padding[:n], x.shape[2:], padding[n:])]
     padded = np.full((*x.shape[:2], *sizes), fill, x.dtype)
     padded[(slice(None),) * 2 + tuple(slice(b, b + d) for b, d in zip(padding, x.shape[2:]))] = x

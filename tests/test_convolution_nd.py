@@ -115,3 +115,11 @@ def test_deformable_convolution_interpolates_between_neighbours() -> None:
     y = apply("nn.deformable_conv2d", [[[[1, 2], [4, 8]]]], [[down, right]], [[[[1]]]], **attrs)
     np.testing.assert_allclose(y.value, [[[[0.5 * 1.25 + 0.5 * 5.0, 1.0], [0.0, 1.0]]]])
     assert not y.ambiguous.any()
+
+
+def test_padding_of_a_transposed_convolution_beyond_its_kernel_cuts_elements_off() -> None:
+    attrs = conv1d(transposed=True, kernel_size=(2,), padding=(3, 1))
+    y = apply("nn.conv1d_transpose", [[[1, 2, 3, 4, 5]]], [[[1, 10]]], **attrs)
+    # Without padding: 1, 12, 23, 34, 45, 50.
+    assert y.value.tolist() == [[[34, 45]]]
+    assert infer("nn.conv1d_transpose", (1, 1, 5), (1, 1, 2), **attrs) == (1, 1, 2)
