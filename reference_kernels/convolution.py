@@ -53,8 +53,8 @@ def windows(
     are left out.
     """
     n = len(kernel)
-    kept = (slice(max(0, -b), d - max(0, -a)) for b, d, a in zip(padding[:n], x.shape[2:], padding[n:]))
-    x = x[(slice(None), slice(None), *kept)]
+    kept = [slice(max(0, -b), d - max(0, -a)) for b, d, a in zip(padding[:n], x.shape[2:], padding[n:])]
+    x = x[(slice(None),) * 2 + tuple(kept)]
     padding = [max(0, p) for p in padding]
     sizes = [b + d + a for b, d, a in zip(padding[:n], x.shape[2:], padding[n:])]
     padded = np.full((*x.shape[:2], *sizes), fill, x.dtype)
