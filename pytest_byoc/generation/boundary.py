@@ -10,6 +10,7 @@ Cases are made for every operator; `measured.left_out` says in which of them not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ..core.graph import Graph, TensorType
-from ..operators.record import DATA, FLOATS, OUT_DTYPE, Operand, Operator
+from ..operators.record import DATA, FLOATS, INTEGERS, OUT_DTYPE, Operand, Operator
 from .builder import Builder, Pick, choose_parameters, first
 from .data import numpy_dtype
 from .single import class_names, picking
@@ -62,6 +63,9 @@ MEAN, _FAR = "large_mean", (40000.0, 40003.0)
 #: are among the boundaries of `bucketize`.
 TIES, _DECIDING = "ties", ("select_last_index", "right")
 _EQUAL = (0.578125, -1.75, 1.75, 0.0, 1.75, -0.578125, -1.75)
+#: The case of an operator with indices, the parameter that it has, and an axis of more elements than 16
+#: bits count.
+POSITIONS, INDICES, _COUNTED = "positions_of_17_bits", "index_dtype", (65539,)
 #: Convolutions by kernels of one element, which are products, too.
 POINTWISE = "pointwise_"
 #: Names of the parameters that give the number of columns, or of channels. (The parameter `right` of
@@ -96,6 +100,9 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
                 yield f"{floats[0]}-{parameter.name}_{label}-{TIES}", made
     if op.averages and floats:
         yield f"{floats[0]}-{MEAN}", _drawn(op, TensorType(op.shapes[0], floats[0]), _FAR)
+    table = TensorType(_COUNTED, dtypes[0])
+    if any(p.name == INDICES for p in op.parameters) and op.takes(table):
+        yield f"{dtypes[0]}-{POSITIONS}", _far_off(_drawn(op, table))
     # Few targets offload it: as a class of the parameter it would be in half of all graphs.
     if OUT_DTYPE in op.parameters and "float32" in dtypes:
         x = TensorType(op.shapes[0], "float32")
@@ -253,6 +260,20 @@ def _given(op: Operator, dtype: str, groups: tuple[_Values, ...], pick: Pick = f
         return builder.graph(*builder.apply(op, lead, chosen, supply)[: op.used])
 
     return make
+
+
+def _far_off(make: Make) -> Make:
+    """Returns the maker of a graph whose drawn indices are the three largest ones."""
+
+    def far_off() -> Graph:
+        graph = make()
+        inputs = (
+            replace(s, low=s.high - 2) if s.type.dtype in INTEGERS and s.data is None else s
+            for s in graph.inputs
+        )
+        return replace(graph, inputs=tuple(inputs))
+
+    return far_off
 
 
 def _tied(op: Operator, dtype: str, pick: Pick) -> Make:

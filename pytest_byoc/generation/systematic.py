@@ -42,8 +42,8 @@ _EARLY = (
     "-weight_input",
 )
 #: Ending of the labels of cases whose indices are constants, which a codegen may convert itself; the
-#: class with which level smoke has them; the parameter of the operators that have indices.
-_CONSTANT, _OUTSIDE, _INDICES = "-constant", ("beyond", "outside"), "index_dtype"
+#: class with which level smoke has them.
+_CONSTANT, _OUTSIDE = "-constant", ("beyond", "outside")
 #: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
@@ -54,7 +54,8 @@ _EDGES = (
     *(f"-{boundary.TILED}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES),
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
-    f"-{boundary.SUMS}", f"-{boundary.MEAN}", f"-{boundary.TIES}", f"-{ALONE}",
+    f"-{boundary.SUMS}", f"-{boundary.MEAN}", f"-{boundary.POSITIONS}",
+    f"-{boundary.TIES}", f"-{ALONE}",
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"
@@ -196,7 +197,7 @@ def _labelled(
     if len(op.parameters) >= MANY:
         for label, graph in pairs(op, dtype):
             yield f"{dtype}-{label}", graph
-            if any(parameter.name == _INDICES for parameter in op.parameters):
+            if any(parameter.name == boundary.INDICES for parameter in op.parameters):
                 yield f"{dtype}-{label}{_CONSTANT}", others_constant(graph)
     for label, graph in _large_values(op, dtypes):
         yield label, graph

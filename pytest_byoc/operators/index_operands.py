@@ -20,9 +20,15 @@ def axis_classes(x: TensorType, chosen: Attrs) -> Classes:
 
 
 def permuted(count: int, n: int) -> list[int]:
-    """Returns `count` positions below n in mixed order; all differ if count is at most n."""
+    """Returns `count` positions below n in mixed order; all differ if count is at most n.
+
+    If there are several, the last possible position is among them.
+    """
     step = next(p for p in (7, 5, 3, 11, 13, 17, 19, 1) if n % p)
-    return [(i * step + 2) % n for i in range(count)]
+    positions = [(i * step + 2) % n for i in range(count)]
+    if count > 1 and n - 1 not in positions:
+        positions[1] = n - 1
+    return positions
 
 
 def integral(*types: TensorType) -> None:
