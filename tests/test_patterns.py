@@ -578,3 +578,56 @@ def test_near_misses_of_example_c_are_partitioned(partitions: Partitions, ir: st
         partitions.survey(misses.values())
         bad = [label for label, near in misses.items() if partitions.known(near) is None]
         assert not bad, (pattern.name, bad)
+
+
+GIVEN_TO_THE_PASS = {
+    "relay": """
+import tvm
+from tvm import relay
+from tvm.relay.dataflow_pattern import is_op, wildcard
+from tvm.relay.transform import MergeComposite
+
+def check(call):
+    return call.args[0].checked_type.dtype == "float32"
+
+def partition(mod):
+    table = [("mine.tanh", is_op("tanh")(is_op("exp")(wildcard())), check),
+             ("mine.relu", is_op("nn.relu")(wildcard()))]
+    with tvm.transform.PassContext(opt_level=3):
+        steps = [relay.transform.InferType(), MergeComposite(table), relay.transform.AnnotateTarget("mine"),
+                 relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()]
+        return tvm.transform.Sequential(steps)(mod)
+""",
+    "relax": """
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
+from tvm.relax.transform import FuseOpsByPattern
+
+EXP_TANH = is_op("relax.tanh")(is_op("relax.exp")(wildcard()))
+BEFORE = FuseOpsByPattern([("mine.tanh", EXP_TANH)], annotate_codegen=True)
+
+def partition(mod):
+    mod = BEFORE(mod)
+    return FuseOpsByPattern([("mine.relu", is_op("relax.nn.relu")(wildcard()))], annotate_codegen=True)(mod)
+""",
+}  # fmt: skip
+
+
+def test_patterns_that_are_given_to_the_pass_are_found(tmp_path: Path, ir: str) -> None:
+    """They are registered nowhere. One pass is made when the module is imported."""
+    path = tmp_path / "given.py"
+    path.write_text(GIVEN_TO_THE_PASS[ir])
+    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
+    target = {"name": "mine", "reference": f"{path}:partition", "options": {}}
+    worker = Worker(PYTHON, {**config, "target": target}, 60.0)
+    worker.start()
+    try:
+        worker.ready()
+        partitions = Partitions(worker)
+        patterns = partitions.patterns()
+        assert [p.name for p in patterns] == ["mine.tanh", "mine.relu"]
+        for pattern in patterns:
+            result = search(pattern, ir, partitions.composites, partitions.alone)
+            assert result.fragments, result.reason
+    finally:
+        worker.stop()

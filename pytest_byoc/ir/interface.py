@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..core.graph import Graph
     from ..core.openings import OpenExtent
     from .dlpack import Placed
+    from .given_patterns import GivenPatterns
     from .main_function import Type
 else:
     # Only type checkers need `typing.Protocol`; at run time an ordinary base class is enough.
@@ -289,7 +290,16 @@ class IR(Protocol):
         """
 
     def pattern_table(self, name: str) -> list[tuple[str, Any, Any]]:
-        """Returns (name, pattern, entry) for the patterns of a name, in TVM's order."""
+        """Returns (name, pattern, entry) for the patterns of a name, in TVM's order.
+
+        name: that of a table, or GIVEN for the patterns that `given` has noted.
+        """
+
+    #: The patterns that targets give to TVM's pass themselves.
+    given: GivenPatterns
+
+    def note_given_patterns(self) -> None:
+        """Lets `given` note the patterns with which TVM's pass is called from now on."""
 
     def pattern_tables(self) -> list[str]:
         """Returns the names of all tables of patterns that are registered with TVM."""

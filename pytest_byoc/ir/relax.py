@@ -14,6 +14,7 @@ from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
 from . import relax_modules
 from .assembly import NotLowered, assemble
+from .given_patterns import GIVEN, GivenPatterns
 from .interface import Executable, Modules
 from .main_function import Type, main_of, tensor_type
 from .relax_executables import VMExecutable
@@ -89,7 +90,22 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     """Returns (name, pattern, FusionPattern) for the patterns named `name.…`, by priority."""
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
+    if name == GIVEN:
+        return given.table()
     return [(str(p.name), p.pattern, p) for p in get_patterns_with_prefix(name + ".")]
+
+
+given = GivenPatterns()
+
+
+def note_given_patterns() -> None:
+    """Notes the patterns that FuseOpsByPattern is called with from now on."""
+    from tvm.relax import transform
+
+    def entries(patterns: Any, *others: Any) -> list[Any]:
+        return [(str(p.name), p.pattern, p) for p in patterns]
+
+    given.note(transform._ffi_api, "FuseOpsByPattern", entries)
 
 
 def pattern_tables() -> list[str]:

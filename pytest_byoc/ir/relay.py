@@ -14,6 +14,7 @@ from ..core.graph import Graph, Node, Source, TensorType
 from ..core.openings import OpenExtent
 from . import relay_modules
 from .assembly import NotLowered, assemble
+from .given_patterns import GIVEN, GivenPatterns
 from .interface import Modules
 from .main_function import Type, main_of, tensor_type
 from .relay_building import build as build
@@ -117,10 +118,25 @@ def pattern_table(name: str) -> list[tuple[str, Any, Any]]:
     """Returns (name, pattern, entry) for the entries of a name's pattern table, in their order."""
     from tvm.relay.op.contrib.register import get_pattern_table
 
+    if name == GIVEN:
+        return given.table()
     table = get_pattern_table(name)
     if callable(table):
         table = table()
     return [(str(entry[0]), entry[1], tuple(entry)) for entry in table or ()]
+
+
+given = GivenPatterns()
+
+
+def note_given_patterns() -> None:
+    """Notes the tables that MergeComposite is called with from now on."""
+    from tvm.relay import transform
+
+    def entries(names: Any, patterns: Any, *checks: Any) -> list[Any]:
+        return [(str(n), p, (str(n), p, c)) for n, p, c in zip(names, patterns, checks)]
+
+    given.note(transform._ffi_api, "MergeComposite", entries)
 
 
 def pattern_tables() -> list[str]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, Iterator, Sequence
 
+from ..ir.given_patterns import GIVEN
 from ..ir.interface import IR
 
 Node = Dict[str, Any]
@@ -112,8 +113,9 @@ def find(ir: IR, names: Iterable[str], composites: Sequence[str], of_tvm: Collec
     """Returns the names of a target's tables of patterns: usually one; none if TVM has none for it.
 
     names: of the target and of the codegens of its regions. composites: the names of composites in
-    its regions, whose prefixes are tried too; else a table that holds them is taken, and in the end
-    those that TVM itself does not have. of_tvm: the tables that TVM has without the target's module.
+    its regions, whose prefixes are tried too; else a table that holds them is taken, else those that
+    TVM itself does not have, and in the end the patterns that the target gives to the pass. of_tvm:
+    the tables that TVM has without the target's module.
     """
     for name in dict.fromkeys((*names, *_prefixes(composites))):
         if ir.pattern_table(name):
@@ -121,7 +123,8 @@ def find(ir: IR, names: Iterable[str], composites: Sequence[str], of_tvm: Collec
     tables = {name: {entry[0] for entry in ir.pattern_table(name)} for name in ir.pattern_tables()}
     own = [name for name in tables if name not in of_tvm and tables[name]]
     holding = [name for name in tables if not tables[name].isdisjoint(composites)]
-    return [name for name in holding if name in own] or holding or own
+    tables_found = [name for name in holding if name in own] or holding or own
+    return tables_found or [GIVEN] * bool(ir.pattern_table(GIVEN))
 
 
 def _prefixes(names: Sequence[str]) -> Iterator[str]:

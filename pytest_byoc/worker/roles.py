@@ -11,6 +11,7 @@ from ..checks.selection import partition_stage
 from ..core.errors import Failure, describe_exception
 from ..core.graph import Graph
 from ..core.irs import IRS
+from ..ir.given_patterns import GIVEN
 from ..ir.interface import IR
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
@@ -142,6 +143,8 @@ class TargetRole(Role):
             _choose_ir(wanted)
         fenv.remember()
         written_files.watch()
+        for ir in available:
+            ir.note_given_patterns()
         #: The tables of patterns that TVM has without the target's module, by IR.
         self._tables_of_tvm = {ir.NAME: frozenset(ir.pattern_tables()) for ir in available}
         self.target = resolve(config["target"], available)
@@ -154,6 +157,7 @@ class TargetRole(Role):
                 )
             _choose_ir([n for n in IRS if n in self.target.irs])
         self._ir = irs[0]
+        self._ir.given.begin()
         load_shared(self.target.libraries, with_tvm=True)
         names, missing = self._ir.executors()
         others = [name for name in names if not self.target.takes_executor(name)]
@@ -232,13 +236,18 @@ class TargetRole(Role):
         The graphs are partitioned first, since some targets register their patterns only then.
         """
         regions: list[Mapping[str, Any]] = []
+        given = self._ir.given
+        most = given.table()
         for entry in graphs:
+            given.restart()
             job = {"inputs": [], "constants": entry["constants"]}
             run = TargetRun(self._ir, self.target, Graph.from_dict(entry["graph"]), job, reporter)
             try:
                 regions += run.regions()["regions"]
             except Exception as e:
                 run.failed(e)
+            most = max(most, given.table(), key=len)
+        given.keep(most)
         composites = sorted({name for region in regions for name in region["composites"]})
         names = [self.target.patterns, *(region["compiler"] for region in regions)]
         tables = pattern_tables.find(self._ir, names, composites, self._tables_of_tvm[self._ir.NAME])
@@ -259,8 +268,9 @@ class TargetRole(Role):
             reporter.stage("partition")
             try:
                 module, _ = self._ir.lower(graph, entry["constants"])
-                if number == 0 and not table:
-                    # As in _patterns, partitioning may register the patterns.
+                if number == 0 and (not table or job["table"] == GIVEN):
+                    # As in _patterns, partitioning may register the patterns, or give them to the pass.
+                    self._ir.given.restart()
                     with configured(self.target.pass_config):
                         self.target.partition(module)
                     table = self._ir.pattern_table(job["table"])
