@@ -41,6 +41,16 @@ def returns_tuple(op: Operator) -> bool:
     return op.tuple_result or _default(op)[1] > 1
 
 
+@cache
+def keeps_shape(name: str) -> bool:
+    """Returns whether an operator's first result has the shape of its first operand, by default."""
+    op = OPERATORS[name]
+    types, _ = _default(op)
+    x = next(TensorType(s, d) for d in op.dtypes for s in op.shapes if op.takes(TensorType(s, d)))
+    results = op.infer(types, op.attrs(choose_parameters(op, x, first)))
+    return bool(types) and results[0].shape == types[0].shape
+
+
 def takes_tuple(node: Tree, ir: str) -> bool:
     """Returns whether a call of one argument may be of an operator with a tuple of operands."""
     operators = [op for name in node.ops or () for op in records(ir, name)]
@@ -76,6 +86,19 @@ class Reading:
         self.least = self._find_least()
         self.uses: dict[int, list[list[Operator]]] = {}
         self._find_uses(pattern.root, set())
+
+    def leaf_below(self, part: int) -> tuple[int, bool] | None:
+        """Returns the leaf from which calls that keep the shape of their first operand compute a part,
+        and whether a permutation is among them; None if it is computed in another way, or a leaf."""
+        number, _ = self.resolve(part)
+        computed = permuted = False
+        while (node := self.pattern.nodes[number]).kind == "call" and node.of:
+            candidates = self.candidates(number)
+            if not candidates or not (keeps_shape(candidates[0].name) or candidates[0].name == "transpose"):
+                return None
+            computed, permuted = True, permuted or candidates[0].name == "transpose"
+            number, _ = self.resolve(node.of[0])
+        return (number, permuted) if computed and node.kind in ("wildcard", "constant", "variable") else None
 
     def _find_least(self) -> dict[int, int]:
         least: dict[int, int] = {}

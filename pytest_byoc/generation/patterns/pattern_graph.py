@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ...core.graph import Graph, TensorType
@@ -43,6 +44,12 @@ _NATURAL = 0.8
 #: The probabilities that an operand that the pattern leaves open is a constant of one element: with a
 #: usual number, and with one in the check's code, if there is any.
 _USUAL, _MINED = 0.1, 0.2
+#: The probability that leaves from which operands are computed get the shapes that the operands need.
+_SHAPED = 0.8
+#: Parameters that give the number of columns of a product: as a number, or as the shape of the other
+#: operand; the probability that an extent is a number in the check's code, and the largest such number.
+_COLUMNS = ("units", "columns", "right")
+_ASKED, _MOST_EXTENT = 0.3, 256
 #: The probability that a reduction keeps its axes.
 _KEPT = 0.6
 #: The probability that operators which read one value take parts of it that make up the whole.
@@ -147,6 +154,7 @@ class PatternGraph:
         if len(candidates) > 1 and not self._plain:
             first = self._draws.choice(f"{number} record", candidates)
             candidates = [first, *(c for c in candidates if c is not first)]
+        self._shape_leaves(number, node, candidates)
         slots, more = self._slots(node)
         constant = self._constant(number, slots)
         if constant is not None:
@@ -163,6 +171,27 @@ class PatternGraph:
         if self._missing:
             raise NoFit(f"the record of {name} does not have what the pattern demands: {self._missing}")
         raise NoFit(f"no parameters of {name} fit the operands of the pattern{_one_for_several(node)}")
+
+    def _shape_leaves(self, number: int, node: Tree, candidates: Sequence[Operator]) -> None:
+        """Demands shapes of the leaves from which several operands of a call are computed, so that the
+        operands fit each other: a weight that is dequantized, for example."""
+        below = [self._reading.leaf_below(part) for part in node.of or ()]
+        if sum(leaf is not None for leaf in below) < 2 or not candidates:
+            return
+        op = candidates[0]
+        self._choosing = f"{number} {op.name} leaves"
+        allowed = runnable(op, self._ir)
+        shapes = [s for s in (*op.shapes, *_IMAGES) if allowed and op.accepts(TensorType(s, allowed[0]))]
+        if not shapes or (not self._plain and self._draw("shaped") > _SHAPED):
+            return
+        shape = shapes[0] if self._plain else self._choose("shape", shapes)
+        x = self._sized(op, TensorType(shape, allowed[0]))
+        chosen = choose_parameters(op, x, lambda n, c: self._pick(n, c, {}, self._plain, []))
+        for leaf, operand in zip(below, op.operands(x, chosen)):
+            shape = operand.type.shape
+            if leaf is not None and not (leaf[1] and len(shape) != 2):
+                self._shaped.setdefault(leaf[0], shape[::-1] if leaf[1] else shape)
+        self._chosen[op.name, x] = chosen
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
         """Returns the arguments of a call, tuples spread out, and whether there may be more than
@@ -308,7 +337,22 @@ class PatternGraph:
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
         if not shapes:
             return None
-        return TensorType(shapes[0] if plain else self._choose("shape", shapes), wanted)
+        x = TensorType(shapes[0] if plain else self._choose("shape", shapes), wanted)
+        return x if first or plain else self._sized(op, x)
+
+    def _extents(self, what: str) -> list[int]:
+        """Returns numbers in the check's code that it may ask an extent to be, or to be divided by; none
+        if the present choice is not to be one of them."""
+        found = [w for w in self._words if type(w) is int and 1 < w <= _MOST_EXTENT]
+        return found if found and not self._plain and self._draw(f"{what} asked") < _ASKED else []
+
+    def _sized(self, op: Operator, x: TensorType) -> TensorType:
+        """Returns the type of a product's first operand, at times with an extent that the check names."""
+        extents = self._extents("depth") if op.matrices and x.rank > 1 else []
+        if not extents:
+            return x
+        depth = self._draws.growing(f"{self._choosing} depth word", extents)
+        return replace(x, shape=(*x.shape[:-1], depth))
 
     def _pick(
         self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,
@@ -332,6 +376,11 @@ class PatternGraph:
             others = self._count - 1
             if not any(len(extents) == others for options in values for extents in options):
                 return (values[0][0][0],) * others
+        # The parameter `right` of a search is a flag.
+        counted = name in _COLUMNS and not isinstance(values[0][0], bool)
+        if counted and (extents := self._extents(name)):
+            columns, usual = self._draws.growing(f"{self._choosing} {name} extent", extents), values[0][0]
+            return (*usual[:-1], columns) if isinstance(usual, tuple) else columns
         one = classes.get("scalar") or classes.get("one")
         if name == _OTHER and one and self._number is not None:
             return one[0]
