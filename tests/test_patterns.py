@@ -404,10 +404,11 @@ def partitions(ir: str) -> Iterator[Partitions]:
 
 
 #: Patterns of `fixtures/targets/vendor_patterns.py` that are found in seconds. Their checks ask values of
-#: constants, axes of norms, numbers of joined values, both halves of a value, groups of heads.
+#: constants, axes of norms, numbers of joined values, both halves of a value, groups of heads, shapes of
+#: weights and extents that are multiples of 16.
 FOUND_SOON = (
     "channel_scale", "softplus", "hard_swish", "gelu_erf", "layer_norm", "concat_3", "concat_4",
-    "grouped_query", "rotary",
+    "grouped_query", "rotary", "quantized_conv", "quantized_product",
 )
 
 
