@@ -42,9 +42,9 @@ class Target:
     runtime_libraries: Sequence[str] = ()
     #: Keyword arguments of `export_library`, such as cc, options and addons.
     export_options: Mapping[str, Any] = {}
-    #: The name under which the target's patterns are registered with TVM, where it differs from the
-    #: target's name: the name of Relay's pattern table, or the prefix of the names of Relax's
-    #: patterns. Test graphs are generated from these patterns.
+    #: The name under which the target's patterns are registered with TVM, where it is neither the
+    #: target's name nor that of its regions or composites: the name of Relay's pattern table, or the
+    #: prefix of the names of Relax's patterns. Test graphs are generated from these patterns.
     patterns: str | None = None
     #: The opt_level of the PassContext in which the partitioned module is built.
     opt_level: int = 3
