@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.settings import Settings
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.examination.client import Worker
+from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation.builder import Builder
 
 pytest_plugins = ["pytester"]
@@ -122,3 +124,19 @@ def reference_worker(ir: str) -> Iterator[Worker]:
     worker.ready()
     yield worker
     worker.stop()
+
+
+@contextmanager
+def partitions_of(
+    name: str, reference: str, ir: str, options: Mapping[str, Any] | None = None
+) -> Iterator[Partitions]:
+    """Starts the worker of a target, and yields its partitions. options: of its declaration."""
+    target = {"name": name, "reference": reference, "options": options or {}}
+    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
+    worker = Worker(PYTHON, {**config, "target": target}, 60.0)
+    worker.start()
+    try:
+        worker.ready()
+        yield Partitions(worker)
+    finally:
+        worker.stop()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pytest_byoc.core.graph import Graph, Node, TensorType
-from pytest_byoc.examination.client import Worker
 from pytest_byoc.examination.partitions import Partitions
 from pytest_byoc.generation import data
 from pytest_byoc.generation.builder import Builder
@@ -36,10 +33,8 @@ from pytest_byoc.generation.patterns.instance import varied
 from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle.evaluation import evaluate
-from pytest_byoc.storage.session_ended import SessionEnded
-from pytest_byoc.worker.pattern_tables import _prefixes
 
-from .conftest import FIXTURES, MEMORY_BYTES, PYTHON
+from .conftest import FIXTURES, partitions_of
 
 WILD = {"is": "wildcard"}
 CONSTANT = {"is": "constant"}
@@ -381,22 +376,6 @@ def test_drawn_numbers_depend_only_on_their_name() -> None:
 # --- with TVM ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def partitions_of(name: str, reference: str, ir: str) -> Iterator[Partitions]:
-    worker = Worker(
-        PYTHON,
-        {
-            "role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": [],
-            "target": {"name": name, "reference": reference, "options": {}},
-        },
-        60.0,
-    )
-    worker.start()
-    worker.ready()
-    yield Partitions(worker)
-    worker.stop()
-
-
 @pytest.fixture(scope="module")
 def partitions(ir: str) -> Iterator[Partitions]:
     with partitions_of("example_c", "pytest_byoc.examples.example_c:target", ir) as found:
@@ -429,101 +408,6 @@ def test_patterns_as_vendors_write_them_are_matched(
     assert result.fate == "matched", result.reason
     (composites,) = vendor_partitions.composites([result.fragments[0].graph])
     assert composites == {pattern.name}
-
-
-#: example_c with another name for its regions than for its patterns.
-RENAMED = """
-import tvm
-from pytest_byoc.examples.example_c import target
-
-def renamed(function):
-    for key in ("Codegen", "Compiler"):
-        if function.attrs is not None and key in function.attrs.keys():
-            return function.with_attr(key, "its_regions")
-    return function
-
-def partition(mod):
-    mod = target.partition(mod)
-    return tvm.IRModule({v: renamed(f) for v, f in mod.functions.items()}, attrs=mod.attrs)
-"""
-
-
-def test_a_table_named_like_its_composites_is_found(tmp_path: Path, ir: str) -> None:
-    if ir == "relay":
-        pytest.skip("example_c makes no composites of the common operators alone in Relay")
-    path = tmp_path / "renamed.py"
-    path.write_text(RENAMED)
-    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
-    declared = {"name": "renamed", "reference": f"{path}:partition", "options": {}}
-    worker = Worker(PYTHON, {**config, "target": declared}, 60.0)
-    worker.start()
-    try:
-        worker.ready()
-        partitions = Partitions(worker)
-        patterns = partitions.patterns()
-        assert len(patterns) >= 40
-        assert partitions.without_table == []
-    finally:
-        worker.stop()
-
-
-OTHERWISE = {
-    "relay": """
-import tvm
-from tvm import relay
-from tvm.relay.dataflow_pattern import is_op, wildcard
-from tvm.relay.op.contrib.register import register_pattern_table
-
-def table(name, op):
-    register_pattern_table(name, lambda: [("part.of." + name, is_op(op)(wildcard(), wildcard()))])
-
-for name, op in (("one", "nn.bias_add"), ("two", "where")):
-    table(name, op)
-
-def partition(mod):
-    return mod
-""",
-    "relax": """
-from tvm.relax.backend.pattern_registry import register_patterns
-from tvm.relax.dpl import is_op, wildcard
-
-register_patterns([("one.a", is_op("relax.matmul")(wildcard(), wildcard()))])
-register_patterns([("two.a", is_op("relax.minimum")(wildcard(), wildcard()))])
-
-def partition(mod):
-    return mod
-""",
-}
-
-
-@pytest.mark.parametrize(
-    ("declared", "tables"), [("", {"one", "two"}), ("two", {"two"}), ("tow", None)]
-)
-def test_tables_named_otherwise_than_target_and_regions(
-    tmp_path: Path, ir: str, declared: str, tables: set[str] | None
-) -> None:
-    """Those that the target's module registers are taken; a declared one has to exist."""
-    path = tmp_path / "otherwise.py"
-    path.write_text(OTHERWISE[ir])
-    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
-    options = {"patterns": declared} if declared else {}
-    target = {"name": "mine", "reference": f"{path}:partition", "options": options}
-    worker = Worker(PYTHON, {**config, "target": target}, 60.0)
-    worker.start()
-    try:
-        worker.ready()
-        partitions = Partitions(worker)
-        if tables is None:
-            with pytest.raises(SessionEnded, match=r"'tow', .*did you mean two.* Registered are .*one"):
-                partitions.patterns()
-        else:
-            assert {p.table for p in partitions.patterns()} == tables
-    finally:
-        worker.stop()
-
-
-def test_prefixes_of_composites_are_candidate_names_of_the_table() -> None:
-    assert list(_prefixes(["a.b.c", "d.e", "f"])) == ["a.b", "a", "d"]
 
 
 def test_every_pattern_of_example_c_is_matched(partitions: Partitions, ir: str) -> None:
@@ -579,56 +463,3 @@ def test_near_misses_of_example_c_are_partitioned(partitions: Partitions, ir: st
         partitions.survey(misses.values())
         bad = [label for label, near in misses.items() if partitions.known(near) is None]
         assert not bad, (pattern.name, bad)
-
-
-GIVEN_TO_THE_PASS = {
-    "relay": """
-import tvm
-from tvm import relay
-from tvm.relay.dataflow_pattern import is_op, wildcard
-from tvm.relay.transform import MergeComposite
-
-def check(call):
-    return call.args[0].checked_type.dtype == "float32"
-
-def partition(mod):
-    table = [("mine.tanh", is_op("tanh")(is_op("exp")(wildcard())), check),
-             ("mine.relu", is_op("nn.relu")(wildcard()))]
-    with tvm.transform.PassContext(opt_level=3):
-        steps = [relay.transform.InferType(), MergeComposite(table), relay.transform.AnnotateTarget("mine"),
-                 relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()]
-        return tvm.transform.Sequential(steps)(mod)
-""",
-    "relax": """
-from tvm import relax
-from tvm.relax.dpl import is_op, wildcard
-from tvm.relax.transform import FuseOpsByPattern
-
-EXP_TANH = is_op("relax.tanh")(is_op("relax.exp")(wildcard()))
-BEFORE = FuseOpsByPattern([("mine.tanh", EXP_TANH)], annotate_codegen=True)
-
-def partition(mod):
-    mod = BEFORE(mod)
-    return FuseOpsByPattern([("mine.relu", is_op("relax.nn.relu")(wildcard()))], annotate_codegen=True)(mod)
-""",
-}  # fmt: skip
-
-
-def test_patterns_that_are_given_to_the_pass_are_found(tmp_path: Path, ir: str) -> None:
-    """They are registered nowhere. One pass is made when the module is imported."""
-    path = tmp_path / "given.py"
-    path.write_text(GIVEN_TO_THE_PASS[ir])
-    config = {"role": "target", "ir": ir, "memory": MEMORY_BYTES, "libraries": [], "sys_path": []}
-    target = {"name": "mine", "reference": f"{path}:partition", "options": {}}
-    worker = Worker(PYTHON, {**config, "target": target}, 60.0)
-    worker.start()
-    try:
-        worker.ready()
-        partitions = Partitions(worker)
-        patterns = partitions.patterns()
-        assert [p.name for p in patterns] == ["mine.tanh", "mine.relu"]
-        for pattern in patterns:
-            result = search(pattern, ir, partitions.composites, partitions.alone)
-            assert result.fragments, result.reason
-    finally:
-        worker.stop()
