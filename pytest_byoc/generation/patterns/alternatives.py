@@ -57,6 +57,12 @@ def takes_tuple(node: Tree, ir: str) -> bool:
     return any(len(_default(op)[0]) > 1 for op in operators)
 
 
+def joins_any_number(node: Tree, ir: str) -> bool:
+    """Returns whether a call of one argument is of an operator that joins a tuple of any length."""
+    operators = [op for name in node.ops or () for op in records(ir, name)]
+    return len(node.of or ()) == 1 and any(p.name == "others" for op in operators for p in op.parameters)
+
+
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
     """Returns whether a pattern can be matched by these operators and ones without a record."""
     possible: list[bool] = []

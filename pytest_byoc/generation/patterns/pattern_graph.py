@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -16,15 +16,16 @@ from ...operators.record import (
     FLOATS,
     FRESH,
     LEAD,
+    UNSET,
     WEIGHT,
     Operand,
     Operator,
     TypeRuleError,
 )
-from ..builder import Builder, choose_parameters
+from ..builder import Builder, choose_parameters, first
 from ..pool import takes
 from ..scales import natural
-from .alternatives import NoInstance, Reading, returns_tuple, takes_tuple
+from .alternatives import NoInstance, Reading, joins_any_number, returns_tuple, takes_tuple
 from .draws import MOST, Draws
 from .matching_parts import matching_parts
 from .numbers import USUAL, mined, of_extent
@@ -46,6 +47,9 @@ _NATURAL = 0.8
 _USUAL, _MINED = 0.1, 0.2
 #: The probability that leaves from which operands are computed get the shapes that the operands need.
 _SHAPED = 0.8
+#: The probability that attributes are left out which are optional and have their defaults, if the
+#: pattern gives some call fewer arguments than it has with them: UNSET is among the words then.
+_UNSET = 0.5
 #: Parameters that give the number of columns of a product: as a number, or as the shape of the other
 #: operand; the probability that an extent is a number in the check's code, and the largest such number.
 _COLUMNS = ("units", "columns", "right")
@@ -205,6 +209,8 @@ class PatternGraph:
             inner = self._pattern.nodes[number]
             if inner.kind in ("wildcard", "constant", "variable"):
                 slots.append(number)
+                # It may stand for a tuple of any number of values.
+                more |= inner.kind == "wildcard" and joins_any_number(node, self._ir)
                 if demands.get("shape") and all(isinstance(d, int) for d in demands["shape"]):
                     self._shaped[number] = tuple(demands["shape"])
             elif inner.kind == "tuple":
@@ -473,7 +479,25 @@ class PatternGraph:
                 if isinstance(slot, int):
                     self._values[slot] = (name,)
             names.append(name)
-        return self._builder.node(op.name, names, op.attrs(chosen))
+        return self._builder.node(op.name, names, {**op.attrs(chosen), **self._unset(op, operands, chosen)})
+
+    def _unset(
+        self, op: Operator, operands: Sequence[Operand], chosen: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Returns the attribute that leaves out those which are optional in the IR and have their
+        defaults, or none: the call has fewer arguments then."""
+        x = next((o.type for o in operands if o.role == LEAD), None)
+        optional: Collection[str] = getattr(op, self._ir).optional
+        if UNSET not in self._words or x is None or not optional or self._draw("unset") > _UNSET:
+            return {}
+        before: dict[str, Any] = {}
+        left_out = []
+        for parameter in op.parameters:
+            if parameter.name in optional:
+                default = first(parameter.name, parameter.values(x, before))
+                left_out += [parameter.name] * (chosen[parameter.name] == default)
+            before[parameter.name] = chosen[parameter.name]
+        return {UNSET: tuple(left_out)} if left_out else {}
 
     def _leaf(self, op: Operator, operand: Operand, node: Tree | None) -> str:
         low, high = op.range(operand.type.dtype) if operand.role == LEAD else operand.range()

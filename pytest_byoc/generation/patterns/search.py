@@ -9,6 +9,7 @@ from typing import Any
 
 from ...core.graph import Graph
 from ...operators import OPERATORS
+from ...operators.record import UNSET
 from .alternatives import NoInstance
 from .instance import Instance, instance, varied
 from .tree import Pattern, Way, ways
@@ -172,7 +173,9 @@ class _Search:
         graphs = fit + others
         matches = self._matches(graphs) if graphs else []
         for graph, composites in zip(graphs, matches):
-            if composites is not None and self._pattern.name in composites:
+            # Of several patterns of one name another one may have made the composite.
+            its_own = graph in fit or not self._pattern.repeated
+            if composites is not None and self._pattern.name in composites and its_own:
                 self._result.fragments.append(Fragment(self._pattern.label, _label(way), graph))
                 return True
         for graph, composites in zip(fit, matches):
@@ -223,7 +226,12 @@ class _Search:
         structure, or the check always raises."""
         if self._structured:
             return self._raising == self._structured
-        return bool(self._said) and bool(self._never_structured())
+        if not self._said or not self._never_structured():
+            return False
+        again = UNSET not in self._words
+        # Without its optional attributes a call may have fewer arguments.
+        self._words[UNSET] = None
+        return not again
 
     # --- climbing ----------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 #: A way of matching a pattern: branches by the number of the `or` or call that has several.
@@ -39,13 +40,14 @@ class Tree:
 class Pattern:
     """A pattern of a target's table. nodes: its nodes, parts before the whole, the root last.
     table: the name under which it is registered. position: its position there. label: a name that
-    is unique in the table."""
+    is unique in the table. repeated: whether another pattern of the table has the same name."""
 
     name: str
     nodes: tuple[Tree, ...]
     table: str = ""
     position: int = 0
     label: str = ""
+    repeated: bool = False
 
     @property
     def root(self) -> int:
@@ -79,10 +81,12 @@ def parse_table(described: Sequence[Mapping[str, Any]]) -> list[Pattern]:
     """Returns the patterns of tables that a worker described. The second of a name is labelled
     `NAME#2`."""
     patterns: list[Pattern] = []
+    names = Counter(d["name"] for d in described)
     for d in described:
         same = sum(p.name == d["name"] for p in patterns)
         label = f"{d['name']}#{same + 1}" if same else d["name"]
-        patterns.append(parse(d["name"], d["nodes"], d.get("table", ""), d.get("position", 0), label))
+        parsed = parse(d["name"], d["nodes"], d.get("table", ""), d.get("position", 0), label)
+        patterns.append(replace(parsed, repeated=names[d["name"]] > 1))
     return patterns
 
 
