@@ -50,6 +50,8 @@ _SHAPED = 0.8
 #: The probability that attributes are left out which are optional and have their defaults, if the
 #: pattern gives some call fewer arguments than it has with them: UNSET is among the words then.
 _UNSET = 0.5
+#: The probability that an operand with a domain of its own, such as indices, is a constant.
+_FIXED = 0.3
 #: Parameters that give the number of columns of a product: as a number, or as the shape of the other
 #: operand; the probability that an extent is a number in the check's code, and the largest such number.
 _COLUMNS = ("units", "columns", "right")
@@ -508,6 +510,8 @@ class PatternGraph:
             constant = node.kind == "constant"
         elif wild and operand.role in (WEIGHT, BIAS) and self._draw(f"{operand.role} input") > 0.8:
             constant = False
+        elif wild and operand.role == FRESH and self._draw("fresh fixed") < _FIXED:
+            constant = True
         if node is not None and node.data is not None:
             data = node.data if operand.type.shape else node.data[0]
         elif node is not None and self._number is not None and _holds_a_number(operand):
