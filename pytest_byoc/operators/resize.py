@@ -55,18 +55,20 @@ def _size(x: TensorType, chosen: Attrs) -> Classes:
     old = _sizes(x, chosen["layout"])
     k = len(old)
     between = tuple(d + (d + 1) // 2 for d in old)
-    # Some new sizes share a factor with the old ones, some do not. Along one axis alone, the first or the
-    # last, the factor is an integer: kernels for such factors look at one axis.
+    # Along one axis alone the factor is an integer: kernels for such factors may look at one axis.
+    mixed: Classes = {
+        "integral_first": ((2 * old[0], *between[1:]),), "integral_last": ((*between[:-1], 2 * old[-1]),),
+    }
+    # Some new sizes share a factor with the old ones, some do not.
     return {
         "doubled": (tuple(2 * d for d in old),),
         "larger": (tuple(d + 1 + (i + k) % 3 for i, d in enumerate(old)),),
         "smaller": (tuple(max(1, d - 1 - i % 2) for i, d in enumerate(old)),),
         "tripled": (tuple((3 if i == k - 1 else 2) * d for i, d in enumerate(old)),),
-        "integral_first": ((2 * old[0], *between[1:]),) if k > 1 else (),
-        "integral_last": ((*between[:-1], 2 * old[-1]),) if k > 1 else (),
         "uneven": (tuple(d * 2 - 1 if i % 2 else max(2, d // 2) for i, d in enumerate(old)),),
         "same": (old,),
         "single": ((1,) + tuple(d + 2 for d in old[1:]),),
+        **(mixed if k > 1 else {}),
     }
 
 
