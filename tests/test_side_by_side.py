@@ -101,11 +101,11 @@ def test_a_failure_only_of_several_graphs_together_is_a_failure(
 ) -> None:
     monkeypatch.setenv("PARTICULAR", "outputs")
     # These cases are in one phase, and so in one module.
-    few = "test_operators and float32-shape and not shape_1 and not shape_2x1x3x1x2"
+    few = "test_operators and float32-shape and not 3x5 and not 2x3x4x5 and not shape_1"
     result = run(pytester, ir, "-k", few, *more)
-    result.assert_outcomes(failed=1, passed=4)
+    result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(
-        ["*several outputs*", "graph (1 operator, shrunk from 5):", "*but not beside the others*"]
+        ["*several outputs*", "graph (1 operator, shrunk from 4):", "*but not beside the others*"]
     )
 
 
@@ -206,7 +206,7 @@ def test_merged_modules_keep_all_regions_and_composites(
     is lost."""
     if attribute:
         monkeypatch.setenv("PARTICULAR", "attribute")
-    graphs = some(6, 5, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
+    graphs = some(6, 7, operators=["add", "nn.conv2d", "split", "nn.softmax", "nn.relu"], max_nodes=4)
     for examiner in session(tmp_path, ir, f"{FIXTURES}/targets/particular.py:target"):
         alone = [c for c in examiner.partitions.survey(graphs) if c is not None and c.regions]
         verdict = examiner.examine_uncached(union(graphs), replace(LOW_EFFORT, merged=True))
