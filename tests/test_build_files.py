@@ -11,28 +11,18 @@ from typing import Any
 import pytest
 
 from fixtures.faults.fault import Fault, Patch, apply
-from fixtures.faults.places import STDIO, STDLIB, TABLE
+from fixtures.faults.places import STDIO, constants_in_file
 from pytest_byoc.examination import c_libraries
 
 from .conftest import PYTHON
 from .test_corpus import report as report_of
 
 #: Another program writes the constants; Python's audit events do not tell of that.
-_BY_A_PROGRAM = (
-    STDIO, STDLIB,
-    Patch("c_source.py", "import numpy as np\n", "import os, subprocess\nimport numpy as np\n"),
-    Patch(
-        "c_source.py", TABLE,
-        'tables.append(f"static {C_TYPES[buffer.dtype]} {names[buffer]}[{buffer.size}];")\n'
-        "        path = os.path.abspath(names[buffer] + '.bin')\n"
-        "        subprocess.run(['tee', path], input=np.ascontiguousarray(buffer.data).tobytes(),\n"
-        "                       stdout=subprocess.DEVNULL, check=True)\n"
-        "        body.append(f'FILE* const file{index} = fopen(\"{path}\", \"rb\");')\n"
-        "        body.append(f'if (!file{index}) return \"no constants\";')\n"
-        "        body.append(f'fread({names[buffer]}, 1, sizeof {names[buffer]}, file{index});')\n"
-        "        body.append(f'fclose(file{index});')",
-    ),
-)  # fmt: skip
+_BY_A_PROGRAM = constants_in_file(
+    "import os, subprocess\n", "os.path.abspath(names[buffer] + '.bin')",
+    "subprocess.run(['tee', path], input=np.ascontiguousarray(buffer.data).tobytes(), "
+    "stdout=subprocess.DEVNULL, check=True)",
+)
 #: A log that each build and each run continue.
 _LOG = (
     STDIO,

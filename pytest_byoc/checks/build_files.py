@@ -11,6 +11,7 @@ from .base import WITHOUT_FILES, Check, of_death, of_raised
 from .evidence_interface import Evidence
 
 if TYPE_CHECKING:
+    from ..core.job_report import JobReport
     from ..runs import LoaderRun, TargetRun
 
 #: The most paths in a message.
@@ -20,6 +21,11 @@ _NAMED = 3
 def observe(run: TargetRun) -> None:
     """Records the files outside the artifact's folder that were written until it was exported."""
     run.record("written", run.files_written())
+
+
+def written(report: JobReport) -> list[str]:
+    """Returns the files that a target worker's report names."""
+    return [path for _, paths in report.facts("written") for path in paths]
 
 
 def reload(run: LoaderRun) -> None:
@@ -42,7 +48,7 @@ def judge(evidence: Evidence) -> Iterator[Finding]:
     report = evidence.without_files
     if evidence.loader.failed or report.end is None:
         return
-    files = [path for _, written in evidence.target.facts("written") for path in written]
+    files = written(evidence.target)
     names = ", ".join(files[:_NAMED]) + (" …" if len(files) > _NAMED else "")
     without = "without %s (written by the build)" % names
     yield from evidence.repeats(

@@ -117,10 +117,13 @@ class Evidence:
         """True if TVM runs operators of the partitioned module itself."""
         return any(value["host_calls"] for _, value in self.target.facts("regions"))
 
+    def _of_target(self) -> tuple[JobReport, ...]:
+        """Returns the reports on the target's own module and artifact."""
+        return self.target, self.loader, self.without_libraries, self.without_files, self.guarded
+
     def not_checked(self) -> tuple[str, ...]:
         """Returns the checks that could not be made, each once, as "check: reason"."""
-        reports = (self.target, self.loader, self.without_libraries, self.without_files, self.guarded)
-        pairs = [pair for report in reports for pair in report.not_checked()]
+        pairs = [pair for report in self._of_target() for pair in report.not_checked()]
         if any(r.died == "hung" for r in (self.reference, self.confirmation, self.deployed)):
             text = "TVM's own LLVM build took longer than its limit, so only the bound judged the graph"
             pairs.append(("numerics", text))
@@ -140,8 +143,7 @@ class Evidence:
         A check of the job is not made if, for example, the graph has no constants, or the run has
         ended before.
         """
-        reports = (self.target, self.loader, self.without_libraries, self.without_files, self.guarded)
-        sent = {pair for report in reports for pair in report.sent_by_checks()}
+        sent = {pair for report in self._of_target() for pair in report.sent_by_checks()}
         ids = []
         for check in CHECKS:
             # A check without a worker half judges the facts of numerics.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..checks import CHECKS, dynamic, overrun
+from ..checks import CHECKS, build_files, dynamic, overrun
 from ..checks.base import AGAIN, GUARDED, LARGER, OPENINGS, TWIN, WITHOUT_FILES, WITHOUT_LIBRARIES, Variant
 from ..config import plan
 from ..core.finding import WRONG_RESULT
@@ -169,7 +169,7 @@ class Companions:
         self, job: Job, artifacts: Mapping[str, str], evidence: Evidence, limit: float
     ) -> None:
         """Loads the artifacts where the files are hidden that the target wrote elsewhere, if any."""
-        hidden = [path for _, written in evidence.target.facts("written") for path in written]
+        hidden = build_files.written(evidence.target)
         if hidden:
             report = self._apart(WITHOUT_FILES, job, artifacts, evidence, limit, hidden=hidden)
             evidence.without_files = report

@@ -55,7 +55,7 @@ RANGE = "range"
 #: The case of a long average in 16 bits, whose sum, and whose sum of squares, is beyond the largest
 #: number; the extents that it is taken over, in two dimensions and in four; and the range of its
 #: elements.
-SUMS, _AVERAGED, _AROUND = "sums_overflow", {2: (2, 4096), 4: (1, 2, 64, 64)}, (20.0, 28.0)
+SUMS, _AVERAGED, _AROUND = "sums_overflow", ((2, 4096), (1, 2, 64, 64)), (20.0, 28.0)
 #: The case of an average over elements that differ little from each other, and its range: the mean of
 #: their squares less the square of their mean is all rounding.
 MEAN, _FAR = "large_mean", (40000.0, 40003.0)
@@ -90,8 +90,8 @@ def candidates(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, Make]
         for label in _result_dtypes(op, floats[0]):
             yield f"{floats[0]}-dtype_{label}-{RANGE}", _ranging(op, floats[0], picking({"dtype": label}))
     if op.averages and "float16" in dtypes:
-        shape = next(s for s in _AVERAGED.values() if op.takes(TensorType(s, "float16")))
-        yield f"float16-{SUMS}", _drawn(op, TensorType(shape, "float16"), _AROUND)
+        long = next(x for x in (TensorType(s, "float16") for s in _AVERAGED) if op.takes(x))
+        yield f"float16-{SUMS}", _drawn(op, long, _AROUND)
     for place, parameter in enumerate(op.parameters):
         # The parameter `right` of matmul is another one.
         if floats and parameter.name in _DECIDING and not op.contraction:
@@ -279,13 +279,7 @@ def _far_off(make: Make) -> Make:
 def _tied(op: Operator, dtype: str, pick: Pick) -> Make:
     """Returns the maker of the operator on a long row of few different values."""
     x = TensorType(max(op.shapes, key=lambda shape: shape[-1]), dtype)
-
-    def make() -> Graph:
-        builder = Builder(seed=1)
-        lead = builder.input(x, data=[_EQUAL[i % len(_EQUAL)] for i in range(x.size)])
-        return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick))[: op.used])
-
-    return make
+    return _holding(op, x, [_EQUAL[i % len(_EQUAL)] for i in range(x.size)], pick)
 
 
 def _result_dtypes(op: Operator, dtype: str) -> list[str]:
@@ -298,10 +292,15 @@ def _ranging(op: Operator, dtype: str, pick: Pick) -> Make:
     """Returns the maker of the operator on the values that are of interest for it."""
     shapes = ((1,) * rank + (len(op.interesting),) for rank in range(5))
     x = next(x for x in (TensorType(shape, dtype) for shape in shapes) if op.takes(x))
+    return _holding(op, x, op.interesting, pick)
+
+
+def _holding(op: Operator, x: TensorType, elements: Sequence[Any], pick: Pick) -> Make:
+    """Returns the maker of the operator on a tensor of these elements."""
 
     def make() -> Graph:
         builder = Builder(seed=1)
-        lead = builder.input(x, data=list(op.interesting))
+        lead = builder.input(x, data=list(elements))
         return builder.graph(*builder.apply(op, lead, choose_parameters(op, x, pick))[: op.used])
 
     return make

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.graph import TensorType
 from ..operators.record import Operator
-from .single import NoSuchClass, OneNodeGraph, by_default, class_names, one_node, rich
+from .single import NoSuchClass, OneNodeGraph, class_names, one_node, rich, with_class
 
 #: Parameters that act in one loop: together they determine which elements of a window are padding.
 _WINDOW = frozenset(("strides", "padding", "dilation"))
@@ -56,8 +56,7 @@ def alone(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
     window = [(i, name) for i, name in enumerate(names) if name in _WINDOW or name == "output_padding"]
     ways = [(name, label) for i, name in window for label in class_names(op, i, dtype)[1:2]]
     for (p, a), (q, b) in combinations(ways, 2):
-        made = (by_default(op, TensorType(s, dtype), {p: a, q: b}) for s in rich(op))
-        graph = next((g for g in made if g is not None), None)
+        graph = with_class(op, dtype, rich(op), {p: a, q: b})
         if graph is not None:
             yield f"{p}_{a}-{q}_{b}-{ALONE}", graph
 

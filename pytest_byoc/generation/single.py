@@ -81,10 +81,10 @@ def picking(forced: Mapping[str, str]) -> Pick:
 
 
 def with_class(
-    op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], name: str, label: str
+    op: Operator, dtype: str, shapes: Sequence[tuple[int, ...]], forced: Mapping[str, str]
 ) -> OneNodeGraph | None:
-    """Returns the graph for the first shape with which the parameter has that class, or None."""
-    attempts = (by_default(op, TensorType(s, dtype), {name: label}) for s in shapes)
+    """Returns the graph for the first shape with which the parameters have these classes, or None."""
+    attempts = (by_default(op, TensorType(s, dtype), forced) for s in shapes)
     return next((g for g in attempts if g is not None), None)
 
 
@@ -164,7 +164,7 @@ def varied(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph | None]
             # Each parameter is tested with another shape, if the class exists for it; shapes with
             # long axes, on which other parameters can have their defaults, come first.
             shapes = (*telling[position % len(telling) :], *telling, *op.shapes)
-            graph = with_class(op, dtype, shapes, parameter.name, label)
+            graph = with_class(op, dtype, shapes, {parameter.name: label})
             yield f"{dtype}-{parameter.name}_{label}", graph
     if len(op.parameters) > 1:
         for index in (1, 2):

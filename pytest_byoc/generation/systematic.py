@@ -186,7 +186,7 @@ def _labelled(
     for dtype in dtypes:
         yield dtype, by_default(op, TensorType(op.shapes[0], dtype), {})
     for other, parameter, label in _other_classes(op, dtypes):
-        graph = with_class(op, other, op.shapes, parameter.name, label)
+        graph = with_class(op, other, op.shapes, {parameter.name: label})
         yield f"{other}-{parameter.name}_{label}", graph
     dtype = dtypes[0]
     for shape in op.shapes[1:]:

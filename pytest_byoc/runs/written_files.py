@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 import tempfile
 import time
@@ -69,9 +68,8 @@ def _paths_in(artifact: str) -> set[str]:
 
 
 def _is_new(path: str) -> bool:
-    """Returns whether a path is that of a regular file which has changed since `watch` was called."""
+    """Returns whether a path exists and has changed since `watch` was called."""
     try:
-        status = os.stat(path)
+        return os.stat(path).st_ctime >= _since
     except OSError:
         return False
-    return stat.S_ISREG(status.st_mode) and status.st_ctime >= _since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,45 +29,46 @@ def records(ir: str, name: str) -> list[Operator]:
     return sorted(narrowed, key=lambda op: op.name != name)
 
 
-def _default(op: Operator) -> tuple[list[TensorType], int]:
-    """Returns an operator's operand types in its simplest form, and its number of results."""
+def records_of(node: Tree, ir: str) -> list[Operator]:
+    """Returns the records of the operators that a call may be of."""
+    return [op for name in node.ops or () for op in records(ir, name)]
+
+
+def _default(op: Operator) -> tuple[list[TensorType], Sequence[TensorType]]:
+    """Returns the types of an operator's operands in its simplest form, and of its results."""
     x = next(TensorType(s, d) for d in op.dtypes for s in op.shapes if op.takes(TensorType(s, d)))
     chosen = choose_parameters(op, x, first)
     types = [o.type for o in op.operands(x, chosen)]
-    return types, len(op.infer(types, op.attrs(chosen)))
+    return types, op.infer(types, op.attrs(chosen))
 
 
 def returns_tuple(op: Operator) -> bool:
-    return op.tuple_result or _default(op)[1] > 1
+    return op.tuple_result or len(_default(op)[1]) > 1
 
 
 @cache
 def keeps_shape(name: str) -> bool:
     """Returns whether an operator's first result has the shape of its first operand, by default."""
-    op = OPERATORS[name]
-    types, _ = _default(op)
-    x = next(TensorType(s, d) for d in op.dtypes for s in op.shapes if op.takes(TensorType(s, d)))
-    results = op.infer(types, op.attrs(choose_parameters(op, x, first)))
+    types, results = _default(OPERATORS[name])
     return bool(types) and results[0].shape == types[0].shape
 
 
 def takes_tuple(node: Tree, ir: str) -> bool:
     """Returns whether a call of one argument may be of an operator with a tuple of operands."""
-    operators = [op for name in node.ops or () for op in records(ir, name)]
-    return any(len(_default(op)[0]) > 1 for op in operators)
+    return any(len(_default(op)[0]) > 1 for op in records_of(node, ir))
 
 
 def joins_any_number(node: Tree, ir: str) -> bool:
     """Returns whether a call of one argument is of an operator that joins a tuple of any length."""
-    operators = [op for name in node.ops or () for op in records(ir, name)]
-    return len(node.of or ()) == 1 and any(p.name == "others" for op in operators for p in op.parameters)
+    joining = any(p.name == "others" for op in records_of(node, ir) for p in op.parameters)
+    return joining and len(node.of or ()) == 1
 
 
 def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
     """Returns whether a pattern can be matched by these operators and ones without a record."""
     possible: list[bool] = []
     for node in pattern.nodes:
-        known = [op.name for name in node.ops or () for op in records(ir, name)]
+        known = [op.name for op in records_of(node, ir)]
         left_out = node.kind == "call" and known and not set(known) & set(operators)
         parts = (any if node.kind == "or" else all)(possible[part] for part in node.of or ())
         possible.append(parts and not left_out)
@@ -77,7 +78,7 @@ def made_of(pattern: Pattern, operators: Collection[str], ir: str) -> bool:
 def not_among(pattern: Pattern, operators: Collection[str], ir: str) -> list[str]:
     """Returns the names of each call's known operators, joined by "or", if none of them is among
     `operators`; without duplicates."""
-    known = [[op.name for o in node.ops or () for op in records(ir, o)] for node in pattern.nodes]
+    known = [[op.name for op in records_of(node, ir)] for node in pattern.nodes]
     missing = [" or ".join(names) for names in known if names and not set(names) & set(operators)]
     return list(dict.fromkeys(missing))
 

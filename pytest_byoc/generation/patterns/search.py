@@ -10,7 +10,7 @@ from typing import Any
 from ...core.graph import Graph
 from ...operators import OPERATORS
 from ...operators.record import UNSET
-from .alternatives import NoInstance
+from .alternatives import NoInstance, records_of
 from .instance import Instance, instance, varied
 from .tree import Pattern, Way, ways
 
@@ -228,10 +228,16 @@ class _Search:
             return self._raising == self._structured
         if not self._said or not self._never_structured():
             return False
-        again = UNSET not in self._words
         # Without its optional attributes a call may have fewer arguments.
-        self._words[UNSET] = None
-        return not again
+        if UNSET not in self._words and self._has_optional():
+            self._words[UNSET] = None
+            return False
+        return True
+
+    def _has_optional(self) -> bool:
+        """Returns whether a call of the pattern may have attributes that can be left out."""
+        calls = (op for node in self._pattern.nodes for op in records_of(node, self._ir))
+        return any(getattr(op, self._ir).optional for op in calls)
 
     # --- climbing ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ..builder import Builder
-from .vocabulary import Unavailable, Vocabulary, add
+from .vocabulary import Vocabulary, add, need
 
 _IMAGE = TensorType((2, 3, 5, 4), "float32")
 _LAST = TensorType((2, 5, 4, 3), "float32")
@@ -49,9 +49,7 @@ _WINDOWS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def _padded(operator: str, usual: dict[str, Any], b: Builder, v: Vocabulary) -> Graph:
     """A window follows a padding, for each of _CHAINS (classes 36, 40)."""
-    # A target may have the padding in its patterns alone.
-    if not all(map(v.takes, ("nn.pad", operator))):
-        raise Unavailable(v.lacks(("nn.pad", operator)))
+    need(v, "nn.pad", operator, in_patterns=True)
     layout = "data_layout" if operator == "nn.conv2d" else "layout"
     outputs = []
     for padded, other, returned in _CHAINS:

@@ -1,7 +1,7 @@
 """Structures of quantised layers, in the form in which exporters write them: each operator reads the
 results of qnn.dequantize, and qnn.quantize reads its result (classes 5, 6, 16, 31, 35, 43).
 
-The scales and zero points of one row all differ, and no extent is another's.
+The scales and zero points of one row differ, unless equal ones are what it is about.
 """
 
 from __future__ import annotations

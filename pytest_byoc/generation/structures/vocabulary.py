@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...core.graph import Graph, TensorType
 from ...operators import OPERATORS
@@ -60,7 +61,12 @@ class Vocabulary:
 
     def takes(self, name: str) -> bool:
         """Returns whether the target offloads the operator alone, or in one of its patterns."""
-        return self.has(name) or any(name in graph.operators for graph in self.parts())
+        return self.has(name) or name in self._in_parts
+
+    @cached_property
+    def _in_parts(self) -> frozenset[str]:
+        """The operators of `parts`, which take a while to make."""
+        return frozenset(name for graph in self.parts() for name in graph.operators)
 
     def of(self, operators: Collection[str], tried: Collection[str] = ()) -> list[str]:
         """Returns those of the operators that the target offloads. Raises Unavailable if there are
@@ -126,8 +132,11 @@ def structure(function: Structure) -> Structure:
     return function
 
 
-def need(v: Vocabulary, *operators: str) -> None:
-    missing = [o for o in operators if o not in v.offloaded]
+def need(v: Vocabulary, *operators: str, in_patterns: bool = False) -> None:
+    """Raises Unavailable unless the target offloads the operators.
+
+    in_patterns: whether it may offload them in its patterns alone."""
+    missing = [o for o in operators if not (v.takes if in_patterns else v.has)(o)]
     if missing:
         raise Unavailable(v.lacks(missing))
 
