@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pytest_byoc.generation.plain import differences
 from pytest_byoc.generation.random_graphs import some
 from pytest_byoc.generation.shrink_steps import reduce
 from pytest_byoc.generation.systematic import cases, default_case
+from pytest_byoc.reference_kernels import KERNELS, Bounded
 from pytest_byoc.suite.session import TargetSession
 
 from .conftest import FIXTURES, declaration, make_settings
@@ -159,3 +160,30 @@ def test_a_failure_is_shrunk_once_and_counted_for_each_graph(tmp_path: Path, ir:
     assert failure.count == 3 and failure.operators == ["exp"]
     assert examined[0] > 1 and examined[1:] == [1, 1]
     assert "saved in" in texts[0] and all(f"failure {failure.id} again" in text for text in texts[1:])
+
+
+def test_a_kernel_that_raises_for_smaller_graphs_loses_no_failure(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = KERNELS["exp"]
+
+    def broken(inputs: Sequence[Bounded], attrs: Mapping[str, Any]) -> Bounded | tuple[Bounded, ...]:
+        if inputs[0].value.size < 15:
+            raise ValueError("too small")
+        return usual(inputs, attrs)
+
+    monkeypatch.setitem(KERNELS, "exp", broken)
+    settings = replace(make_settings(tmp_path, 120.0), operators=("exp", "nn.relu"))
+    session = TargetSession(settings, declaration(f"{FIXTURES / 'targets' / 'hostile.py'}:segfault", ir))
+    session.open()
+    try:
+        b = Builder(seed=1)
+        y = b.simple("nn.relu", b.simple("exp", b.input(TensorType((3, 5), "float32"))))
+        with pytest.raises(ConformanceFailure):
+            session.check(b.graph(y))
+        (failure,) = session.record.failures.values()
+        assert failure.operators == ["exp"]
+        (note,) = [text for text in session.record.not_checked if "the reference kernel of exp" in text]
+        assert "raised ValueError (too small)" in note
+    finally:
+        session.close()

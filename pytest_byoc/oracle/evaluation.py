@@ -9,12 +9,16 @@ import numpy as np
 
 from ..core.graph import Graph, Node
 from ..operators import OPERATORS
-from ..reference_kernels import FULL, Bounded, Precision, apply, exact
+from ..reference_kernels import FULL, KERNELS, Bounded, Precision, apply, exact
 from .accumulator_error import Fusion
 from .folding_error import Folding
 
 #: The dtypes in which an average may be calculated, by the dtype of its result.
 _WIDER = {"float16": "float32", "float32": "float64"}
+
+
+class KernelError(Exception):
+    """Raised if a reference kernel raises, so that nothing is known about a graph."""
 
 
 def evaluate(
@@ -27,7 +31,8 @@ def evaluate(
 
     arrays: every input and constant by name, in its own dtype. precision: the precision that the
     target declares. lowered: for each node, whether the target may run it, and so with that
-    precision; by default it may run all of them. Raises KeyError for an operator without a kernel.
+    precision; by default it may run all of them. Raises KeyError for an operator without a kernel, and
+    KernelError if a kernel raises.
     """
     lowered = [True] * len(graph.nodes) if lowered is None else lowered
     values: dict[str, Bounded] = {
@@ -37,13 +42,24 @@ def evaluate(
     with np.errstate(all="ignore"):
         for node, offloaded in zip(graph.nodes, lowered, strict=True):
             inputs = [values[i] for i in node.inputs]
-            first, *others = apply(node.op, inputs, node.attrs, precision if offloaded else FULL)
+            first, *others = _applied(node, inputs, precision if offloaded else FULL)
             first = folding.widen(node, values, first)
             if offloaded:
                 first = fusion.widen(node, values, first)
             first = _with_narrow(node, inputs, first)
             values.update(zip(node.outputs, (first, *others)))
     return [values[o] for o in graph.outputs]
+
+
+def _applied(node: Node, inputs: Sequence[Bounded], precision: Precision) -> tuple[Bounded, ...]:
+    try:
+        return apply(node.op, inputs, node.attrs, precision)
+    except Exception as e:
+        if node.op not in KERNELS:
+            raise
+        operands = ", ".join(str(x.shape) for x in inputs)
+        message = f"the reference kernel of {node.op} raised {type(e).__name__} ({e}) for the shapes "
+        raise KernelError(message + f"{operands} and the attributes {dict(node.attrs)}") from e
 
 
 def _with_narrow(node: Node, inputs: Sequence[Bounded], result: Bounded) -> Bounded:

@@ -134,6 +134,10 @@ class Failures:
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self.folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
+            self._record.not_checked.extend(
+                f"a smaller graph than that of {case}: {text}; please report this"
+                for text in shrinking.unjudged[:1]
+            )
             known = self._known.recognise(verdict)
         failure, new = self._record.fail(verdict, case, original.graph, known)
         self._known.note(tells_something=new)

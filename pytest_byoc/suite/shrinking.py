@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..checks import overrun
 from ..config import plan
@@ -15,6 +15,7 @@ from ..examination.outcome import CRASH, Verdict
 from ..examination.signature import suspects
 from ..generation.plain import without
 from ..generation.shrink_steps import reduce
+from ..oracle.evaluation import KernelError
 from ..record.target_record import Failure
 
 #: Stages in which code that the target has compiled runs.
@@ -34,6 +35,8 @@ class Shrinking:
     ir: str
     original: Verdict
     recognised: Callable[[Verdict], Failure | None]
+    #: Messages on smaller graphs that could not be judged.
+    unjudged: list[str] = field(default_factory=list)
 
     def known(self) -> Failure | None:
         """Returns the known failure that explains the original verdict, or None. If the graph has
@@ -85,11 +88,19 @@ class Shrinking:
         return replace(verdict, findings=(replace(finding, message=text), *verdict.findings[1:]))
 
     def _fails(self, graph: Graph) -> bool:
-        return self._examined(graph).fails_like(self.original)
+        return self._judged(graph, lambda verdict: verdict.fails_like(self.original))
 
     def _is_known(self, graph: Graph) -> bool:
-        verdict = self._examined(graph)
-        return verdict.failed and self.recognised(verdict) is not None
+        return self._judged(graph, lambda v: v.failed and self.recognised(v) is not None)
+
+    def _judged(self, graph: Graph, answer: Callable[[Verdict], bool]) -> bool:
+        """Returns the answer for the verdict on a smaller graph; False if nothing is known about that
+        graph. A fault of a reference kernel must not lose the target's failure."""
+        try:
+            return answer(self._examined(graph))
+        except KernelError as e:
+            self.unjudged.append(str(e))
+            return False
 
 
 def _reported_by_malloc(finding: Finding) -> bool:
