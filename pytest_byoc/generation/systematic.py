@@ -6,10 +6,11 @@ same from run to run, and from version to version as long as the operator's reco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 from ..core.graph import Graph, TensorType
 from ..operators import OPERATORS, within
@@ -114,6 +115,13 @@ def _cases(name: str, ir: str | None) -> tuple[Case, ...]:
     return tuple(_cases_of(within(name, ir), runnable(OPERATORS[name], ir), ir))
 
 
+def preferring(name: str, ir: str | None, values: Mapping[str, Any]) -> dict[str, Graph]:
+    """Returns the graphs of an operator's systematic cases, by id, made with these values as the defaults
+    of its parameters."""
+    op = within(name, ir).preferring(values)
+    return {case.id: case.graph for case in _cases_of(op, runnable(op, ir), ir)}
+
+
 def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
     """Returns an operator's simplest case: first shape, default parameters (the IR's, if given)."""
     op = within(name, ir)
@@ -208,7 +216,9 @@ def _labelled(
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
             yield label, OneNodeGraph(make())
-    yield from of_extents(op, dtype, ir)
+    for label, graph in of_extents(op, dtypes, ir):
+        if left_out(op, label, ir) is None:
+            yield label, graph
     roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):

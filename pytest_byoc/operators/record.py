@@ -124,6 +124,16 @@ class Parameter:
 
         return replace(self, classes=classes)
 
+    def preferring(self, value: Any) -> Parameter:
+        """Returns the parameter with that value as its default, wherever it exists."""
+
+        def classes(x: TensorType, chosen: Attrs) -> Classes:
+            known = self.values(x, chosen)
+            first = {k: (value, *(v for v in vs if v != value)) for k, vs in known.items() if value in vs}
+            return {**first, **{k: vs for k, vs in known.items() if k not in first}}
+
+        return replace(self, classes=classes)
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -283,6 +293,11 @@ class Operator:
         """
         lowering = getattr(self, ir if ir in self.irs() else self.irs()[0])
         return self._narrowed(lowering, supported=ir in self.irs(), built=True)
+
+    def preferring(self, values: Attrs) -> Operator:
+        """Returns the operator with these values, by parameter, as the defaults of its parameters."""
+        preferred = (p.preferring(values[p.name]) if p.name in values else p for p in self.parameters)
+        return replace(self, parameters=tuple(preferred))
 
     def supported(self, ir: str) -> Operator:
         """Returns the operator with all values that the IR supports, compiled by TVM or not."""

@@ -206,6 +206,8 @@ def _sliced_axes(x: TensorType, chosen: Attrs) -> Classes:
         "unnamed": (None,),
         "all": (tuple(range(r)),),
         "one": tuple((i,) for i in range(r)) if r > 1 else (),
+        # Whole rows, which do not lie one behind the other.
+        "inner": tuple((i,) for i in range(1, r - 1)),
         "several": tuple((i, j) for i in range(r) for j in range(i + 1, r)) if r > 2 else (),
         "disordered": (tuple(reversed(range(r))),) if r > 1 else (),
         "from_the_end": ((-1,), tuple(range(-r, 0))) if r > 1 else (),
@@ -237,7 +239,7 @@ def slice_begin(x: TensorType, chosen: Attrs) -> Classes:
     """
     dims, strides = _dims(x, chosen), chosen["strides"]
     start = tuple(0 if s > 0 else d - 1 for d, s in zip(dims, strides))
-    inside = tuple(d // 2 for d in dims)
+    inside = tuple(max(d // 3, min(d // 2, 1)) for d in dims)
     return {
         # The first class is the default, and it leaves out some elements.
         "inside": (inside,) if inside != start else (),
@@ -381,6 +383,8 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("strides", slice_strides),
         Parameter("begin", slice_begin),
         Parameter("end", slice_end),
+        # Of the first shape something is left of each axis, also between a begin and an end inside.
+        shapes=((4, 5, 7), *SHAPES),
         # TVM 0.16 does not normalise negative axes.
         relay=replace(call("strided_slice"), lacks={"axes": _from_the_end}, optional=("strides",)),
     ),
