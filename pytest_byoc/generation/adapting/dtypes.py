@@ -43,6 +43,9 @@ def _converted(graph: Graph, dtype: str) -> Graph:
     def attrs(node: Node, operands: Sequence[TensorType]) -> dict[str, Any]:
         if operands[0].dtype == dtype and dtype not in OPERATORS[node.op].dtypes:
             raise Unlike
+        if OPERATORS[node.op].contraction and operands[0].dtype not in (dtype, _FLOAT32):
+            # Sums of narrow products, which the dtype need not hold.
+            raise Unlike
         return {k: dtype if k in _DTYPES and v == _FLOAT32 else v for k, v in node.attrs.items()}
 
     return again(graph, source, attrs)

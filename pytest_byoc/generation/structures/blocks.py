@@ -67,9 +67,13 @@ def _of_batches() -> Iterator[Row]:
 
 def _grouped() -> Iterator[Row]:
     """Each head of keys and values is read by several heads of queries."""
-    for times in (2, 4):
-        few = _HEADS // times
-        keys, values = (call("repeat", _heads(_KEYS, few), repeats=times, axis=1) for _ in range(2))
+    for times in (2, 4, 0):
+        few = _HEADS // (times or 2)
+        # A tile has the same shape as a repetition, and its heads in another order.
+        keys, values = (
+            call("repeat", heads, repeats=times, axis=1) if times else call("tile", heads, reps=(1, 2, 1, 1))
+            for heads in (_heads(_KEYS, few), _heads(_KEYS, few))
+        )
         yield row(_attention(_heads(_LENGTH), keys, values), needs=["matmul", "nn.softmax"])
     wide = (_BATCH, 2, 2, _KEYS, _DEPTH)
     keys, values = (
@@ -97,18 +101,32 @@ def _from_one_layer() -> Iterator[Row]:
 
 
 def _rotary() -> Iterator[Row]:
-    """Halves, or neighbours, of each vector are rotated; or a part of it, and the rest is passed on."""
+    """The halves of each vector are rotated, or neighbours in it; or a part of it, and the rest is passed
+    on."""
     shape = (_BATCH, _LENGTH, _HEADS, 8)
     angles = ((1, _LENGTH, 1, 8), (_LENGTH, 1, 8))
-    for number, (turned, angle) in enumerate(product((False, True), angles)):
+    for number, (exchanged, angle) in enumerate(product((False, True), angles)):
         value = x(*shape)
         cos, sin = (constant(*angle, low=-1.0, high=1.0) for _ in range(2))
         halves = node("split", value, indices_or_sections=2, axis=3)
         low, high = Field(halves, 0), Field(halves, 1)
         minus = node("multiply", high, _number(-1.0)) if number % 2 else call("negative", high)
-        rotated = node("concatenate", *((low, minus) if turned else (minus, low)), axis=3)
+        rotated = node("concatenate", *((low, minus) if exchanged else (minus, low)), axis=3)
         total = node("add", node("multiply", value, cos), node("multiply", rotated, sin))
         yield row(total, needs=["multiply", "add"])
+    # Neighbours are rotated together.
+    value = x(*shape)
+    left, right = (
+        call("strided_slice", value, axes=(3,), strides=(2,), begin=(at,), end=(8,)) for at in (0, 1)
+    )
+    cos, sin = (constant(1, _LENGTH, 1, 4, low=-1.0, high=1.0) for _ in range(2))
+    turned = (
+        node("subtract", node("multiply", left, cos), node("multiply", right, sin)),
+        node("add", node("multiply", right, cos), node("multiply", left, sin)),
+    )
+    parts = (call("expand_dims", part, axis=4, num_newaxis=1) for part in turned)
+    pairs = node("concatenate", *parts, axis=4)
+    yield row(call("reshape", pairs, newshape=shape), needs=["multiply", "add"])
     # A half is rotated, the other half is passed on.
     value = x(*shape)
     begin: dict[str, Any] = {"axes": (3,), "strides": (1,)}

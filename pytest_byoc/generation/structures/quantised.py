@@ -17,11 +17,15 @@ from .vocabulary import UNARY
 _FIRST, _SECOND, _WEIGHT, _RESULT = (0.0371, -5), (0.0613, 11), (0.0199, 3), (0.0523, 7)
 #: A layer: its operator, the shapes of data, weight and bias, the axis of the weight's channels, and its
 #: parameters.
+_PADDED = {"kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 _Layer = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, dict[str, Any]]
 _LAYERS: tuple[_Layer, ...] = (
     ("nn.dense", (3, 8), (5, 8), (5,), 0, {"units": 5}),
     ("matmul", (3, 8), (8, 5), (5,), 1, {}),
     ("nn.conv2d", (1, 3, 5, 6), (4, 3, 2, 2), (4, 1, 1), 0, {"channels": 4, "kernel_size": (2, 2)}),
+    # Zeros are padded, which are the zero point in integers; the other layer runs by channels.
+    ("nn.conv2d", (1, 3, 4, 5), (4, 3, 3, 3), (4, 1, 1), 0, {"channels": 4, **_PADDED}),
+    ("nn.conv2d", (1, 4, 4, 5), (4, 1, 3, 3), (4, 1, 1), 0, {"channels": 4, "groups": 4, **_PADDED}),
 )
 
 
@@ -123,9 +127,51 @@ def _blocks_of_weights() -> Iterator[Row]:
             yield row(_product(name, x(3, 8), call("reshape", weight, newshape=shape), given), needs=[name])
 
 
+def _of_two_in_a_byte() -> Iterator[Row]:
+    """Weights of 4 bits, two in a byte: the lower half and the upper one are neighbours, or halves of an
+    axis. Numbers of 4 bits have no dtype that both IRs compute with."""
+    for apart in (False, True):
+        packed = _leaf(2, 2, 5, dtype="uint8", fixed=True)
+        four, fifteen = (constant(dtype="uint8", data=number) for number in (4, 15))
+        low, high = node("bitwise_and", packed, fifteen), node("right_shift", packed, four)
+        shape, axis = ((4, 5), 0) if apart else ((2, 2, 1, 5), 2)
+        parts = (call("reshape", part, newshape=shape) for part in (low, high))
+        whole = call("cast", node("concatenate", *parts, axis=axis), dtype="float32")
+        centred = node("subtract", call("reshape", whole, newshape=(2, 4, 5)), constant(low=8.0, high=8.0))
+        weight = node("multiply", centred, constant(2, 1, 5, low=0.01, high=0.1))
+        made = node("matmul", x(3, 8), call("reshape", weight, newshape=(8, 5)))
+        yield row(made, needs=["matmul"])
+
+
+def _of_several_dtypes() -> Iterator[Row]:
+    """Products of narrow dtypes whose results are wider, values of float16 that are averaged in float32,
+    masks, ids, and one value that is read in two dtypes."""
+    for dtype, sums in (("float16", "float32"), ("int8", "int32")):
+        narrow = (x if dtype == "float16" else _leaf)(3, 8, dtype=dtype)
+        weight = constant(5, 8, dtype=dtype, low=-1.0) if dtype == "float16" else _leaf(5, 8, fixed=True)
+        made: Value = call("nn.dense", narrow, weight, units=5, out_dtype=sums)
+        made = made if sums == "float32" else call("cast", made, dtype="float32")
+        scaled = node("multiply", made, constant(5, low=0.01, high=0.1))
+        yield row(node("add", scaled, constant(5)), needs=["nn.dense"])
+    value = x(2, 3, 8)
+    half = call("cast", value, dtype="float16")
+    for name in ("nn.relu", "tanh", "nn.softmax"):
+        yield row(node("add", call("cast", call(name, half), dtype="float32"), value), needs=[name])
+    wide = call("cast", x(2, 3, 8, dtype="float16"), dtype="float32")
+    for name, axis in (("mean", (-1,)), ("nn.softmax", -1)):
+        yield row(call("cast", call(name, wide, axis=axis), dtype="float16"), needs=[name])
+    mask = node("greater", value, constant(low=0.0, high=0.0))
+    yield row(node("multiply", value, call("cast", mask, dtype="float32")), needs=["multiply"])
+    yield row(node("where", mask, value, constant(low=-1e4, high=-1e4)), needs=["where"])
+    for dtype in ("int32", "int64"):
+        rows = call("take", constant(7, 4), x(2, 3, dtype=dtype, low=0, high=6), axis=0)
+        yield row(node("add", rows, constant(3, 4)), needs=["take"])
+
+
 def register() -> None:
     """Adds the structures of this file."""
     add_table("quantised_operators", _around_operators(), in_patterns=True)
     add_table("quantised_layers", _layers(), in_patterns=True)
     add_table("quantised_pairs", _pairs(), in_patterns=True)
-    add_table("weights_in_blocks", _blocks_of_weights())
+    add_table("weights_in_blocks", (*_blocks_of_weights(), *_of_two_in_a_byte()))
+    add_table("several_dtypes", _of_several_dtypes())
