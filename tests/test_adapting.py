@@ -1,5 +1,5 @@
 """Tests of graphs adapted to the only form a target offloads: channels last, batch 1, four axes or
-two, a dtype."""
+two, a dtype, attributes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,15 @@ NHWC_ALONE = Fault(
         Patch("support.py", "    if layouts not in CONV_LAYOUTS:",
               '    if layouts[0] != "NHWC" or layouts not in CONV_LAYOUTS:'),
         Patch("support.py", 'if attrs["layout"] not in ("NCHW", "NHWC"):', 'if attrs["layout"] != "NHWC":'),
+    ),
+)
+#: example_c that offloads averages only where the padding counts.
+PADDING_COUNTS = Fault(
+    "padding_counts", 36, "it takes count_include_pad alone", ("nn.avg_pool2d",), None,
+    (
+        Patch("support.py", "    attrs = step.attrs\n    if attrs[\"layout\"] not in",
+              '    attrs = step.attrs\n    if not attrs.get("count_include_pad", True):\n'
+              '        return "no"\n    if attrs["layout"] not in'),
     ),
 )
 
@@ -246,8 +255,8 @@ def test_new_operands_of_random_graphs_have_the_form(ir: str) -> None:
     assert sum(t.rank >= 4 for t in leads) > 10 and all(t.rank < 4 or t.shape[0] == 1 for t in leads)
 
 
-def opened(tmp_path: Path, target: str, ir: str) -> TargetSession:
-    settings = replace(make_settings(tmp_path, 120.0), operators=FEW)
+def opened(tmp_path: Path, target: str, ir: str, operators: tuple[str, ...] = FEW) -> TargetSession:
+    settings = replace(make_settings(tmp_path, 120.0), operators=operators)
     session = TargetSession(settings, declaration(target, ir))
     session.open()
     return session
@@ -289,6 +298,26 @@ def test_cases_are_adapted_to_the_only_batch_and_dtype_of_the_target(tmp_path: P
         # A graph in another form is not offloaded, and does not count as a pass.
         simplest = next(case for case in cases(["add"], ir) if case.simplest)
         assert suite.check_case(simplest).outcome == NOT_OFFLOADED
+    finally:
+        session.close()
+
+
+def test_cases_are_adapted_to_the_only_attributes_of_the_target(tmp_path: Path, ir: str) -> None:
+    target = apply(PADDING_COUNTS, tmp_path)
+    session = opened(tmp_path, f"{target / '__init__.py'}:target", ir, ("nn.avg_pool2d", "nn.relu"))
+    try:
+        suite = Suite(session)
+        found = cases(["nn.avg_pool2d"], ir)
+        # A class of another parameter, another dtype, and special values are examined all the same.
+        for ending in ("-padding_asymmetric]", "[float64]", "-infinities]"):
+            case = next(c for c in found if c.id.endswith(ending))
+            assert case.graph.nodes[0].attrs["count_include_pad"] is False
+            verdict = suite.check_case(case)
+            assert verdict.outcome == PASS and verdict.graph.nodes[0].attrs["count_include_pad"] is True
+        verdict = suite.check_structure("plain_poolings")
+        assert verdict.outcome == PASS and all(verdict.offloaded)
+        notes = [text for text in session.record.not_checked if "only with count_include_pad=true;" in text]
+        assert [text.partition(":")[0] for text in notes] == ["nn.avg_pool2d"]
     finally:
         session.close()
 

@@ -4,7 +4,7 @@ graph."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, TypeVar
 from ..core.graph import Graph, TensorType
 from ..examination.partitions import PARTITIONING, Partition
 from ..generation import systematic, without_llvm
-from ..generation.adapting import LAST, Form, adapted, forms, joined, lead
+from ..generation.adapting import lead
 from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
 from ..generation.systematic import Case, default_case
 from ..operators import OPERATORS
+from .target_forms import TargetForms
 
 if TYPE_CHECKING:
     from .session import TargetSession
 
 #: Number of graphs partitioned together in the search for a region: the first few are often enough.
 _AT_ONCE = 6
-#: Operators that are tried in every form: a target mostly needs the same form of all its operators.
-_COMMON = (
-    "nn.relu", "add", "multiply", "nn.conv2d", "nn.dense", "nn.max_pool2d", "nn.softmax", "concatenate",
-)
 _Kind = TypeVar("_Kind")
 
 
@@ -38,9 +35,7 @@ class Offloaded:
         self._operators: dict[str, list[str]] | None = None
         #: The id of the first systematic case that the target offloads, or None, by operator.
         self._first_of: dict[str, str | None] = {}
-        #: The form in which the target offloads the default case, by operator; () for its usual
-        #: form.
-        self._forms: dict[str, Form] = {}
+        self._forms = TargetForms(session)
 
     def operators(self) -> dict[str, list[str]]:
         """Returns the operators with a systematic case of the level that the target offloads, and
@@ -68,57 +63,15 @@ class Offloaded:
         found = [*systematic.cases(names, ir), *without_llvm.cases(names, ir)]
         return self._of_target([c for c in found if settings.level.all_cases or c.smoke])
 
-    def _form(self, operator: str) -> Form:
-        """Returns the form in which the target offloads the operator's default case: () if it
-        offloads the case unchanged, or in no form."""
-        if operator not in self._forms:
-            if self._refused([operator]):
-                self._ask()
-            self._forms.setdefault(operator, ())
-        return self._forms[operator]
-
-    def _refused(self, operators: Iterable[str]) -> dict[str, Graph]:
-        """Returns the default cases that the target does not offload, by operator."""
-        ir = self._session.ir
-        known = [n for n in operators if ir in OPERATORS[n].irs()]
-        found = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in known}
-        partitions = self._session.examiner.partitions.survey(found.values())
-        return {n: graph for (n, graph), p in zip(found.items(), partitions) if not _is_offloaded(p)}
-
-    def _ask(self) -> None:
-        """Determines the forms in which the target offloads operators whose default case it does
-        not offload unchanged. Common operators are tried in every form, the others with channels
-        last and in the forms found for the common ones."""
-        tested = self._session.operators
-        refused = self._refused(tested)
-        common = [n for n in _COMMON if n in tested] or tested[: len(_COMMON)]
-        found = self._first_form({n: refused[n] for n in common if n in refused}, list(forms()))
-        likely = list(dict.fromkeys((*found.values(), LAST)))
-        found |= self._first_form({n: g for n, g in refused.items() if n not in found}, likely)
-        self._forms = {n: found.get(n, ()) for n in tested}
-        for form in dict.fromkeys(found.values()):
-            names = ", ".join(n for n in tested if self._forms[n] == form)
-            self._session.record.not_checked.append(
-                f"{names}: the target offloads them only with {', '.join(form)}; all their graphs except the "
-                "simplest case are adapted to that"
-            )
-
-    def _first_form(self, graphs: Mapping[str, Graph], tried: Iterable[Form]) -> dict[str, Form]:
-        """Returns the first of the forms in which the target offloads all of a graph, by operator.
-        Operators without such a form are left out."""
-        found: dict[str, Form] = {}
-        for form in tried:
-            left = {n: adapted(g, form, self._session.ir) for n, g in graphs.items() if n not in found}
-            in_form = {n: g for n, g in left.items() if g is not None}
-            partitions = self._session.examiner.partitions.survey(in_form.values())
-            found.update((n, form) for n, p in zip(in_form, partitions) if p and all(p.offloaded))
-        return found
-
     def adapted(self, *graphs: Graph) -> list[Graph]:
         """Returns the graphs adapted to the forms in which the target offloads their operators, for
         example with batches of one. A graph of which the target then offloads no more nodes stays
         unchanged."""
-        made = {graph: other for graph in graphs if (other := self._in_form(graph)) is not None}
+        return self._better({graph: self._forms.adapted(graph) for graph in graphs}, graphs)
+
+    def _better(self, other: Mapping[Graph, Graph | None], graphs: Sequence[Graph]) -> list[Graph]:
+        """Returns the graphs, and in place of each the other one if the target offloads more of that."""
+        made = {graph: found for graph, found in other.items() if found is not None}
         partitions = self._session.examiner.partitions.survey([*made, *made.values()])
         more = {
             graph for graph, as_it_is, then in zip(made, partitions, partitions[len(made) :])
@@ -126,16 +79,10 @@ class Offloaded:
         }
         return [made[graph] if graph in more else graph for graph in graphs]
 
-    def _in_form(self, graph: Graph) -> Graph | None:
-        """Returns the graph in the form in which its operators are offloaded; None if it needs no
-        change or cannot be adapted."""
-        form = joined(map(self._form, graph.operators))
-        return adapted(graph, form, self._session.ir) if form else None
-
     def fit(self, operator: str) -> Callable[[TensorType], TensorType]:
         """Returns a function that adapts the type of a first operand to the form in which the
         target offloads the operator."""
-        return partial(lead, form=self._form(operator))
+        return partial(lead, form=self._forms.of(operator))
 
     def of_target(self, case: Case) -> Case:
         (adapted,) = self._of_target([case])
@@ -144,8 +91,8 @@ class Offloaded:
     def _of_target(self, cases: Sequence[Case]) -> list[Case]:
         """Returns the cases adapted to the target's forms, except the simplest case of each
         operator and the cases that LLVM cannot judge."""
-        found = self.adapted(*(c.graph for c in cases if not (c.simplest or c.without_llvm)))
-        left = iter(found)
+        some = [c for c in cases if not (c.simplest or c.without_llvm)]
+        left = iter(self._better({c.graph: self._forms.of_case(c) for c in some}, [c.graph for c in some]))
         return [c if c.simplest or c.without_llvm else _with(c, next(left)) for c in cases]
 
     def vocabulary(self) -> Vocabulary:
@@ -160,7 +107,7 @@ class Offloaded:
         partitions = self._session.examiner.partitions.survey(defaults.values())
         offloaded = frozenset(n for n, c in zip(defaults, partitions) if _is_offloaded(c))
         tested = frozenset(self._session.operators)
-        adapted = frozenset(n for n in defaults if self._form(n))
+        adapted = frozenset(n for n in defaults if self._forms.restrict(n))
         if adapted:
             # Some default cases cannot be adapted, for example a split along the batch.
             adapted |= set(self.operators())

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import combinations
 
 from ...core.graph import Graph, TensorType
+from .attributes import Demand, demands, stands_alone, with_attributes
 from .batch_of_one import batch_of_one
 from .channels_last import channels_last
 from .dtypes import in_dtype
@@ -73,4 +74,7 @@ def lead(x: TensorType, form: Form) -> TensorType:
     return replace(x, shape=(1, *shape[1:]) if _ONE in form and len(shape) > 1 else shape)
 
 
-__all__ = ["LAST", "Form", "adapted", "channels_last", "forms", "has_layout", "joined", "lead"]
+__all__ = [
+    "LAST", "Demand", "Form", "adapted", "channels_last", "demands", "forms", "has_layout", "joined", "lead",
+    "stands_alone", "with_attributes",
+]

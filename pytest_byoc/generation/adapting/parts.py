@@ -90,6 +90,11 @@ def again(graph: Graph, source: Callable[[Source], Source], attrs: Attrs) -> Gra
     changed = {s.name: source(s) for s in graph.sources()}
     if all(changed[s.name].type == s.type for s in graph.sources()):
         raise Unlike
+    return inferred(graph, changed, attrs)
+
+
+def inferred(graph: Graph, changed: Mapping[str, Source], attrs: Attrs) -> Graph:
+    """Returns the graph with other sources, by name, and attributes; raises as `again` does."""
     types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for node in graph.nodes:
