@@ -26,13 +26,16 @@ _CHANCES = 3
 #: Graphs whose neighbours are all tried although nothing got further since, and the values that are
 #: tried of a choice.
 _NEIGHBOURHOODS, _VALUES = 6, 40
+#: The most changes that are tried of one graph.
+_CHANGES = 500
 #: Graphs, of those that got furthest, from which the one with new types of inputs is chosen.
 _ALIKE = 40
 #: The search ends after so many generations without a graph that gets further; after fewer if the
 #: pattern alone matches.
 _STALLED, _SHADOWED = 10, 3
-#: The number of graphs after which no more generations are made.
-_MOST_GRAPHS = 1500
+#: The number of nodes, of all graphs that were made by changing choices, after which no more
+#: generations are made: graphs of large patterns take long to make.
+_MOST_NODES = 150_000
 #: For each further way of a pattern that is matched in one: the number of generations and of those
 #: without progress; for all of them together, the number of graphs after which no more are tried.
 _WAY_GENERATIONS, _WAY_STALLED, _WAYS_GRAPHS = 8, 3, 500
@@ -53,7 +56,7 @@ class _Search:
         self._takers: set[str] = set()
         #: Reasons why graphs could not be made.
         self._why: list[str] = []
-        self._tried = self._structured = self._raising = 0
+        self._tried = self._structured = self._raising = self._nodes = 0
         self._said: dict[Graph, Alone | None] = {}
         self._raised = ""
         #: Values with which the check may compare attributes and dtypes.
@@ -176,6 +179,7 @@ class _Search:
         return self._varied(parent.way, parent.seed, parent.attempt, {**parent.changed, **changed})
 
     def _varied(self, way: Way, seed: int, attempt: int, changed: Mapping[str, float]) -> Instance | None:
+        self._nodes += len(self._pattern.nodes)
         try:
             return varied(self._pattern, way, self._ir, seed, attempt, changed, tuple(self._words))
         except NoInstance:
@@ -226,7 +230,7 @@ class _Search:
             self._pool = sorted(self._pool, key=self._progress)
             reached = [one for one in self._pool if one.way in left]
             pool = reached[-_PARENTS:][::-1]
-            if not pool or idle >= stalled or self._tried > _MOST_GRAPHS:
+            if not pool or idle >= stalled or self._nodes > _MOST_NODES:
                 return
             idle = 0 if self._progress(pool[0]) > best else idle + 1
             best = max(best, self._progress(pool[0]))
@@ -271,12 +275,15 @@ class _Search:
                     yield further
 
     def _each_other(self, parent: Instance, names: Sequence[str]) -> Iterable[Instance]:
-        """Yields instances with each other value of some choices, one changed at a time."""
-        for name in names:
-            for point in parent.draws[name][:_VALUES]:
-                child = self._changed(parent, {name: point})
-                if child is not None:
-                    yield child
+        """Yields instances with each other value of some choices, one changed at a time; of very many
+        a selection."""
+        changes = [(name, point) for name in names for point in parent.draws[name][:_VALUES]]
+        if len(changes) > _CHANGES:
+            changes = random.Random(len(changes)).sample(changes, _CHANGES)
+        for name, point in changes:
+            child = self._changed(parent, {name: point})
+            if child is not None:
+                yield child
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
