@@ -43,6 +43,31 @@ def test_progress_grows_with_executed_instructions() -> None:
     assert "NHWC" in results[1]["words"] and 10 in results[1]["words"] and "int8" in results[1]["words"]
 
 
+def gathering(number: int) -> bool:
+    conditions = []
+    conditions.append(number > 10)
+    conditions.append(number > 20)
+    even = is_even(number)
+    return all(conditions) and even
+
+
+def is_even(number: int) -> bool:
+    return number % 2 == 0
+
+
+def test_progress_grows_with_gathered_conditions() -> None:
+    """The same instructions are executed, whatever holds."""
+    results = [matching.alone(OnePattern(), number, gathering) for number in (5, 15, 16, 25)]
+    progress = [s["progress"] for s in results]
+    assert not any(s["matched"] for s in results)
+    assert progress[0] < progress[1] < progress[2] and progress[1] < progress[3]
+
+
+def test_words_are_in_the_order_of_the_code() -> None:
+    words = matching.alone(OnePattern(), 30, gathering)["words"]
+    assert [w for w in words if isinstance(w, int)][:3] == [10, 20, 2]
+
+
 def test_an_exception_of_the_check_is_reported() -> None:
     result = matching.alone(OnePattern(), 13, check)
     assert result["structure"] and not result["matched"] and result["raised"] == "ValueError: odd"

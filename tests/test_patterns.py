@@ -34,7 +34,7 @@ from pytest_byoc.generation.systematic import default_case
 from pytest_byoc.operators import OPERATORS
 from pytest_byoc.oracle.evaluation import evaluate
 
-from .conftest import FIXTURES, partitions_of
+from .conftest import partitions_of
 
 WILD = {"is": "wildcard"}
 CONSTANT = {"is": "constant"}
@@ -380,34 +380,6 @@ def test_drawn_numbers_depend_only_on_their_name() -> None:
 def partitions(ir: str) -> Iterator[Partitions]:
     with partitions_of("example_c", "pytest_byoc.examples.example_c:target", ir) as found:
         yield found
-
-
-#: Patterns of `fixtures/targets/vendor_patterns.py` that are found in seconds. Their checks ask values of
-#: constants, axes of norms, numbers of joined values, both halves of a value, groups of heads, shapes of
-#: weights and extents that are multiples of 16.
-FOUND_SOON = (
-    "channel_scale", "softplus", "hard_swish", "gelu_erf", "layer_norm", "concat_3", "concat_4",
-    "grouped_query", "rotary", "quantized_conv", "quantized_product",
-)
-
-
-@pytest.fixture(scope="module")
-def vendor_partitions(ir: str) -> Iterator[Partitions]:
-    if ir != "relax":
-        pytest.skip("the table is one of Relax")
-    with partitions_of("target", f"{FIXTURES / 'targets' / 'vendor_patterns.py'}:target", ir) as found:
-        yield found
-
-
-@pytest.mark.parametrize("name", FOUND_SOON)
-def test_patterns_as_vendors_write_them_are_matched(
-    vendor_partitions: Partitions, ir: str, name: str
-) -> None:
-    (pattern,) = (p for p in vendor_partitions.patterns() if p.label == f"vendor_patterns.{name}")
-    result = search(pattern, ir, vendor_partitions.composites, vendor_partitions.alone)
-    assert result.fate == "matched", result.reason
-    (composites,) = vendor_partitions.composites([result.fragments[0].graph])
-    assert composites == {pattern.name}
 
 
 def test_every_pattern_of_example_c_is_matched(partitions: Partitions, ir: str) -> None:

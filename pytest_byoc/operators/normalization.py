@@ -276,6 +276,11 @@ def _l2_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType
     return ns.nn.l2_normalize(args[0], eps=attrs["eps"], axis=None if axis is None else list(axis))
 
 
+def _dropout_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
+    # nn.dropout returns the first item alone.
+    return ns.nn.dropout_raw(args[0], attrs["rate"])
+
+
 def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
     return (types[0], types[0])
 
@@ -389,7 +394,8 @@ OPERATORS: tuple[Operator, ...] = (
         ),
         relay=call("nn.lrn"),
     ),
-    # TVM compiles it as at inference: it returns the operand and a mask of ones.
+    # TVM compiles it as at inference: it returns the operand and a mask of ones. Relay removes it if
+    # nothing reads the mask.
     Operator(
         name="nn.dropout",
         infer=_dropout_infer,
@@ -397,6 +403,7 @@ OPERATORS: tuple[Operator, ...] = (
         accuracy="exact",
         accepts=some,
         parameters=(Parameter("rate", {"default": (0.5,), "other": (0.1234,), "none": (0.0,)}),),
+        relay=Lowering("nn.dropout", _dropout_relay),
         relax=call("nn.dropout"),
         used=1,
         tuple_result=True,

@@ -249,7 +249,6 @@ OPERATORS: tuple[Operator, ...] = (
         shapes=((1, 8, 2, 3), (2, 4, 3, 5), (2, 3, 5, 8), (1, 18, 1, 2), (2, 1, 3, 36), (1, 4, 7, 4)),
         accepts=blocks.takes_blocks(blocks.deep),
     ),
-    # Relax has nn.pixel_shuffle, but TVM 0.27 cannot build it: topi.nn.pixel_shuffle is missing.
     _moving(
         "nn.space_to_depth",
         blocks.to_depth_infer,

@@ -43,6 +43,8 @@ def _permutation(x: TensorType, chosen: Attrs) -> Classes:
         "last_two": (every[:-2] + (r - 1, r - 2),) if r > 1 else (),
         "rotated": (every[1:] + every[:1], every[-1:] + every[:-1]) if r > 2 else (),
         "channels_last": ((0,) + every[2:] + (1,),) if r > 3 else (),
+        # Two neighbours between the first axis and the last: heads of attention, shuffled channels.
+        "inner": tuple(every[:i] + (i + 1, i) + every[i + 2 :] for i in range(1, r - 2)),
         "negative": (tuple(range(-1, -r - 1, -1)), tuple(range(-r, 0))) if r > 1 else (),
     }
 

@@ -15,8 +15,9 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 
     matched: whether the pattern and its check match in the module. structure: whether the pattern
     matches without its check. progress: the number of different instructions of the check that were
-    executed, and a fraction for their repetitions. words: strings and numbers in the executed code,
-    and those that it was called with, with which the check may compare.
+    executed, more for each condition that was seen to hold, and a fraction for repetitions.
+    words: strings and numbers in the executed code, in its order, and those that it was called with,
+    with which the check may compare.
     raised: the exception of the check as text. arguments: the numbers of arguments of the module's
     calls by operator, where the structure does not match.
     """
@@ -38,6 +39,9 @@ def alone(ir: IR, module: Any, entry: Any) -> dict[str, Any]:
 _DTYPE = re.compile("(u?int|b?float)[0-9]+$")
 #: The types of values that are noted, and the number of items that are read of a collection.
 _PLAIN, _MANY = (int, float, str, tuple, list, set, frozenset, dict), 100
+#: The instructions that one condition that holds counts for. A check that gathers all its conditions
+#: executes the same instructions whatever holds.
+_HELD = 3
 #: The beginnings of paths of the standard library and of packages, whose code is not counted.
 _INSTALLED = (os.path.dirname(os.__file__), sys.prefix, "<")
 
@@ -51,36 +55,47 @@ def _importing(frame: Any) -> bool:
     return False
 
 
+def _holds(value: Any) -> bool:
+    """Returns whether a value is True, in Python or in NumPy."""
+    return value is True or (type(value).__name__ in ("bool", "bool_") and bool(value))
+
+
 class _Tracer:
-    """A tracer of a pattern's check that records which instructions are executed.
+    """A tracer of a pattern's check that records which instructions are executed, and which
+    conditions hold.
 
     It counts code in the check's own folder, and code outside of the installation. The more
-    instructions a graph reaches, the closer it is to a match.
+    instructions a graph reaches, and the more conditions hold, the closer it is to a match.
     """
 
     def __init__(self) -> None:
         self.called = False
         self.raised = ""
-        self._executed: set[tuple[Any, int]] = set()
+        #: Instructions, as keys in the order of their execution.
+        self._executed: dict[tuple[Any, int], None] = {}
+        #: Conditions that hold: calls that returned True, and local values that are True.
+        self._held: set[tuple[Any, Any, int]] = set()
         self._steps = 0
         self._known: list[Any] = []
 
     @property
     def progress(self) -> float:
-        """The number of different instructions; a fraction of one grows with their repetitions."""
-        return len(self._executed) + self._steps / (self._steps + 1000.0)
+        """The number of different instructions, and `_HELD` for each condition that holds; a fraction
+        of one grows with the repetitions of instructions."""
+        return len(self._executed) + _HELD * len(self._held) + self._steps / (self._steps + 1000.0)
 
     def words(self) -> list[Any]:
-        """Returns the numbers and words in the code that was executed: its constants, and the values
-        that it got as arguments, by default, from enclosing functions and from its module."""
-        codes = {code for code, _ in self._executed}
+        """Returns the numbers and words in the code that was executed: its constants in the order of
+        the code, and the values that it got as arguments, by default, from enclosing functions and
+        from its module."""
+        codes = list(dict.fromkeys(code for code, _ in self._executed))
         # A dtype may be written as an attribute, such as numpy.int8, which is a name in the code.
         words: list[Any] = [name for code in codes for name in code.co_names if _DTYPE.match(name)]
         left = [constant for code in codes for constant in code.co_consts] + self._known
         # A collection may contain itself.
         read: set[int] = set()
-        while left:
-            value = left.pop()
+        # Items of collections are appended, and read behind all others.
+        for value in left:
             if isinstance(value, (tuple, list, set, frozenset, dict)):
                 if id(value) in read:
                     continue
@@ -102,6 +117,14 @@ class _Tracer:
         values = [*frame.f_locals.values(), *(frame.f_globals[n] for n in names if n in frame.f_globals)]
         self._known += [v for v in values if isinstance(v, _PLAIN)]
 
+    def _conclude(self, frame: Any, result: Any) -> None:
+        """Notes the conditions that hold when a function returns."""
+        if _holds(result) and frame.f_back is not None:
+            self._held.add((frame.f_back.f_code, None, frame.f_back.f_lasti))
+        for name, value in frame.f_locals.items():
+            values = value[:_MANY] if type(value) in (list, tuple) else (value,)
+            self._held.update((frame.f_code, name, i) for i, each in enumerate(values) if _holds(each))
+
     def check(self, check: Callable[..., Any]) -> Callable[..., Any]:
         folders: list[str] = []
 
@@ -117,10 +140,12 @@ class _Tracer:
             self._note(frame)
             return step
 
-        def step(frame: Any, event: str, _: Any) -> Any:
+        def step(frame: Any, event: str, value: Any) -> Any:
+            if event == "return":
+                self._conclude(frame, value)
             # Line events count too: Python 3.12 sends no opcode events for the first traced
             # function.
-            self._executed.add((frame.f_code, frame.f_lasti))
+            self._executed[frame.f_code, frame.f_lasti] = None
             self._steps += 1
             return step
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .alternatives import NoInstance, made_of, not_among
 from .instance import Instance, instance
 from .near_misses import OPERAND_FORMS, kind, near_misses, spread
-from .search import Alone, Fragment, SearchResult, search
+from .search import search
+from .search_result import Alone, Fragment, SearchResult
 from .tree import Pattern, parse, parse_table, ways
 from .twice import twice
 

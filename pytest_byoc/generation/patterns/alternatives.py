@@ -8,11 +8,14 @@ from typing import Any
 
 from ...core.graph import TensorType
 from ...operators import OPERATORS
+from ...operators.absent import ABSENT
 from ...operators.measured import dtypes as runnable
 from ...operators.record import Operator
 from ..builder import choose_parameters, first
 from .tree import Pattern, Tree, Way
 
+#: Kinds of parts that are values from outside of the pattern.
+LEAVES = ("wildcard", "constant", "variable")
 #: Operators that call a function of TIR, of a library or of the module.
 _CALLS = ("call_tir", "call_tir_inplace", "call_dps_packed", "call_pure_packed", "invoke_closure")
 
@@ -43,7 +46,12 @@ def _default(op: Operator) -> tuple[list[TensorType], Sequence[TensorType]]:
 
 
 def returns_tuple(op: Operator) -> bool:
-    return op.tuple_result or len(_default(op)[1]) > 1
+    return op.tuple_result or _has_several_results(op.name)
+
+
+@cache
+def _has_several_results(name: str) -> bool:
+    return len(_default(OPERATORS[name])[1]) > 1
 
 
 @cache
@@ -86,26 +94,81 @@ def not_among(pattern: Pattern, operators: Collection[str], ir: str) -> list[str
 class Reading:
     """A pattern read in one way. least: the number of results that a call must have, by the call's
     number, because the pattern reads them. uses: for each call, the records of the calls whose
-    first operand is its result."""
+    first operand is its result. calls: the numbers of all calls, the last one of the graph first.
+    demands: on the calls and leaves, by their numbers. counterparts: by the number of a part, the
+    number of the part at the same place of the call's first operand of equal form; a pattern of
+    parallel branches, for example.
+    """
 
     def __init__(self, pattern: Pattern, way: Way, ir: str) -> None:
         self.pattern, self._way, self._ir = pattern, way, ir
         self.least = self._find_least()
         self.uses: dict[int, list[list[Operator]]] = {}
         self._find_uses(pattern.root, set())
+        self._forms: dict[int, str] = {}
+        self.demands: dict[int, dict[str, Any]] = {}
+        self.calls = self._find_calls()
+        self.counterparts = self._find_counterparts()
 
-    def leaf_below(self, part: int) -> tuple[int, bool] | None:
-        """Returns the leaf from which calls that keep the shape of their first operand compute a part,
-        and whether a permutation is among them; None if it is computed in another way, or a leaf."""
-        number, _ = self.resolve(part)
-        computed = permuted = False
-        while (node := self.pattern.nodes[number]).kind == "call" and node.of:
-            candidates = self.candidates(number)
-            if not candidates or not (keeps_shape(candidates[0].name) or candidates[0].name == "transpose"):
-                return None
-            computed, permuted = True, permuted or candidates[0].name == "transpose"
-            number, _ = self.resolve(node.of[0])
-        return (number, permuted) if computed and node.kind in ("wildcard", "constant", "variable") else None
+    def operands(self, number: int) -> list[int]:
+        """Returns the resolved operands of a call, the fields of tuples in their place."""
+        operands: list[int] = []
+        for part in self.pattern.nodes[number].of or ():
+            inner, _ = self.resolve(part)
+            node = self.pattern.nodes[inner]
+            operands += self.operands(inner) if node.kind == "tuple" and node.of is not None else [inner]
+        return operands
+
+    def is_tuple(self, number: int) -> bool:
+        """Returns whether a part stands for several values: a call of an operator that returns a
+        tuple, or a tuple whose fields the pattern leaves open."""
+        node = self.pattern.nodes[number]
+        called = node.kind == "call" and node.ops is not None
+        return node.kind == "tuple" or (called and any(map(returns_tuple, self.candidates(number))))
+
+    def open_leaves(self) -> list[int]:
+        """Returns the leaves, each the last one of the operands of a call of two."""
+        pairs = [pair for pair in map(self.operands, self.calls) if len(pair) == 2]
+        leaves = ([o for o in pair if self.pattern.nodes[o].kind in LEAVES] for pair in pairs)
+        return list(dict.fromkeys(found[-1] for found in leaves if found))
+
+    def _find_calls(self) -> list[int]:
+        calls: dict[int, None] = {}
+        left = [self.resolve(self.pattern.root)]
+        for number, demands in left:
+            self.demands[number] = {**self.demands.get(number, {}), **demands}
+            node = self.pattern.nodes[number]
+            if number not in calls:
+                left += [self.resolve(part) for part in node.of or ()]
+            if node.kind == "call":
+                calls[number] = None
+        return list(calls)
+
+    def _find_counterparts(self) -> dict[int, int]:
+        counterparts: dict[int, int] = {}
+
+        def pair(one: int, other: int) -> None:
+            if one == other or other in counterparts:
+                return
+            counterparts[other] = counterparts.get(one, one)
+            for a, b in zip(self.operands(one), self.operands(other)):
+                pair(a, b)
+
+        for call in self.calls:
+            first: dict[str, int] = {}
+            for operand in self.operands(call):
+                if self.pattern.nodes[operand].kind == "call":
+                    pair(first.setdefault(self._form(operand), operand), operand)
+        return counterparts
+
+    def _form(self, number: int) -> str:
+        """Returns the same text for parts that match the same expressions."""
+        if number not in self._forms:
+            node = self.pattern.nodes[number]
+            name = self.name(number) if node.kind == "call" and node.ops is not None else node.kind
+            inner = [self._form(self.resolve(part)[0]) for part in node.of or ()]
+            self._forms[number] = f"{name}{node.index}({','.join(inner)})"
+        return self._forms[number]
 
     def _find_least(self) -> dict[int, int]:
         least: dict[int, int] = {}
@@ -194,7 +257,8 @@ class Reading:
         if not options and name in _CALLS:
             raise NoInstance(f"the pattern calls a function by {name}, and only operators have records")
         if not options:
-            raise NoInstance(f"the operator {name} has no record")
+            because = ABSENT[self._ir].get(name)
+            raise NoInstance(f"the operator {name} has no record" + (f": {because}" if because else ""))
         return options
 
 

@@ -21,8 +21,8 @@ class Instance:
     """A graph and the choices that led to it, some of which may be changed to make another one.
 
     draws: the choices by name, each with the numbers that together lead to all that can be chosen
-    (`Draws.points`). changed: numbers from 0 to 1, by name of the choice, that replaced
-    drawn ones. words: values of attributes and dtypes that were preferred."""
+    (`Draws.points`). numbers: those that were drawn, from 0 to 1, by name of the choice. changed: those
+    that replaced drawn ones. words: values of attributes and dtypes that were preferred."""
 
     way: Way
     seed: int
@@ -30,6 +30,7 @@ class Instance:
     changed: Mapping[str, float]
     graph: Graph
     draws: Mapping[str, Sequence[float]]
+    numbers: Mapping[str, float]
     words: Sequence[Any] = ()
 
 
@@ -57,4 +58,6 @@ def varied(
     draws = Draws(f"{pattern.label} {sorted(way.items())} {seed} {attempt}", changed)
     plain = seed == 0 and attempt == 0 and not changed
     graph = PatternGraph(pattern, way, ir, seed, plain, draws, words).graph()
-    return Instance(way, seed, attempt, changed, graph, {n: draws.points[n] for n in draws.used}, words)
+    points = {name: draws.points[name] for name in draws.used}
+    numbers = {name: draws.numbers[name] for name in draws.used}
+    return Instance(way, seed, attempt, changed, graph, points, numbers, words)

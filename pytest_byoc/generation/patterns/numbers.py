@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from itertools import chain, islice, permutations
 from typing import Any
 
 #: Constants of activations, norms and quantisation as models are written with them: of hard swish,
@@ -27,5 +28,16 @@ def mined(words: Collection[Any]) -> list[float]:
     return list(dict.fromkeys(float(n) for n in numbers if abs(n) < _LARGEST))
 
 
+def together(words: Collection[Any], count: int) -> list[tuple[float, ...]]:
+    """Returns numbers in a check's code for so many constants at once: first those that stand beside
+    each other in the code, in its order, then other selections of the first numbers."""
+    numbers = mined(words)
+    beside = (tuple(numbers[i : i + count]) for i in range(len(numbers) - count + 1))
+    others = permutations(numbers[:_JOINT], count)
+    return list(dict.fromkeys(islice(chain(beside, others), _SELECTIONS)))
+
+
+#: The numbers of which any selection is given to several constants at once, and the most selections.
+_JOINT, _SELECTIONS = 6, 200
 #: Larger numbers in a check's code are limits or hashes.
 _LARGEST = 1e6

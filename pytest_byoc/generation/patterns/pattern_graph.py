@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from ...core.graph import Graph, TensorType
 from ...operators import OPERATORS
@@ -25,41 +24,22 @@ from ...operators.record import (
 from ..builder import Builder, choose_parameters, first
 from ..pool import takes
 from ..scales import natural
-from .alternatives import NoInstance, Reading, joins_any_number, returns_tuple, takes_tuple
-from .draws import MOST, Draws
-from .matching_parts import matching_parts
-from .numbers import USUAL, mined, of_extent
+from .alternatives import LEAVES, NoInstance, Reading, joins_any_number, returns_tuple, takes_tuple
+from .call_choices import OTHER, CallChoices, thawed
+from .draws import Draws
+from .shape_plans import ShapePlans
 from .tree import Pattern, Tree, Way
 
-T = TypeVar("T")
-
-#: The parameter that gives the shape of an elementwise operator's other operand.
-_OTHER = "other_shape"
 #: Attempts to choose an operator's parameters so that its operands fit the existing values.
 _TRIES = 30
-#: Shapes of images in batches of one, the only batch size that some targets offload. The channels
-#: of the second shape, second or last, are a multiple of four; some kernels exist only for that.
-_IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
 #: The probability that a product's scale follows from its operands; some checks need that.
 _NATURAL = 0.8
-#: The probabilities that an operand that the pattern leaves open is a constant of one element: with a
-#: usual number, and with one in the check's code, if there is any.
-_USUAL, _MINED = 0.1, 0.2
-#: The probability that leaves from which operands are computed get the shapes that the operands need.
-_SHAPED = 0.8
 #: The probability that attributes are left out which are optional and have their defaults, if the
 #: pattern gives some call fewer arguments than it has with them: UNSET is among the words then.
 _UNSET = 0.5
-#: The probability that an operand with a domain of its own, such as indices, is a constant.
-_FIXED = 0.3
-#: Parameters that give the number of columns of a product: as a number, or as the shape of the other
-#: operand; the probability that an extent is a number in the check's code, and the largest such number.
-_COLUMNS = ("units", "columns", "right")
-_ASKED, _MOST_EXTENT = 0.3, 256
-#: The probability that a reduction keeps its axes.
-_KEPT = 0.6
-#: The probability that operators which read one value take parts of it that make up the whole.
-_PARTS = 0.5
+#: The probabilities that an operand with a domain of its own, such as indices, is a constant, and that
+#: one of any elements is.
+_FIXED, _FIXED_DATA = 0.3, 0.15
 #: The most elements that the results of a node may have; results grow along a pattern.
 _MAX_ELEMENTS = 4096
 
@@ -79,31 +59,12 @@ class PatternGraph:
     ) -> None:
         self._pattern, self._reading, self._ir = pattern, Reading(pattern, way, ir), ir
         self._plain, self._draws, self._words = plain, draws, words
+        self._choices = CallChoices(self._reading, ir, plain, draws, words)
+        self._plans = ShapePlans(self._reading, self._choices, plain)
         self._builder = Builder(seed=seed + 1)
-        self._choosing = ""
-        self._chosen: dict[tuple[str, TensorType], Mapping[str, Any]] = {}
         self._values: dict[int, tuple[str, ...]] = {}
-        #: The shape that the pattern demands of a leaf, by the leaf's number.
-        self._shaped: dict[int, tuple[int, ...]] = {}
         #: The fewest operands that an operator accepted so far, by its name.
         self._wanted: dict[str, int] = {}
-        #: The number of arguments that the pattern gives the present call, and whether there may be
-        #: more of them.
-        self._count, self._more = 0, False
-        #: The number of a constant operand of one element, if it has one.
-        self._number: float | None = None
-        #: The shape of an elementwise operator's other operand, if both exist already.
-        self._other: tuple[int, ...] | None = None
-        #: The last extent of the first input that was made.
-        self._extent = 1
-        #: An attribute value that the pattern demands and the record does not offer, as text.
-        self._missing = ""
-        #: The probability that a parameter keeps its default; checks refuse rare combinations.
-        self._plainness = self._draws.choice("plainness", (0.9, 0.7, 0.4))
-        #: The dtype of new values, if their operator accepts it; all operators do, if possible.
-        self._dtype = self._common_dtype(self._reading.common_dtypes())
-        #: Shapes of the operator with the fewest ranks; the other operators mostly accept them too.
-        self._shapes = self._reading.shapes()
 
     def graph(self) -> Graph:
         """Returns the graph. Raises NoInstance."""
@@ -116,16 +77,6 @@ class PatternGraph:
         return self._builder.graph(*outputs)
 
     # --- walking the pattern -----------------------------------------------------------------
-
-    def _common_dtype(self, common: list[str]) -> str | None:
-        if not common:
-            return None
-        # Most tables are written for float32 and float16.
-        worded = self._worded(common)
-        if worded and not self._plain and self._draws.random("worded dtype") < 0.5:
-            return self._draws.growing("dtype word", worded)
-        plain = self._plain or self._draws.random("plain dtype") < 0.4
-        return common[0] if plain else self._draws.choice("dtype", common[:3] + common)
 
     def _visit(self, number: int, demands: Mapping[str, Any] | None = None) -> tuple[str, ...]:
         """Returns the names of the values of a node: a call, a tuple or an item of a tuple."""
@@ -155,49 +106,30 @@ class PatternGraph:
 
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
         name = self._reading.name(number)
-        candidates = self._reading.candidates(number)
-        # Several records may lower to one operator; a draw decides which is tried first.
-        if len(candidates) > 1 and not self._plain:
-            first = self._draws.choice(f"{number} record", candidates)
-            candidates = [first, *(c for c in candidates if c is not first)]
-        self._shape_leaves(number, node, candidates)
+        candidates = self._choices.ordered(number, self._reading.candidates(number))
+        self._plans.plan(number, candidates[0], self._values, self._type_of)
         slots, more = self._slots(node)
-        constant = self._constant(number, slots)
+        leaves = [s for s in slots if isinstance(s, int) and self._given(s) is None]
+        constant = self._choices.constant(leaves[-1]) if leaves and len(slots) == 2 else None
         if constant is not None:
             # A record whose other operand can have one element comes first.
-            candidates.sort(key=lambda op: all(p.name != _OTHER for p in op.parameters))
+            candidates.sort(key=lambda op: all(p.name != OTHER for p in op.parameters))
         demands = {**demands, "results": self._reading.least.get(number, 1)}
         for op in candidates:
-            self._number = constant
+            self._choices.number = constant
             results = self._apply(number, op, slots, more or node.more, demands)
             if results is not None:
                 return results
         if not more and not node.more and self._wanted.get(name, 0) > len(slots):
             raise NoInstance(f"{name} has {self._wanted[name]} operands, the pattern gives it {len(slots)}")
-        if self._missing:
-            raise NoFit(f"the record of {name} does not have what the pattern demands: {self._missing}")
+        if self._choices.missing:
+            demanded = self._choices.missing
+            raise NoFit(f"the record of {name} does not have what the pattern demands: {demanded}")
         raise NoFit(f"no parameters of {name} fit the operands of the pattern{_one_for_several(node)}")
 
-    def _shape_leaves(self, number: int, node: Tree, candidates: Sequence[Operator]) -> None:
-        """Demands shapes of the leaves from which several operands of a call are computed, so that the
-        operands fit each other: a weight that is dequantized, for example."""
-        below = [self._reading.leaf_below(part) for part in node.of or ()]
-        if sum(leaf is not None for leaf in below) < 2 or not candidates:
-            return
-        op = candidates[0]
-        self._choosing = f"{number} {op.name} leaves"
-        allowed = runnable(op, self._ir)
-        shapes = [s for s in (*op.shapes, *_IMAGES) if allowed and op.accepts(TensorType(s, allowed[0]))]
-        if not shapes or (not self._plain and self._draw("shaped") > _SHAPED):
-            return
-        shape = shapes[0] if self._plain else self._choose("shape", shapes)
-        x = self._sized(op, TensorType(shape, allowed[0]))
-        chosen = choose_parameters(op, x, lambda n, c: self._pick(n, c, {}, self._plain, []))
-        for leaf, operand in zip(below, op.operands(x, chosen)):
-            shape = operand.type.shape
-            if leaf is not None and not (leaf[1] and len(shape) != 2):
-                self._shaped.setdefault(leaf[0], shape[::-1] if leaf[1] else shape)
-        self._chosen[op.name, x] = chosen
+    def _type_of(self, number: int) -> TensorType:
+        """Returns the type of a call's first result, or of a leaf that exists; makes the call."""
+        return self._builder.types[self._visit(number, self._reading.demands.get(number))[0]]
 
     def _slots(self, node: Tree) -> tuple[list[str | int], bool]:
         """Returns the arguments of a call, tuples spread out, and whether there may be more than
@@ -209,12 +141,12 @@ class PatternGraph:
         for part in node.of:
             number, demands = self._reading.resolve(part)
             inner = self._pattern.nodes[number]
-            if inner.kind in ("wildcard", "constant", "variable"):
+            if inner.kind in LEAVES:
                 slots.append(number)
                 # It may stand for a tuple of any number of values.
                 more |= inner.kind == "wildcard" and joins_any_number(node, self._ir)
                 if demands.get("shape") and all(isinstance(d, int) for d in demands["shape"]):
-                    self._shaped[number] = tuple(demands["shape"])
+                    self._plans.leaves[number] = tuple(demands["shape"])
             elif inner.kind == "tuple":
                 fields = inner.of
                 more |= fields is None
@@ -241,70 +173,51 @@ class PatternGraph:
         """Adds a node for a call and returns its results' names; None if no parameters fit."""
         given = [self._given(s) for s in slots]
         only = given[0] if len(slots) == 1 else None
-        self._count, self._more = len(slots), more
         if only is not None and not takes(op, self._builder.types[only], self._ir):
             return None
         lead = given[0] if given else None
         follows = natural(self._builder, op.name, lead) if lead is not None else {}
+        existing = [self._builder.types[g] for g in given if g is not None]
+        shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
+        shapes += [self._plans.leaves[s] for s in slots if isinstance(s, int) and s in self._plans.leaves]
+        shape = self._plans.leaves.get(slots[0]) if slots and isinstance(slots[0], int) else None
         since = len(self._draws.used)
         for attempt in range(_TRIES):
             plain = self._plain and attempt == 0
             self._draws.forget(since)
-            self._choosing = f"{number} {op.name} {attempt}"
-            x = self._first(op, slots, given, demands, plain)
-            if x is None:
+            self._choices.begin(number, f"{op.name} {attempt}")
+            self._choices.count, self._choices.more = len(slots), more
+            follows_plan = attempt == 0 and number in self._plans.parameters
+            if follows_plan and lead is not None:
+                x: TensorType | None = self._builder.types[lead]
+            else:
+                x = self._choices.lead(op, existing, shape, demands, plain)
+            if x is None or not takes(op, x, self._ir):
                 continue
-            shapes = [t.shape for t in map(self._given_type, slots) if t is not None]
-            shapes += [self._shaped[s] for s in slots if isinstance(s, int) and s in self._shaped]
-            both = [self._builder.types[g].shape for g in given if g is not None]
-            self._other = next((s for s in both if s != x.shape), x.shape) if len(both) == 2 else None
+            planned = self._plans.parameters_for(number, x) if follows_plan else {}
+            both = [t.shape for t in existing] if len(existing) == 2 else []
+            self._choices.other = next((s for s in both if s != x.shape), x.shape) if both else None
             of_lead = lead is not None and x == self._builder.types[lead]
-            natural_too = follows if of_lead and (plain or self._draw("natural") < _NATURAL) else {}
-            chosen = self._again(op, x, attempt) or choose_parameters(
-                op, x, lambda n, c: natural_too.get(n, self._pick(n, c, demands, plain, shapes))  # noqa: B023
-            )
+            natural_too = follows if of_lead and (plain or self._choices.draw("natural") < _NATURAL) else {}
+            fixed = {**natural_too, **planned}
+            before = None if planned else self._choices.before(op, x, attempt)
+
+            def pick(
+                name: str, classes: Mapping[str, Sequence[Any]],
+                fixed: Mapping[str, Any] = fixed, plain: bool = plain,
+            ) -> Any:
+                known = name in fixed
+                return fixed[name] if known else self._choices.pick(name, classes, demands, plain, shapes)
+
+            chosen = before or choose_parameters(op, x, pick)
             operands = op.operands(x, chosen)
             ir_name = getattr(op, self._ir).op
             self._wanted[ir_name] = min(self._wanted.get(ir_name, len(operands)), len(operands))
             if not self._fits(number, op, operands, chosen, given, slots, more, demands):
                 continue
-            self._chosen[op.name, x] = chosen
+            self._choices.remember(op, x, chosen)
             return self._node(op, operands, chosen, given, slots)
         return None
-
-    def _again(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
-        """Returns the parameters that this operator and type had before, or None if they should be
-        drawn: parts of a pattern are often alike."""
-        parts = matching_parts(op.name, x) if not self._plain else ()
-        if parts and self._draws.random(f"{op.name} {x} parts", [0.0, 0.999]) < _PARTS:
-            whole = self._draws.choice(f"{op.name} {x} which parts", parts)
-            return self._choose("part", whole)
-        before = self._chosen.get((op.name, x))
-        return before if attempt == 0 and before and self._draw("again") < 0.6 else None
-
-    def _worded(self, found: Sequence[T]) -> list[T]:
-        """Returns those of the values that are in the check's code, in the order of `words`."""
-        return [v for word in self._words for v in found if v == word]
-
-    def _constant(self, number: int, slots: Sequence[str | int]) -> float | None:
-        """Returns a number that a check may ask of a constant operand of a call, or None."""
-        if self._plain or len(slots) != 2 or not any(self._given(slot) is None for slot in slots):
-            return None
-        known, check = (*USUAL, *of_extent(self._extent)), mined(self._words)
-        # The bounds do not depend on the words, so that a number keeps its meaning when these grow.
-        points = [_USUAL * (i + 0.5) / len(known) for i in range(len(known))]
-        points += [_USUAL + _MINED * (i + 0.5) / MOST for i in range(len(check))]
-        drawn = self._draws.random(f"{number} constant", [*points, 0.999])
-        if check and _USUAL <= drawn < _USUAL + _MINED:
-            return check[int((drawn - _USUAL) / _MINED * MOST) % len(check)]
-        return known[int(drawn / _USUAL * len(known))] if drawn < _USUAL else None
-
-    def _draw(self, what: str) -> float:
-        """Returns the random number for a choice of the current operator."""
-        return self._draws.random(f"{self._choosing} {what}")
-
-    def _choose(self, what: str, found: Sequence[T]) -> T:
-        return self._draws.choice(f"{self._choosing} {what}", found)
 
     def _given_type(self, slot: str | int) -> TensorType | None:
         """Returns the type of a constant whose value the pattern gives, or else None."""
@@ -319,103 +232,6 @@ class PatternGraph:
         if isinstance(slot, str):
             return slot
         return self._values[slot][0] if slot in self._values else None
-
-    def _first(
-        self, op: Operator, slots: Sequence[str | int], given: Sequence[str | None],
-        demands: Mapping[str, Any], plain: bool,
-    ) -> TensorType | None:
-        """Returns a type for the first operand, or None if no type fits."""
-        fixed = [self._builder.types[g] for g in given if g is not None]
-        if fixed and (plain or self._draw("fixed") < 0.7):
-            x = fixed[0] if plain else self._choose("lead", fixed)
-            return x if takes(op, x, self._ir) else None
-        allowed = runnable(op, self._ir)
-        if not allowed:
-            return None
-        wanted = demands.get("dtype") or self._dtype
-        if wanted not in allowed:
-            wanted = allowed[0] if plain else self._choose("lead's dtype", allowed)
-        worded = self._worded(allowed)
-        if worded and not plain and not demands.get("dtype") and self._draw("lead's dtype worded") < 0.3:
-            wanted = self._draws.growing(f"{self._choosing} lead's dtype word", worded)
-        first = [self._shaped[s] for s in slots[:1] if isinstance(s, int) and s in self._shaped]
-        others = self._shapes if plain or self._draw("pool") < 0.5 else (*op.shapes, *_IMAGES)
-        pool = first or others
-        shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
-        shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
-        if not shapes:
-            return None
-        x = TensorType(shapes[0] if plain else self._choose("shape", shapes), wanted)
-        return x if first or plain else self._sized(op, x)
-
-    def _extents(self, what: str) -> list[int]:
-        """Returns numbers in the check's code that it may ask an extent to be, or to be divided by; none
-        if the present choice is not to be one of them."""
-        found = [w for w in self._words if type(w) is int and 1 < w <= _MOST_EXTENT]
-        return found if found and not self._plain and self._draw(f"{what} asked") < _ASKED else []
-
-    def _sized(self, op: Operator, x: TensorType) -> TensorType:
-        """Returns the type of a product's first operand, at times with an extent that the check names."""
-        extents = self._extents("depth") if op.matrices and x.rank > 1 else []
-        if not extents:
-            return x
-        depth = self._draws.growing(f"{self._choosing} depth word", extents)
-        return replace(x, shape=(*x.shape[:-1], depth))
-
-    def _pick(
-        self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,
-        shapes: Sequence[tuple[int, ...]],
-    ) -> Any:
-        values = list(classes.values())
-        if name == _OTHER and self._other is not None:
-            return self._other
-        if name == _OTHER:
-            fitting = [v for options in values for v in options if tuple(v) in shapes]
-            if fitting:
-                return fitting[0]
-        if name in demands.get("attrs", {}):
-            wanted = _thawed(demands["attrs"][name])
-            same = [v for options in values for v in options if _thawed(v) == wanted]
-            if same:
-                return same[0]
-            self._missing = f"no {name}={wanted!r}"
-        if name == "others" and not self._more:
-            # The pattern may join more values than any class of the record does.
-            others = self._count - 1
-            if not any(len(extents) == others for options in values for extents in options):
-                return (values[0][0][0],) * others
-        # The parameter `right` of a search is a flag.
-        counted = name in _COLUMNS and not isinstance(values[0][0], bool)
-        if counted and (extents := self._extents(name)):
-            columns, usual = self._draws.growing(f"{self._choosing} {name} extent", extents), values[0][0]
-            return (*usual[:-1], columns) if isinstance(usual, tuple) else columns
-        one = classes.get("scalar") or classes.get("one")
-        if name == _OTHER and one and self._number is not None:
-            return one[0]
-        if name == "keepdims" and not plain and self._draw("keepdims kept") < _KEPT:
-            # A reduction within a pattern is mostly read beside its operand.
-            return True
-        if not plain and "channel" in classes and self._draw("channel") < 0.5:
-            # The other operand of an addition after a convolution is mostly a bias.
-            return self._choose("which channel", classes["channel"])
-        single = (v for options in values for v in options if isinstance(v, (str, float, int)))
-        worded = self._worded([v for v in single if not isinstance(v, bool)])
-        if worded and not plain and self._draw(f"{name} worded") < 0.5:
-            return self._draws.growing(f"{self._choosing} {name} word", worded)
-        if plain:
-            return values[0][0]
-        # One number chooses the class and the value in it.
-        rest = 1 - self._plainness
-        points = [0.0] + [
-            self._plainness + rest * (k + (j + 0.5) / len(options)) / len(values)
-            for k, options in enumerate(values) for j in range(len(options))
-        ]  # fmt: skip
-        drawn = self._draws.random(f"{self._choosing} {name}", points)
-        if drawn < self._plainness:
-            return values[0][0]
-        place = (drawn - self._plainness) / rest * len(values)
-        options = values[int(place)]
-        return options[int((place - int(place)) * len(options))]
 
     def _fits(
         self,
@@ -442,14 +258,15 @@ class PatternGraph:
             wanted = self._given_type(slot)
             if wanted is not None and wanted != operand.type:
                 return False
-            if isinstance(slot, int) and self._shaped.get(slot, operand.type.shape) != operand.type.shape:
+            planned = self._plans.leaves.get(slot) if isinstance(slot, int) else None
+            if planned not in (None, operand.type.shape):
                 return False
             # A leaf used twice is one value.
             if isinstance(slot, int) and types.setdefault(slot, operand.type) != operand.type:
                 return False
         attrs = op.attrs(chosen)
         for key, wanted in demands.get("attrs", {}).items():
-            if key in attrs and _thawed(attrs[key]) != _thawed(wanted):
+            if key in attrs and thawed(attrs[key]) != thawed(wanted):
                 return False
         try:
             results = op.infer([o.type for o in operands], attrs)
@@ -477,7 +294,7 @@ class PatternGraph:
             if name is None and isinstance(slot, int) and slot in self._values:
                 name = self._values[slot][0]
             if name is None:
-                name = self._leaf(op, operand, self._pattern.nodes[slot] if isinstance(slot, int) else None)
+                name = self._leaf(op, operand, slot)
                 if isinstance(slot, int):
                     self._values[slot] = (name,)
             names.append(name)
@@ -490,7 +307,7 @@ class PatternGraph:
         defaults, or none: the call has fewer arguments then."""
         x = next((o.type for o in operands if o.role == LEAD), None)
         optional: Collection[str] = getattr(op, self._ir).optional
-        if UNSET not in self._words or x is None or not optional or self._draw("unset") > _UNSET:
+        if UNSET not in self._words or x is None or not optional or self._choices.draw("unset") > _UNSET:
             return {}
         before: dict[str, Any] = {}
         left_out = []
@@ -501,25 +318,30 @@ class PatternGraph:
             before[parameter.name] = chosen[parameter.name]
         return {UNSET: tuple(left_out)} if left_out else {}
 
-    def _leaf(self, op: Operator, operand: Operand, node: Tree | None) -> str:
+    def _leaf(self, op: Operator, operand: Operand, slot: str | int | None) -> str:
+        node = self._pattern.nodes[slot] if isinstance(slot, int) else None
         low, high = op.range(operand.type.dtype) if operand.role == LEAD else operand.range()
         constant = operand.role in (WEIGHT, BIAS, CONSTANT)
         data = operand.data
         wild = node is not None and node.kind == "wildcard" and not self._plain
+        # Parts of one form share their choices, but each leaf may be a constant or not.
+        name_of = f"{slot} {operand.role}"
         if node is not None and node.kind in ("constant", "variable"):
             constant = node.kind == "constant"
-        elif wild and operand.role in (WEIGHT, BIAS) and self._draw(f"{operand.role} input") > 0.8:
+        elif wild and operand.role in (WEIGHT, BIAS) and self._draws.random(f"{name_of} input") > 0.8:
             constant = False
-        elif wild and operand.role == FRESH and self._draw("fresh fixed") < _FIXED:
-            constant = True
+        elif wild and operand.role in (FRESH, DATA):
+            share = _FIXED if operand.role == FRESH else _FIXED_DATA
+            constant = self._draws.random(f"{name_of} fixed") > 1 - share
         if node is not None and node.data is not None:
             data = node.data if operand.type.shape else node.data[0]
-        elif node is not None and self._number is not None and _holds_a_number(operand):
-            constant, data = True, [self._number]
+        elif node is not None and self._choices.number is not None and _holds_a_number(operand):
+            constant, data = True, [self._choices.number]
         name = (self._builder.constant if constant else self._builder.input)(operand.type, low, high, data)
-        if not constant and self._extent == 1 and operand.type.shape:
-            self._extent = operand.type.shape[-1]
-        if wild and operand.role in (LEAD, DATA) and self._draw(f"{operand.role} made") > 0.85:
+        if not constant and self._choices.extent == 1 and operand.type.shape:
+            self._choices.extent = operand.type.shape[-1]
+        open_to_all = wild and operand.role in (LEAD, DATA) and not constant
+        if open_to_all and self._draws.random(f"{name_of} made") > 0.85:
             # The leaf becomes the result of another operator; abs keeps it within its range.
             op = OPERATORS["abs"]
             if operand.type.dtype in runnable(op, self._ir) and high >= -low:
@@ -529,11 +351,6 @@ class PatternGraph:
 
 def _holds_a_number(operand: Operand) -> bool:
     return operand.role in (DATA, FRESH) and operand.type.size == 1 and operand.type.dtype in FLOATS
-
-
-def _thawed(value: Any) -> Any:
-    """Returns the value with lists in place of tuples, so that the two compare equal."""
-    return [_thawed(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def _one_for_several(node: Tree) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...core.graph import Graph
@@ -12,6 +11,7 @@ from ...operators import OPERATORS
 from ...operators.record import UNSET
 from .alternatives import NoInstance, records_of
 from .instance import Instance, instance, varied
+from .search_result import Alone, AskAlone, Fragment, Matches, SearchResult
 from .tree import Pattern, Way, ways
 
 #: Seeds of the graphs tried for each way of a pattern, one round after the other until one matches.
@@ -26,71 +26,21 @@ _CHANCES = 3
 #: Graphs whose neighbours are all tried although nothing got further since, and the values that are
 #: tried of a choice.
 _NEIGHBOURHOODS, _VALUES = 6, 40
+#: The most changes that are tried of one graph.
+_CHANGES = 500
 #: Graphs, of those that got furthest, from which the one with new types of inputs is chosen.
 _ALIKE = 40
-#: The search ends after so many generations without a graph that gets further.
-_STALLED = 10
-
-#: Returns the names of the composites that partitioning makes of each graph; None where it fails.
-Matches = Callable[[Sequence[Graph]], "list[frozenset[str] | None]"]
-
-
-@dataclass(frozen=True)
-class Alone:
-    """The match of a pattern in a graph, were it the only pattern of its table.
-
-    matched: True if it matches. structure: True if a part has its structure, whatever its check
-    says. progress: how far the check got: how many of its instructions were executed. raised: the
-    exception of the check. arguments: if no part has the structure, the numbers of arguments that
-    the graph's calls have, by the operator's name in the IR. words: strings and numbers in the
-    check's code.
-    """
-
-    matched: bool
-    structure: bool = True
-    progress: float = 0
-    raised: str = ""
-    arguments: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    words: Sequence[Any] = ()
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> Alone:
-        """Returns the instance for a worker's answer."""
-        return Alone(**{name: said[name] for name in said if name != "number"})
-
-
-#: Returns the match of the pattern alone in each graph; None where it is not known.
-AskAlone = Callable[[Pattern, Sequence[Graph]], "list[Alone | None]"]
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """A graph that a pattern matches. pattern: the pattern's label. way: its branches there."""
-
-    pattern: str
-    way: str
-    graph: Graph
-
-
-@dataclass
-class SearchResult:
-    """The result of the search for one pattern. fragments: graphs that match, at most one for each
-    way. shadowed: graphs that would match were the pattern alone, but that other patterns of the
-    table match first. reason: why there is no fragment, in words. raising: if there is no fragment,
-    a graph for which the check or partitioning raises. failed: the exception of the search
-    itself."""
-
-    pattern: str
-    fragments: list[Fragment] = field(default_factory=list)
-    shadowed: list[Fragment] = field(default_factory=list)
-    reason: str = ""
-    raising: Graph | None = None
-    failed: Exception | None = None
-
-    @property
-    def fate(self) -> str:
-        """Returns "matched", "shadowed" or "never"."""
-        return "matched" if self.fragments else "shadowed" if self.shadowed else "never"
+#: The search ends after so many generations without a graph that gets further; after fewer if the
+#: pattern alone matches.
+_STALLED, _SHADOWED = 10, 3
+#: The number of nodes, of all graphs that were made by changing choices, after which no more
+#: generations are made: graphs of large patterns take long to make.
+_MOST_NODES = 150_000
+#: For each further way of a pattern that is matched in one: the number of generations and of those
+#: without progress; for all of them together, the number of graphs after which no more are tried.
+_WAY_GENERATIONS, _WAY_STALLED, _WAYS_GRAPHS = 8, 3, 500
+#: Graphs that match of which one is made plainer; graphs of choices opened by another choice.
+_SETTLED, _OPENED = 3, 150
 
 
 def search(pattern: Pattern, ir: str, matches: Matches, alone: AskAlone) -> SearchResult:
@@ -106,13 +56,14 @@ class _Search:
         self._takers: set[str] = set()
         #: Reasons why graphs could not be made.
         self._why: list[str] = []
-        self._tried = self._structured = self._raising = 0
+        self._tried = self._structured = self._raising = self._nodes = 0
         self._said: dict[Graph, Alone | None] = {}
         self._raised = ""
         #: Values with which the check may compare attributes and dtypes.
         self._words: dict[Any, None] = {}
-        #: Instances that have the pattern's structure.
+        #: Instances that have the pattern's structure, and the first of each way that the table matches.
         self._pool: list[Instance] = []
+        self._matched: list[Instance] = []
 
     def run(self) -> SearchResult:
         left = ways(self._pattern)
@@ -122,8 +73,9 @@ class _Search:
             left = [way for way in left if not self._take(way, self._instances(way, seeds), number == 0)]
             if number and self._hopeless():
                 break
-        if not self._result.fragments and not self._result.shadowed and self._structured > self._raising:
-            self._climb()
+        if not self._result.fragments and self._structured > self._raising:
+            self._climb(left, _GENERATIONS, _STALLED)
+        self._climb_each([way for way in left if way not in [one.way for one in self._matched]])
         if not self._result.fragments:
             self._result.reason = self._reason()
         else:
@@ -166,26 +118,41 @@ class _Search:
         all_of_them: also partition graphs that the pattern alone does not match, because a
         partition function may change a graph before it looks for patterns."""
         self._ask(instances)
-        settled = [self._settled(m) for m in instances if self._fits(m)]
-        fit = sorted((m.graph for m in settled), key=lambda g: _unbuilt(g, self._ir))
-        others = [m.graph for m in instances if not self._fits(m)] if all_of_them or not fit else []
-        others = others if all_of_them else [g for g in others if self._said[g] is None]
-        graphs = fit + others
-        matches = self._matches(graphs) if graphs else []
-        for graph, composites in zip(graphs, matches):
+        fit = [m for m in instances if self._fits(m)]
+        others = [m for m in instances if not self._fits(m)] if all_of_them or not fit else []
+        others = others if all_of_them else [m for m in others if self._said[m.graph] is None]
+        matches = self._matches([m.graph for m in (*fit, *others)]) if fit or others else []
+        for one, composites in zip((*fit, *others), matches):
             # Of several patterns of one name another one may have made the composite.
-            its_own = graph in fit or not self._pattern.repeated
-            if composites is not None and self._pattern.name in composites and its_own:
+            if self._has_it(composites) and (one in fit or not self._pattern.repeated):
+                graph = self._plainest([m for m, c in zip(fit, matches) if self._has_it(c)]) or one.graph
                 self._result.fragments.append(Fragment(self._pattern.label, _label(way), graph))
+                self._matched.append(one)
                 return True
-        for graph, composites in zip(fit, matches):
+        for one, composites in zip(fit, matches):
             self._takers.update(composites or ())
             if len(self._result.shadowed) < 3:
-                self._result.shadowed.append(Fragment(self._pattern.label, _label(way), graph))
-        if graphs and all(t is None for t in matches) and _RAISES not in self._why:
+                self._result.shadowed.append(Fragment(self._pattern.label, _label(way), one.graph))
+        if matches and all(t is None for t in matches) and _RAISES not in self._why:
             self._why.append(_RAISES)
-            self._result.raising = self._result.raising or graphs[0]
+            self._result.raising = self._result.raising or (*fit, *others)[0].graph
         return False
+
+    def _has_it(self, composites: Collection[str] | None) -> bool:
+        return composites is not None and self._pattern.name in composites
+
+    def _plainest(self, found: Sequence[Instance]) -> Graph | None:
+        """Returns a graph that the table matches with mostly default choices, if possible one that TVM
+        itself can build; None if there is none."""
+        first: Graph | None = None
+        for one in found[:_SETTLED]:
+            graph = self._settled(one).graph
+            if graph != one.graph and not self._has_it(self._matches([graph])[0]):
+                graph = one.graph
+            if not _unbuilt(graph, self._ir):
+                return graph
+            first = first or graph
+        return first
 
     def _settled(self, found: Instance) -> Instance:
         """Returns a graph that matches with as many of its choices at their defaults as the check
@@ -209,11 +176,12 @@ class _Search:
 
     def _changed(self, parent: Instance, changed: Mapping[str, float]) -> Instance | None:
         """Returns the instance with other numbers for some choices; None if it gives no graph."""
+        return self._varied(parent.way, parent.seed, parent.attempt, {**parent.changed, **changed})
+
+    def _varied(self, way: Way, seed: int, attempt: int, changed: Mapping[str, float]) -> Instance | None:
+        self._nodes += len(self._pattern.nodes)
         try:
-            return varied(
-                self._pattern, parent.way, self._ir, parent.seed, parent.attempt,
-                {**parent.changed, **changed}, tuple(self._words),
-            )
+            return varied(self._pattern, way, self._ir, seed, attempt, changed, tuple(self._words))
         except NoInstance:
             return None
 
@@ -241,28 +209,44 @@ class _Search:
 
     # --- climbing ----------------------------------------------------------------------------
 
-    def _climb(self) -> None:
-        """Varies the graphs that got furthest in the check, until one matches."""
+    def _climb_each(self, left: Sequence[Way]) -> None:
+        """Climbs for each way without a fragment, if another has one, within a number of graphs for
+        all of them."""
+        end = self._tried + _WAYS_GRAPHS
+        for way in left if self._matched else ():
+            # Parts that the ways share are made by the choices that led to a match.
+            carried = [self._varied(way, one.seed, one.attempt, one.numbers) for one in self._matched]
+            if self._tried < end and not self._take(way, [one for one in carried if one], False):
+                self._climb([way], _WAY_GENERATIONS, _WAY_STALLED)
+
+    def _climb(self, left: Sequence[Way], generations: int, stalled: int) -> None:
+        """Varies the graphs of some ways that got furthest in the check, until one matches.
+
+        stalled: the number of generations without a graph that gets further after which it ends."""
         best, idle, tried = 0.0, 0, set[Graph]()
-        for generation in range(_GENERATIONS):
+        for generation in range(generations):
             # The newest of the graphs that got equally far are varied: a change that makes no
             # difference by itself may have to come before one that does.
             self._pool = sorted(self._pool, key=self._progress)
-            pool = self._pool[-_PARENTS:][::-1]
-            if not pool or idle >= _STALLED:
+            reached = [one for one in self._pool if one.way in left]
+            pool = reached[-_PARENTS:][::-1]
+            if not pool or idle >= stalled or self._nodes > _MOST_NODES:
                 return
             idle = 0 if self._progress(pool[0]) > best else idle + 1
             best = max(best, self._progress(pool[0]))
             children = list(self._children(pool, generation))
-            new = [one for one in self._pool[-_ALIKE:] if one.graph not in tried]
+            new = [one for one in reached[-_ALIKE:] if one.graph not in tried]
             if new and (idle == 0 or len(tried) < _NEIGHBOURHOODS):
                 chosen = min(new, key=lambda one: self._merit(one, tried))
                 tried.add(chosen.graph)
                 children += self._neighbours(chosen)
             self._ask(children)
             hits = [m for m in children if self._fits(m)]
-            if any(self._take(m.way, [m], False) for m in hits[:4]) or hits:
+            if any(self._take(way, [m for m in hits if m.way == way], False) for way in left):
                 return
+            if hits:
+                # Other patterns match these first, but perhaps not all that this one matches.
+                stalled = min(stalled, _SHADOWED)
 
     def _merit(self, one: Instance, tried: Collection[Graph]) -> tuple[float, bool, bool]:
         """Returns a key by which the best graph comes first: one that got furthest, of float32, as
@@ -273,16 +257,33 @@ class _Search:
         return -self._progress(one), not precise, tuple(s.type for s in one.graph.inputs) in inputs
 
     def _neighbours(self, parent: Instance) -> Iterable[Instance]:
-        """Yields the instances that differ from one in a single choice: each other value of each."""
+        """Yields the instances that differ from one in a single choice: each other value of each.
+
+        If other patterns match the parent first, choices that such a change opens are made too."""
         graphs = {parent.graph}
+        opened = 0
         # The check's code may have shown more values since the graph was made.
         now = self._changed(parent, {}) or parent
-        for name, points in now.draws.items():
-            for point in points[:_VALUES]:
-                child = self._changed(parent, {name: point})
-                if child is not None and child.graph not in graphs:
-                    graphs.add(child.graph)
-                    yield child
+        for child in self._each_other(now, list(now.draws)):
+            if child.graph in graphs:
+                continue
+            graphs.add(child.graph)
+            yield child
+            if self._fits(parent) and opened < _OPENED:
+                for further in self._each_other(child, [n for n in child.draws if n not in now.draws]):
+                    opened += 1
+                    yield further
+
+    def _each_other(self, parent: Instance, names: Sequence[str]) -> Iterable[Instance]:
+        """Yields instances with each other value of some choices, one changed at a time; of very many
+        a selection."""
+        changes = [(name, point) for name in names for point in parent.draws[name][:_VALUES]]
+        if len(changes) > _CHANGES:
+            changes = random.Random(len(changes)).sample(changes, _CHANGES)
+        for name, point in changes:
+            child = self._changed(parent, {name: point})
+            if child is not None:
+                yield child
 
     def _children(self, parents: Sequence[Instance], generation: int) -> Iterable[Instance]:
         draws = random.Random(f"{self._pattern.label} {generation}")
