@@ -93,6 +93,8 @@ def _moved_and_read() -> Iterator[Row]:
         for one, other in product(forms, along if mover == "transpose" else along[:1]):
             yield row(call(reader, call(mover, x(*shape, low=0.5, high=2.0), **one), **other))
     for reader, along in _ALONG.items():
+        for given in along:
+            yield row(call(reader, x(*_CUBE, low=0.5, high=2.0), **given))
         # The axis along which two values are joined, and one that they were cut from.
         joined = node("concatenate", *(x(2, 4, 4, low=0.5, high=2.0) for _ in range(2)), axis=0)
         halves = node("split", x(8, 4, 4, low=0.5, high=2.0), indices_or_sections=2, axis=0)
