@@ -60,7 +60,9 @@ class RelayTable:
     ir = "relay"
 
     def __init__(self, name: str) -> None:
-        self.name = self.patterns = name
+        self.name = name
+        if name not in ATTRIBUTES:
+            self.patterns = name
         stand_ins.provide(name)
         importlib.import_module("tvm.relay.op.contrib." + RELAY[name])
 
