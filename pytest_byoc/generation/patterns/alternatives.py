@@ -126,6 +126,12 @@ class Reading:
         called = node.kind == "call" and node.ops is not None
         return node.kind == "tuple" or (called and any(map(returns_tuple, self.candidates(number))))
 
+    def sharing(self, number: int) -> int:
+        """Returns the number of calls of a call's operator that have its first operand."""
+        first = self.operands(number)[:1]
+        calls = (call for call in self.calls if self.name(call) == self.name(number))
+        return max(1, sum(self.operands(call)[:1] == first for call in calls)) if first else 1
+
     def open_leaves(self) -> list[int]:
         """Returns the leaves, each the last one of the operands of a call of two."""
         pairs = [pair for pair in map(self.operands, self.calls) if len(pair) == 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from ...operators.record import Operator
 from ..pool import takes
 from .alternatives import Reading
 from .draws import MOST, Draws
-from .matching_parts import matching_parts
+from .matching_parts import has_parts, matching_parts
 from .numbers import USUAL, mined, of_extent, together
 
 T = TypeVar("T")
@@ -33,10 +34,15 @@ COLUMNS = ("units", "columns", "right")
 _ASKED, _MOST_EXTENT = 0.3, 256
 #: The probability that a batch becomes one of one element, whatever its other extents are.
 _SINGLE = 0.15
+#: The parameter that says how a value is split; the probability that it gives as many equal parts as the
+#: pattern reads.
+_SECTIONS, _EQUAL_PARTS = "indices_or_sections", 0.6
 #: The probability that a reduction keeps its axes.
 _KEPT = 0.6
 #: The probability that operators which read one value take parts of it that make up the whole.
 _PARTS = 0.5
+#: The probability that the first such operator takes the first part, the second one the second.
+_IN_ORDER = 0.5
 #: The probability that parts of one form, such as parallel branches, are made by the same choices.
 _ALIKE = 0.7
 
@@ -54,6 +60,11 @@ class CallChoices:
         #: The number of arguments that the pattern gives the present call, and whether there may be
         #: more of them.
         self.count, self.more = 0, False
+        #: The number of parts in which the pattern reads the first operand of the present call: the results
+        #: of the call, or the calls of the same operator that read the same value.
+        self.parts = 1
+        #: How many calls have taken a part of a value, by operator and the value's type.
+        self._taken: Counter[tuple[str, TensorType]] = Counter()
         #: The number of a constant operand of one element, if it has one.
         self.number: float | None = None
         #: The shape of an elementwise operator's other operand, if both exist already.
@@ -195,22 +206,36 @@ class CallChoices:
         if x.rank > 2 and not self._plain and self.draw("batch") > 1 - _SINGLE:
             single = replace(x, shape=(1, *x.shape[1:]))
             x = single if op.accepts(single) else x
+        if self._in_equal_parts(op):
+            divided = (d if d == 1 or d % self.parts == 0 else d * self.parts for d in x.shape)
+            x = replace(x, shape=tuple(divided))
         depth = self._extent("depth") if op.matrices and x.rank > 1 else None
         return x if depth is None else replace(x, shape=(*x.shape[:-1], depth))
+
+    def _in_equal_parts(self, op: Operator) -> bool:
+        """Returns whether a value is to be taken apart in as many parts as the pattern reads, all of one
+        size."""
+        divides = has_parts(op.name) or any(p.name == _SECTIONS for p in op.parameters)
+        return divides and self.parts > 1 and not self._plain and self.draw("equal parts") < _EQUAL_PARTS
 
     # --- parameters --------------------------------------------------------------------------
 
     def before(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
         """Returns the parameters that this operator and type had before, or None if they should be
         drawn: parts of a pattern are often alike."""
-        parts = matching_parts(op.name, x) if not self._plain else ()
+        parts = matching_parts(op.name, x, max(2, self.parts)) if not self._plain else ()
         if parts and self._draws.random(f"{op.name} {x} parts", [0.0, 0.999]) < _PARTS:
-            return self.choose("part", self._draws.choice(f"{op.name} {x} which parts", parts))
+            # The first way has as many parts as the pattern reads.
+            found = self._draws.choice(f"{op.name} {x} which parts", [parts[0]] * len(parts) + parts)
+            if self._draws.random(f"{op.name} {x} parts in order", [0.0, 0.999]) < _IN_ORDER:
+                return found[self._taken[op.name, x] % len(found)]
+            return self.choose("part", found)
         before = self._chosen.get((op.name, x))
         return before if attempt == 0 and before and self.draw("again") < 0.6 else None
 
     def remember(self, op: Operator, x: TensorType, chosen: Mapping[str, Any]) -> None:
         self._chosen[op.name, x] = chosen
+        self._taken[op.name, x] += 1
 
     def pick(
         self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,
@@ -235,6 +260,9 @@ class CallChoices:
             others = self.count - 1
             if not any(len(extents) == others for options in values for extents in options):
                 return (values[0][0][0],) * others
+        sections = name == _SECTIONS and self.parts > 1 and any(self.parts in vs for vs in values)
+        if sections and not plain and self.draw("equal parts") < _EQUAL_PARTS:
+            return self.parts
         columns = self._columns_of(name, values[0][0])
         if columns is not None:
             return columns

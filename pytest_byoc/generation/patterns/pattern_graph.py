@@ -187,6 +187,7 @@ class PatternGraph:
             self._draws.forget(since)
             self._choices.begin(number, f"{op.name} {attempt}")
             self._choices.count, self._choices.more = len(slots), more
+            self._choices.parts = max(demands["results"], self._reading.sharing(number))
             follows_plan = attempt == 0 and number in self._plans.parameters
             if follows_plan and lead is not None:
                 x: TensorType | None = self._builder.types[lead]
