@@ -63,6 +63,11 @@ def of_extents(
             yield f"{label}-nan", OneNodeGraph(boundary.with_nan(op, dtype, picking(forced)))
 
 
+def narrow(dtypes: Sequence[str]) -> list[str]:
+    """Returns the two narrow dtypes that are met most often, without an operator's first dtype."""
+    return [d for d in _NARROW if d in dtypes[1:]][:2]
+
+
 def _long(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, OneNodeGraph | None]]:
     """Yields the cases with long axes: in the first dtype, in a narrow dtype at smoke and in another
     beyond it, and with each way of running across the axes."""
@@ -77,8 +82,7 @@ def _long(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, OneNodeGra
         for label in (n for n in _ACROSS.get(parameter.name, ()) if n in names):
             made = _shaped(op, TensorType(ends, dtype), {parameter.name: label})
             yield f"{dtype}-{parameter.name}_{label}-long_ends", made
-    narrow = [d for d in _NARROW if d in dtypes[1:]]
-    for number, other in enumerate(narrow[:2]):
+    for number, other in enumerate(narrow(dtypes)):
         yield f"{other}-long" + ("" if number else "_ends"), _shaped(op, TensorType(ends, other), {})
 
 

@@ -19,7 +19,7 @@ from ..operators.measured import left_out
 from ..operators.record import BIAS, DATA, FRESH, INTEGERS, UNSET, WEIGHT, Operator, Parameter
 from . import boundary
 from .builder import Builder, first
-from .extents import of_extents
+from .extents import narrow, of_extents
 from .pairs import ALONE, alone, pairs, threes
 from .single import (
     OneNodeGraph,
@@ -48,6 +48,8 @@ _CONSTANT, _OUTSIDE = "-constant", ("beyond", "outside")
 #: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
+#: Cases of several classes in narrow dtypes: their name, and the number for each dtype.
+_SEVERAL, _OF_NARROW = "several", 3
 #: Endings of labels of edge cases in level smoke: each tests something else, in little time.
 _EDGES = (
     _LARGE_VALUES, "-nan", "-infinities", "-same_operand_special", "-subnormals", "-empty", "-edges",
@@ -56,7 +58,7 @@ _EDGES = (
     *(f"-{boundary.POINTWISE}{rows}x{depth}x{columns}" for rows, depth, columns in boundary.SIZES[2::3]),
     f"-{UNSET}", "-equal_extents", "-long_ends", "-long_middle", "-five_axes", f"-{boundary.RANGE}",
     f"-{boundary.SUMS}", f"-{boundary.MEAN}", f"-{boundary.POSITIONS}",
-    f"-{boundary.TIES}", f"-{ALONE}",
+    f"-{boundary.TIES}", f"-{ALONE}", *(f"-{_SEVERAL}_{number}" for number in range(1, _OF_NARROW + 1)),
 )
 #: Kinds of cases on which level standard makes more checks (`config/plan.py`), by endings of labels.
 _LARGE_TENSORS = "large tensors"
@@ -203,10 +205,14 @@ def _labelled(
     for label, graph in alone(op, dtype):
         yield f"{dtype}-{label}", graph
     if len(op.parameters) >= MANY:
-        for label, graph in pairs(op, dtype):
+        paired = list(pairs(op, dtype))
+        for label, graph in paired:
             yield f"{dtype}-{label}", graph
             if any(parameter.name == boundary.INDICES for parameter in op.parameters):
                 yield f"{dtype}-{label}{_CONSTANT}", others_constant(graph)
+        for label, graph in _in_narrow_dtypes(op, dtypes, [graph for _, graph in paired]):
+            if left_out(op, label, ir) is None:
+                yield label, graph
     for label, graph in _large_values(op, dtypes):
         yield label, graph
     yield f"{dtype}-{UNSET}", _unset(op, dtype, ir)
@@ -231,6 +237,24 @@ def _labelled(
     yield from squared(op, dtype)
     if WEIGHT in roles or BIAS in roles:
         yield f"{dtype}-weight_input", by_default(op, default_type(op, dtype), {}, None)
+
+
+def _in_narrow_dtypes(
+    op: Operator, dtypes: Sequence[str], paired: Sequence[OneNodeGraph]
+) -> Iterator[tuple[str, OneNodeGraph | None]]:
+    """Yields a few of the graphs with pairs of classes, those with the most classes, in narrow dtypes: a
+    target's code for these is often another one. paired: the graphs in the first dtype."""
+    layouts = [(i, p.name) for i, p in enumerate(op.parameters) if p.name.endswith("layout")]
+    usual = {(name, class_names(op, i, dtypes[0])[0]) for i, name in layouts}
+    # Targets mostly take one layout alone.
+    found = [one for one in paired if usual <= one.classes]
+    some = _covering(found, 1, _OF_NARROW)
+    chosen = [one for one in found if one.graph in some]
+    for other in narrow(dtypes):
+        for number, one in enumerate(chosen, 1):
+            # The first input is the operand from which the others were derived.
+            x = replace(one.graph.inputs[0].type, dtype=other)
+            yield f"{other}-{_SEVERAL}_{number}", by_default(op, x, dict(one.classes))
 
 
 def _shape_label(shape: tuple[int, ...]) -> str:
