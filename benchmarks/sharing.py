@@ -29,16 +29,19 @@ from pytest_byoc.suite.session import TargetSession
 
 
 def cpu_of(worker: Worker) -> float:
-    """Returns the CPU seconds of a worker's process and of the children it has waited for. Returns
+    """Returns the CPU seconds of a worker's processes and of the children they have waited for. Returns
     0 if the process has ended, since they are then among those of this process's children."""
-    process = worker._process
-    if process is None:
-        return 0.0
+    return 0.0 if worker._process is None else _cpu_of(worker._process.pid)
+
+
+def _cpu_of(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    # The worker itself is a child of the process that keeps it.
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_of, map(int, children)))
 
 
 class Kept:
