@@ -59,8 +59,9 @@ def test_bound_is_tight(judged: list[Judged]) -> None:
     """Few graphs cannot be judged, and the bound is near the dtype's precision."""
     inconclusive = sum(j.share < 0.5 for j in judged)
     assert inconclusive / len(judged) < 0.05
-    ratios = np.array([r for j in judged for r in j.ratios])
-    assert ratios.size > 1000
+    assert sum(len(j.ratios) for j in judged) > 1000
+    # Each graph counts once: a large tensor in half precision would decide otherwise.
+    ratios = [np.median(j.ratios) for j in judged if len(j.ratios)]
     assert np.median(ratios) < 1e-5
     assert np.percentile(ratios, 90) < 1e-3
 

@@ -278,7 +278,7 @@ def _l2_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType
 
 def _dropout_relay(ns: Any, args: list[Any], attrs: Attrs, types: Sequence[TensorType]) -> Any:
     # nn.dropout returns the first item alone.
-    return ns.nn.dropout_raw(args[0], attrs["rate"])
+    return ns.expr.TupleWrapper(ns.nn.dropout_raw(args[0], attrs["rate"]), 2)
 
 
 def _dropout_infer(types: Sequence[TensorType], attrs: Attrs) -> tuple[TensorType, ...]:
