@@ -28,9 +28,8 @@ from pytest_byoc.evidence.comparison import compare, share_judged
 from pytest_byoc.examination.client import Worker
 from pytest_byoc.examination.decision import JUDGED_SHARE
 from pytest_byoc.generation import boundary
-from pytest_byoc.generation.extents import of_extents
 from pytest_byoc.generation.random_graphs import some
-from pytest_byoc.generation.systematic import default_case, windows
+from pytest_byoc.generation.systematic import default_case, measured_cases
 from pytest_byoc.operators import OPERATORS, measured, within
 from pytest_byoc.operators.record import TypeRuleError
 
@@ -100,13 +99,13 @@ def why_left_out(worker: Worker, label: str, make: boundary.Make) -> str | None:
 
 def measure(worker: Worker, ir: str, name: str) -> tuple[dict[str, str], dict[str, str]]:
     """Returns the reasons to leave out dtypes, and those to leave out boundary cases, cases of extents
-    and cases of three window parameters in the remaining dtypes."""
+    and cases of narrow dtypes and three window parameters, in the remaining dtypes."""
     op = within(name, ir)
     fails = {d: why_not_dtype(worker, name, d, ir) for d in OPERATORS[name].dtypes}
     running = [d for d, reason in fails.items() if reason is None]
     cases = boundary.candidates(op, running) if running else ()
     left_out = {label: why_left_out(worker, label, make) for label, make in cases}
-    made = (*windows(op, running[0]), *of_extents(op, running, ir)) if running else ()
+    made = measured_cases(op, running, ir) if running else ()
     left_out.update((label, why_not(worker, one.graph)) for label, one in made if one is not None)
     for what, reasons in (("", fails), ("case ", left_out)):
         for key, reason in reasons.items():

@@ -15,7 +15,16 @@ from fixtures.faults import Fault, Patch, apply
 from pytest_byoc.core.graph import Graph, TensorType
 from pytest_byoc.examination.outcome import NOT_OFFLOADED, PASS
 from pytest_byoc.generation import data
-from pytest_byoc.generation.adapting import adapted, channels_last, forms, has_layout, joined, lead
+from pytest_byoc.generation.adapting import (
+    adapted,
+    channels_last,
+    demands,
+    forms,
+    has_layout,
+    joined,
+    keeps_operands,
+    lead,
+)
 from pytest_byoc.generation.adapting.parts import data_sources, parts
 from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.random_graphs import some
@@ -318,6 +327,44 @@ def test_cases_are_adapted_to_the_only_attributes_of_the_target(tmp_path: Path, 
         assert verdict.outcome == PASS and all(verdict.offloaded)
         notes = [text for text in session.record.not_checked if "only with count_include_pad=true;" in text]
         assert [text.partition(":")[0] for text in notes] == ["nn.avg_pool2d"]
+    finally:
+        session.close()
+
+
+@pytest.mark.once
+def test_single_attributes_are_demanded_before_several() -> None:
+    simplest = default_case("take", "float32").graph.nodes[0]
+    other = replace(simplest, attrs={**simplest.attrs, "mode": "fast", "axis": 1})
+    assert list(map(str, demands(simplest, [simplest, other]))) == [
+        "axis=1", 'mode="fast"', 'axis=1, mode="fast"',
+    ]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("name", "attribute", "value", "kept"),
+    # Indices may lie outside in all modes but one.
+    [("take", "mode", "fast", False), ("nn.avg_pool2d", "count_include_pad", True, True)],
+)
+def test_attributes_that_keep_the_operands(name: str, attribute: str, value: Any, kept: bool) -> None:
+    graph = default_case(name, "float32").graph
+    (node,) = graph.nodes
+    (demand,) = demands(node, [replace(node, attrs={**node.attrs, attribute: value})])
+    assert keeps_operands(OPERATORS[name], graph.type_of(node.inputs[0]), demand) is kept
+
+
+def test_what_the_target_takes_is_told_once(tmp_path: Path, ir: str) -> None:
+    target = apply(PADDING_COUNTS, tmp_path)
+    session = opened(tmp_path, f"{target / '__init__.py'}:target", ir, ("nn.avg_pool2d",))
+    try:
+        offloaded = Suite(session).offloaded
+        for _ in range(2):
+            # These two are not among the session's operators.
+            for name in ("tan", "floor"):
+                assert offloaded.fit(name)(TensorType((2, 3), "float32")).shape == (2, 3)
+            assert [c.id for c in offloaded.cases("nn.avg_pool2d") if c.simplest]
+        notes = session.record.not_checked
+        assert len(notes) == len(set(notes)) and sum("only with" in text for text in notes) == 1
     finally:
         session.close()
 

@@ -14,8 +14,7 @@ import pytest
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.evidence.comparison import compare, judged, lost
 from pytest_byoc.generation import boundary, data
-from pytest_byoc.generation.extents import of_extents
-from pytest_byoc.generation.systematic import cases
+from pytest_byoc.generation.systematic import cases, measured_cases
 from pytest_byoc.operators import OPERATORS, measured
 from pytest_byoc.operators.record import FLOATS
 from pytest_byoc.oracle import evaluation
@@ -115,6 +114,20 @@ def test_an_empty_tensor_has_no_elements() -> None:
         assert graph_of("nn.relu", f"float32-{label}").inputs[0].type.size == 0
 
 
+# --- narrow dtypes, long axes ---------------------------------------------------------------
+
+
+def test_narrow_dtypes_have_cases_of_several_classes_and_of_long_axes() -> None:
+    by_id = {case.id: case for case in cases(["nn.max_pool2d", "add"], "relax")}
+    several = by_id["nn.max_pool2d[int8-several_3]"]
+    assert several.smoke and several.graph.inputs[0].type.dtype == "int8"
+    attrs = several.graph.nodes[0].attrs
+    assert attrs["layout"] == "NCHW" and attrs["padding"] != (0, 0, 0, 0) and attrs["dilation"] != (1, 1)
+    assert by_id["add[int8-long_ends]"].smoke and not by_id["add[float16-long]"].smoke
+    row = by_id["add[float32-other_shape_trailing-long_ends]"]
+    assert row.smoke and [s.type.shape for s in row.graph.inputs] == [(19, 3, 35), (3, 35)]
+
+
 # --- cases that are left out -----------------------------------------------------------------
 
 
@@ -124,7 +137,7 @@ def test_only_cases_that_exist_are_left_out(ir: str) -> None:
         op = OPERATORS[name]
         running = measured.dtypes(op, ir)
         known = {label for label, _ in boundary.candidates(op, running)}
-        known |= {label for label, _ in of_extents(op, running, ir)}
+        known |= {label for label, _ in (measured_cases(op, running, ir) if running else ())}
         assert set(reasons) <= known, f"measured.json: {ir} {name}: run scripts/measure.py"
 
 

@@ -17,7 +17,9 @@ from pytest_byoc.generation.patterns import (
     parse,
     search,
 )
+from pytest_byoc.generation.patterns.alternatives import Reading
 from pytest_byoc.generation.patterns.inverses import inverses
+from pytest_byoc.generation.patterns.matching_parts import matching_parts
 from pytest_byoc.generation.patterns.numbers import together
 from pytest_byoc.operators import OPERATORS
 
@@ -180,3 +182,20 @@ def test_patterns_as_vendors_write_them_are_matched(
     assert len(result.fragments) == ways
     graphs: Sequence[Graph] = [fragment.graph for fragment in result.fragments]
     assert vendor_partitions.composites(graphs) == [{pattern.name}] * ways
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("number", [2, 3])
+def test_matching_parts_lie_one_behind_the_other(number: int) -> None:
+    first, *_ = matching_parts("strided_slice", TensorType((2, 6), "float32"), number)
+    ends = [part["end"][0] for part in first]
+    assert [part["begin"][0] for part in first] == [0, *ends[:-1]] and ends[-1] == 6 and len(ends) == number
+    assert {part["axes"] for part in first} == {(1,)}
+
+
+@pytest.mark.once
+def test_forms_of_deep_patterns_stay_small() -> None:
+    """Each part is read twice, so that a text of the form would double each time."""
+    nodes = [WILD, *(call("relax.add", n, n) for n in range(60))]
+    pattern = parse("deep", nodes)
+    assert len(Reading(pattern, {}, "relax").calls) == 60

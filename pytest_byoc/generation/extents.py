@@ -82,6 +82,7 @@ def _long(op: Operator, dtypes: Sequence[str]) -> Iterator[tuple[str, OneNodeGra
         for label in (n for n in _ACROSS.get(parameter.name, ()) if n in names):
             made = _shaped(op, TensorType(ends, dtype), {parameter.name: label})
             yield f"{dtype}-{parameter.name}_{label}-long_ends", made
+    # The label `long` is not among the endings of level smoke: the second dtype is tried at standard.
     for number, other in enumerate(narrow(dtypes)):
         yield f"{other}-long" + ("" if number else "_ends"), _shaped(op, TensorType(ends, other), {})
 

@@ -176,6 +176,17 @@ def windows(op: Operator, dtype: str) -> Iterator[tuple[str, OneNodeGraph]]:
         yield f"{dtype}-{label}", one
 
 
+def measured_cases(
+    op: Operator, dtypes: Sequence[str], ir: str | None
+) -> Iterator[tuple[str, OneNodeGraph | None]]:
+    """Yields the cases that are left out where TVM's own build was measured to fail, besides boundary
+    cases: (label, graph or None)."""
+    yield from windows(op, dtypes[0])
+    yield from of_extents(op, dtypes, ir)
+    if len(op.parameters) >= MANY:
+        yield from _in_narrow_dtypes(op, dtypes, [graph for _, graph in pairs(op, dtypes[0])])
+
+
 def _covering(graphs: Sequence[OneNodeGraph], together: int, most: int | None = None) -> set[Graph]:
     """Returns a few graphs that together hold every set of `together` classes that any graph holds;
     each is the one with the most sets still missing. most: the largest number of graphs (None: no

@@ -135,7 +135,7 @@ class Failures:
                 saved.append(corpus.save(self.folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
             self._record.not_checked.extend(
-                f"a smaller graph than that of {case}: {text}; please report this"
+                f"smaller graphs than that of {case} ({len(shrinking.unjudged)}): {text}; please report this"
                 for text in shrinking.unjudged[:1]
             )
             known = self._known.recognise(verdict)

@@ -10,14 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core.graph import Graph, TensorType
-from ..examination.partitions import PARTITIONING, Partition
+from ..examination.partitions import PARTITIONING
 from ..generation import systematic, without_llvm
 from ..generation.adapting import lead
 from ..generation.neighbours import between
 from ..generation.structures import Vocabulary
 from ..generation.systematic import Case, default_case
 from ..operators import OPERATORS
-from .target_forms import TargetForms
+from .target_forms import TargetForms, is_offloaded
 
 if TYPE_CHECKING:
     from .session import TargetSession
@@ -105,9 +105,9 @@ class Offloaded:
             if ir in OPERATORS[name].irs() and "float32" in OPERATORS[name].dtypes
         }
         partitions = self._session.examiner.partitions.survey(defaults.values())
-        offloaded = frozenset(n for n, c in zip(defaults, partitions) if _is_offloaded(c))
+        offloaded = frozenset(n for n, c in zip(defaults, partitions) if is_offloaded(c))
         tested = frozenset(self._session.operators)
-        adapted = frozenset(n for n in defaults if self._forms.restrict(n))
+        adapted = frozenset(n for n in defaults if self._forms.is_restricted(n))
         if adapted:
             # Some default cases cannot be adapted, for example a split along the batch.
             adapted |= set(self.operators())
@@ -175,7 +175,7 @@ class Offloaded:
         """Returns whether the case is its operator's first that the target offloads. No later case
         is partitioned to decide this."""
         name = case.operator
-        if name not in self._first_of and _is_offloaded(self._session.examiner.partitions.of(case.graph)):
+        if name not in self._first_of and is_offloaded(self._session.examiner.partitions.of(case.graph)):
             found = self.cases(name)
             first = self._first_offloaded({name: found[: [c.id for c in found].index(case.id) + 1]})
             self._first_of[name] = found[first[name]].id
@@ -194,7 +194,7 @@ class Offloaded:
             ]
             partitions = self._session.examiner.partitions.survey(case.graph for _, _, case in tried)
             for (kind, at, _), partition in zip(tried, partitions):
-                if _is_offloaded(partition):
+                if is_offloaded(partition):
                     first.setdefault(kind, at)
             begin, end = end, 8 * end
         return first
@@ -202,8 +202,3 @@ class Offloaded:
 
 def _with(case: Case, graph: Graph) -> Case:
     return case if graph is case.graph else replace(case, graph=graph)
-
-
-def _is_offloaded(partition: Partition | None) -> bool:
-    # A graph whose partitioning fails counts as offloaded, so that its test reports the failure.
-    return partition is None or any(partition.offloaded)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ..core.graph import Graph, Node
+from ..core.graph import Graph
+from ..examination.partitions import Partition
 from ..generation import systematic
 from ..generation.adapting import (
     LAST,
@@ -15,7 +16,7 @@ from ..generation.adapting import (
     demands,
     forms,
     joined,
-    stands_alone,
+    keeps_operands,
     with_attributes,
 )
 from ..generation.single import default_type
@@ -36,8 +37,10 @@ class TargetForms:
 
     def __init__(self, session: TargetSession) -> None:
         self._session = session
-        #: The form in which the target offloads the default case, by operator; () for its usual
-        #: form.
+        #: The default cases that the target refuses, by operator; None if no operator that was asked
+        #: for is refused yet.
+        self._refusals: dict[str, Graph] | None = None
+        #: The form in which the target offloads a default case that it refuses as it is, by operator.
         self._forms: dict[str, Form] = {}
         #: The attributes that the target demands of operators that it offloads in none of the forms,
         #: and those of them that can be set in any graph.
@@ -45,18 +48,23 @@ class TargetForms:
         self._anywhere: dict[str, Demand] = {}
         #: The graphs of cases made with the demanded attributes, by operator and id.
         self._demanded_cases: dict[str, dict[str, Graph]] = {}
+        #: The operators for which all of this is known.
+        self._known: set[str] = set()
 
     def of(self, operator: str) -> Form:
         """Returns the form in which the target offloads the operator's default case: () if it
         offloads the case unchanged, or in no form."""
-        if operator not in self._forms:
-            if self._refused([operator]):
-                self._ask()
-            self._forms.setdefault(operator, ())
-        return self._forms[operator]
+        if operator in self._session.operators and operator not in self._known:
+            self._known.add(operator)
+            if self._refusals is None and self._refused([operator]):
+                self._determine()
+            if operator in (self._refusals or {}) and operator not in self._forms:
+                self._look_closer(operator)
+        return self._forms.get(operator, ())
 
-    def restrict(self, operator: str) -> bool:
-        """Returns whether the target offloads the operator's default case in another form alone."""
+    def is_restricted(self, operator: str) -> bool:
+        """Returns whether the target offloads the operator's default case only in another form, or with
+        other attributes."""
         return bool(self.of(operator)) or operator in self._demands
 
     def adapted(self, graph: Graph) -> Graph | None:
@@ -67,7 +75,8 @@ class TargetForms:
         return with_attributes(self._anywhere, found or graph) or found
 
     def of_case(self, case: Case) -> Graph | None:
-        """Returns the case's graph in the form in which its operator is offloaded; None as above."""
+        """Returns the case's graph in the form in which its operator is offloaded; None if it needs no
+        change or cannot be adapted."""
         name = case.operator
         if self.of(name) or name not in self._demands:
             return self.adapted(case.graph)
@@ -82,65 +91,56 @@ class TargetForms:
         known = [n for n in operators if ir in OPERATORS[n].irs()]
         found = {n: default_case(n, OPERATORS[n].dtypes[0], ir).graph for n in known}
         partitions = self._session.examiner.partitions.survey(found.values())
-        return {n: graph for (n, graph), p in zip(found.items(), partitions) if p and not any(p.offloaded)}
+        return {n: graph for (n, graph), p in zip(found.items(), partitions) if not is_offloaded(p)}
 
-    def _ask(self) -> None:
-        """Determines the forms in which the target offloads operators whose default case it does
-        not offload unchanged. Common operators, and those of which it offloads other cases, are tried
-        in every form, the others with channels last and in the forms found for the common ones."""
+    def _determine(self) -> None:
+        """Determines the refused default cases, and the forms in which the target offloads them. Common
+        operators are tried in every form, the others with channels last and in the forms found for
+        the common ones."""
         tested = self._session.operators
-        refused = self._refused(tested)
+        refused = self._refusals = self._refused(tested)
         common = [n for n in _COMMON if n in tested] or tested[: len(_COMMON)]
-        found = self._first_form({n: refused[n] for n in common if n in refused}, list(forms()))
-        likely = list(dict.fromkeys((*found.values(), LAST)))
-        found |= self._first_form({n: g for n, g in refused.items() if n not in found}, likely)
-        offloaded = self._offloaded([n for n in refused if n not in found])
-        found |= self._first_form({n: refused[n] for n in offloaded}, list(forms()))
-        self._forms = {n: found.get(n, ()) for n in tested}
-        for form in dict.fromkeys(found.values()):
-            names = ", ".join(n for n in tested if self._forms[n] == form)
-            self._session.record.not_checked.append(
-                f"{names}: the target offloads them only with {', '.join(form)}; all their graphs except the "
-                "simplest case are adapted to that"
-            )
-        self._demands = self._demanded(refused, {n: g for n, g in offloaded.items() if n not in found})
-        self._anywhere = {
-            n: d for n, d in self._demands.items()
-            if stands_alone(op := within(n, self._session.ir), default_type(op, op.dtypes[0]), d)
-        }
-        self._session.record.not_checked.extend(
-            f"{name}: the target offloads it only with {demanded}; all its systematic cases except the "
-            "simplest one are adapted to that"
-            for name, demanded in self._demands.items()
+        self._forms = self._first_form({n: refused[n] for n in common if n in refused}, list(forms()))
+        likely = list(dict.fromkeys((*self._forms.values(), LAST)))
+        self._forms |= self._first_form({n: g for n, g in refused.items() if n not in self._forms}, likely)
+        for form in dict.fromkeys(self._forms.values()):
+            self._note(", ".join(n for n in tested if self._forms.get(n) == form), form)
+
+    def _note(self, names: str, form: Form) -> None:
+        self._session.record.not_checked.append(
+            f"{names}: the target offloads them only with {', '.join(form)}; all their graphs except the "
+            "simplest case are adapted to that"
         )
 
-    def _offloaded(self, operators: Sequence[str]) -> dict[str, list[Node]]:
-        """Returns the nodes of the cases of level smoke that the target offloads, by operator; those
-        without any are left out."""
-        tried = [c for c in systematic.cases(operators, self._session.ir) if c.smoke]
-        offloaded: dict[str, list[Node]] = {}
-        for case, partition in zip(tried, self._session.examiner.partitions.survey(c.graph for c in tried)):
-            if partition and all(partition.offloaded):
-                offloaded.setdefault(case.operator, []).append(case.graph.nodes[0])
-        return offloaded
-
-    def _demanded(
-        self, refused: Mapping[str, Graph], offloaded: Mapping[str, Sequence[Node]]
-    ) -> dict[str, Demand]:
-        """Returns the attributes with which the target offloads default cases, by operator. refused: these
-        cases. offloaded: the nodes of other cases that it offloads."""
-        made = [
-            (name, one, graph)
-            for name, nodes in offloaded.items()
-            for one in demands(refused[name].nodes[0], nodes)
-            if (graph := with_attributes({name: one}, refused[name])) is not None
-        ]
-        found: dict[str, Demand] = {}
-        partitions = self._session.examiner.partitions.survey(graph for _, _, graph in made)
-        for (name, one, _), partition in zip(made, partitions):
-            if partition and all(partition.offloaded):
-                found.setdefault(name, one)
-        return found
+    def _look_closer(self, operator: str) -> None:
+        """Determines what the target demands of an operator whose default case it refuses in all likely
+        forms: if it offloads other cases of level smoke, any form, or attributes."""
+        assert self._refusals is not None
+        ir, simplest = self._session.ir, self._refusals[operator]
+        tried = [c.graph for c in systematic.cases([operator], ir) if c.smoke]
+        partitions = self._session.examiner.partitions.survey(tried)
+        nodes = [g.nodes[0] for g, p in zip(tried, partitions) if p and all(p.offloaded)]
+        if not nodes:
+            return
+        found = self._first_form({operator: simplest}, list(forms()))
+        if found:
+            self._forms |= found
+            self._note(operator, found[operator])
+            return
+        made = {one: with_attributes({operator: one}, simplest) for one in demands(simplest.nodes[0], nodes)}
+        possible = {one: graph for one, graph in made.items() if graph is not None}
+        partitions = self._session.examiner.partitions.survey(possible.values())
+        first = next((one for one, p in zip(possible, partitions) if p and all(p.offloaded)), None)
+        if first is None:
+            return
+        self._demands[operator] = first
+        op = within(operator, ir)
+        if keeps_operands(op, default_type(op, op.dtypes[0]), first):
+            self._anywhere[operator] = first
+        self._session.record.not_checked.append(
+            f"{operator}: the target offloads it only with {first}; all its systematic cases except the "
+            "simplest one are adapted to that"
+        )
 
     def _first_form(self, graphs: Mapping[str, Graph], tried: Iterable[Form]) -> dict[str, Form]:
         """Returns the first of the forms in which the target offloads all of a graph, by operator.
@@ -152,3 +152,8 @@ class TargetForms:
             partitions = self._session.examiner.partitions.survey(in_form.values())
             found.update((n, form) for n, p in zip(in_form, partitions) if p and all(p.offloaded))
         return found
+
+
+def is_offloaded(partition: Partition | None) -> bool:
+    # A graph whose partitioning fails counts as offloaded, so that its test reports the failure.
+    return partition is None or any(partition.offloaded)

@@ -57,7 +57,7 @@ def _importing(frame: Any) -> bool:
 
 def _holds(value: Any) -> bool:
     """Returns whether a value is True, in Python or in NumPy."""
-    return value is True or (type(value).__name__ in ("bool", "bool_") and bool(value))
+    return type(value).__name__ in ("bool", "bool_") and bool(value)
 
 
 class _Tracer:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import combinations
 
 from ...core.graph import Graph, TensorType
-from .attributes import Demand, demands, stands_alone, with_attributes
+from .attributes import Demand, demands, keeps_operands, with_attributes
 from .batch_of_one import batch_of_one
 from .channels_last import channels_last
 from .dtypes import in_dtype
@@ -75,6 +75,6 @@ def lead(x: TensorType, form: Form) -> TensorType:
 
 
 __all__ = [
-    "LAST", "Demand", "Form", "adapted", "channels_last", "demands", "forms", "has_layout", "joined", "lead",
-    "stands_alone", "with_attributes",
+    "LAST", "Demand", "Form", "adapted", "channels_last", "demands", "forms", "has_layout", "joined",
+    "keeps_operands", "lead", "with_attributes",
 ]

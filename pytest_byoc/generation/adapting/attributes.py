@@ -13,10 +13,10 @@ from ..builder import choose_parameters, first
 from .parts import Unlike, by_parts, inferred
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
-    """Attributes without which a target offloads no node of an operator. usual: those attributes in the
-    operator's simplest case. demanded: their values in a case that the target offloads."""
+    """Values of an operator's attributes without which a target offloads none of its nodes. usual: their
+    values in the operator's simplest case. demanded: those in a case that the target offloads."""
 
     usual: Mapping[str, Any]
     demanded: Mapping[str, Any]
@@ -38,9 +38,9 @@ def demands(simplest: Node, offloaded: Iterable[Node]) -> list[Demand]:
     return sorted(found.values(), key=lambda one: len(one.demanded))
 
 
-def stands_alone(op: Operator, x: TensorType, demand: Demand) -> bool:
-    """Returns whether the demanded attributes change neither the operands nor how these may be made, so
-    that they can be set in any graph. x: the type of the first operand."""
+def keeps_operands(op: Operator, x: TensorType, demand: Demand) -> bool:
+    """Returns whether an operator has the same operands, made by the same choices, with the demanded
+    attributes, which can be set in any graph then. x: the type of the first operand."""
     usual = choose_parameters(op, x, first)
     demanded = {**usual, **demand.demanded}
     made = [p for p in op.parameters if not p.attribute]
@@ -51,6 +51,8 @@ def stands_alone(op: Operator, x: TensorType, demand: Demand) -> bool:
 def with_attributes(by_operator: Mapping[str, Demand], graph: Graph) -> Graph | None:
     """Returns the graph with the demanded attributes wherever it has all of the usual ones. Parts whose
     types no longer fit stay unchanged; None if all parts do."""
+    if by_operator.keys().isdisjoint(graph.operators):
+        return None
 
     def attrs(node: Node, operands: Sequence[TensorType]) -> Mapping[str, Any]:
         found = by_operator.get(node.op)

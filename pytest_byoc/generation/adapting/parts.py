@@ -94,7 +94,10 @@ def again(graph: Graph, source: Callable[[Source], Source], attrs: Attrs) -> Gra
 
 
 def inferred(graph: Graph, changed: Mapping[str, Source], attrs: Attrs) -> Graph:
-    """Returns the graph with other sources, by name, and attributes; raises as `again` does."""
+    """Returns the graph with other sources, by name, and attributes, its types inferred again.
+
+    Raises TypeRuleError if a type rule rejects them, and Unlike if a result that had elements has none
+    any more."""
     types = {name: s.type for name, s in changed.items()}
     nodes: list[Node] = []
     for node in graph.nodes:

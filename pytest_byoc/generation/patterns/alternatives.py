@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
@@ -96,8 +97,8 @@ class Reading:
     number, because the pattern reads them. uses: for each call, the records of the calls whose
     first operand is its result. calls: the numbers of all calls, the last one of the graph first.
     demands: on the calls and leaves, by their numbers. counterparts: by the number of a part, the
-    number of the part at the same place of the call's first operand of equal form; a pattern of
-    parallel branches, for example.
+    number of the corresponding part of the call's first operand of equal form, for example of the
+    first of several parallel branches.
     """
 
     def __init__(self, pattern: Pattern, way: Way, ir: str) -> None:
@@ -105,10 +106,17 @@ class Reading:
         self.least = self._find_least()
         self.uses: dict[int, list[list[Operator]]] = {}
         self._find_uses(pattern.root, set())
-        self._forms: dict[int, str] = {}
+        self._forms: dict[int, int] = {}
+        self._numbers_of_forms: dict[tuple[object, ...], int] = {}
         self.demands: dict[int, dict[str, Any]] = {}
         self.calls = self._find_calls()
         self.counterparts = self._find_counterparts()
+        self._sharing = Counter(filter(None, map(self._reads, self.calls)))
+
+    def _reads(self, number: int) -> tuple[str, int] | None:
+        """Returns the operator of a call and its first operand; None if it has none."""
+        operands = self.operands(number) if self.pattern.nodes[number].ops is not None else []
+        return (self.name(number), operands[0]) if operands else None
 
     def operands(self, number: int) -> list[int]:
         """Returns the resolved operands of a call, the fields of tuples in their place."""
@@ -126,11 +134,11 @@ class Reading:
         called = node.kind == "call" and node.ops is not None
         return node.kind == "tuple" or (called and any(map(returns_tuple, self.candidates(number))))
 
-    def sharing(self, number: int) -> int:
-        """Returns the number of calls of a call's operator that have its first operand."""
-        first = self.operands(number)[:1]
-        calls = (call for call in self.calls if self.name(call) == self.name(number))
-        return max(1, sum(self.operands(call)[:1] == first for call in calls)) if first else 1
+    def parts(self, number: int) -> int:
+        """Returns the number of parts in which the pattern reads a call's first operand: the results of the
+        call, or the calls of its operator that have this operand."""
+        read = self._reads(number)
+        return max(self.least.get(number, 1), self._sharing[read] if read is not None else 1)
 
     def open_leaves(self) -> list[int]:
         """Returns the leaves, each the last one of the operands of a call of two."""
@@ -161,19 +169,21 @@ class Reading:
                 pair(a, b)
 
         for call in self.calls:
-            first: dict[str, int] = {}
+            first: dict[int, int] = {}
             for operand in self.operands(call):
                 if self.pattern.nodes[operand].kind == "call":
                     pair(first.setdefault(self._form(operand), operand), operand)
         return counterparts
 
-    def _form(self, number: int) -> str:
-        """Returns the same text for parts that match the same expressions."""
+    def _form(self, number: int) -> int:
+        """Returns the same number for parts that match the same expressions."""
         if number not in self._forms:
             node = self.pattern.nodes[number]
             name = self.name(number) if node.kind == "call" and node.ops is not None else node.kind
             inner = [self._form(self.resolve(part)[0]) for part in node.of or ()]
-            self._forms[number] = f"{name}{node.index}({','.join(inner)})"
+            # A number in place of a text, which doubles with each operand that is read twice.
+            key = (name, node.index, *inner)
+            self._forms[number] = self._numbers_of_forms.setdefault(key, len(self._numbers_of_forms))
         return self._forms[number]
 
     def _find_least(self) -> dict[int, int]:
@@ -201,9 +211,13 @@ class Reading:
     def _operators(self) -> list[list[Operator]]:
         """Returns the records of each call that has any."""
         calls: list[list[Operator]] = []
+        visited: set[int] = set()
 
         def visit(number: int) -> None:
             number, _ = self.resolve(number)
+            if number in visited:
+                return
+            visited.add(number)
             node = self.pattern.nodes[number]
             if node.kind == "call" and node.ops is not None:
                 name = node.ops[self._way.get(number, 0) if len(node.ops) > 1 else 0]

@@ -31,7 +31,7 @@ _TOGETHER = 0.1
 #: Parameters that give the number of columns of a product: as a number, or as the shape of the other
 #: operand; the probability that an extent is a number in the check's code, and the largest such number.
 COLUMNS = ("units", "columns", "right")
-_ASKED, _MOST_EXTENT = 0.3, 256
+_FROM_CODE, _LARGEST_EXTENT = 0.3, 256
 #: The probability that a batch becomes one of one element, whatever its other extents are.
 _SINGLE = 0.15
 #: The parameter that says how a value is split; the probability that it gives as many equal parts as the
@@ -63,8 +63,8 @@ class CallChoices:
         #: The number of parts in which the pattern reads the first operand of the present call: the results
         #: of the call, or the calls of the same operator that read the same value.
         self.parts = 1
-        #: How many calls have taken a part of a value, by operator and the value's type.
-        self._taken: Counter[tuple[str, TensorType]] = Counter()
+        #: The number of calls that were made, by operator and the type of the first operand.
+        self._calls: Counter[tuple[str, TensorType]] = Counter()
         #: The number of a constant operand of one element, if it has one.
         self.number: float | None = None
         #: The shape of an elementwise operator's other operand, if both exist already.
@@ -192,13 +192,13 @@ class CallChoices:
     def _extent(self, what: str) -> int | None:
         """Returns a number in the check's code that it may ask an extent to be, or to be divided by; None
         if the extent is not to be one of them."""
-        found = [w for w in self._words if type(w) is int and 1 < w <= _MOST_EXTENT]
+        found = [w for w in self._words if type(w) is int and 1 < w <= _LARGEST_EXTENT]
         if not found or self._plain:
             return None
-        points = [1 - _ASKED * (1 - (i + 0.5) / MOST) for i in range(len(found))]
+        points = [1 - _FROM_CODE * (1 - (i + 0.5) / MOST) for i in range(len(found))]
         drawn = self._draws.random(f"{self._choosing} {what} extent", [0.0, *points])
-        place = int((drawn - 1 + _ASKED) / _ASKED * MOST)
-        return found[place % len(found)] if drawn >= 1 - _ASKED else None
+        place = int((drawn - 1 + _FROM_CODE) / _FROM_CODE * MOST)
+        return found[place % len(found)] if drawn >= 1 - _FROM_CODE else None
 
     def _sized(self, op: Operator, x: TensorType) -> TensorType:
         """Returns the type of a first operand, at times as a batch of one, or with an extent of a product
@@ -221,21 +221,29 @@ class CallChoices:
     # --- parameters --------------------------------------------------------------------------
 
     def before(self, op: Operator, x: TensorType, attempt: int) -> Mapping[str, Any] | None:
-        """Returns the parameters that this operator and type had before, or None if they should be
-        drawn: parts of a pattern are often alike."""
+        """Returns parameters that suit those of other calls of the pattern, or None if they should be
+        drawn: of matching parts of a value, or the same as before."""
+        part = self._part(op, x)
+        if part is not None:
+            return part
+        before = self._chosen.get((op.name, x))
+        return before if attempt == 0 and before and self.draw("again") < 0.6 else None
+
+    def _part(self, op: Operator, x: TensorType) -> Mapping[str, Any] | None:
+        """Returns the parameters of one part of a value, if the calls that read it are to take matching
+        parts; else None."""
         parts = matching_parts(op.name, x, max(2, self.parts)) if not self._plain else ()
         if parts and self._draws.random(f"{op.name} {x} parts", [0.0, 0.999]) < _PARTS:
             # The first way has as many parts as the pattern reads.
             found = self._draws.choice(f"{op.name} {x} which parts", [parts[0]] * len(parts) + parts)
             if self._draws.random(f"{op.name} {x} parts in order", [0.0, 0.999]) < _IN_ORDER:
-                return found[self._taken[op.name, x] % len(found)]
+                return found[self._calls[op.name, x] % len(found)]
             return self.choose("part", found)
-        before = self._chosen.get((op.name, x))
-        return before if attempt == 0 and before and self.draw("again") < 0.6 else None
+        return None
 
     def remember(self, op: Operator, x: TensorType, chosen: Mapping[str, Any]) -> None:
         self._chosen[op.name, x] = chosen
-        self._taken[op.name, x] += 1
+        self._calls[op.name, x] += 1
 
     def pick(
         self, name: str, classes: Mapping[str, Sequence[Any]], demands: Mapping[str, Any], plain: bool,

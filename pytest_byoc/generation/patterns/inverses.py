@@ -15,7 +15,7 @@ Inverse = tuple[tuple[int, ...], Mapping[str, Any]]
 
 
 def is_invertible(operator: str) -> bool:
-    """Returns whether `inverses` can know an operand for every result of the operator."""
+    """Returns whether `inverses` knows the operator; it may still have no operand for some shape."""
     return operator in _INVERSES or keeps_shape(operator)
 
 
@@ -24,15 +24,9 @@ def inverses(operator: str, shape: tuple[int, ...]) -> list[Inverse]:
 
     Empty if there is none."""
     if operator in _INVERSES:
-        return list(dict.fromkeys(_INVERSES[operator](shape)))
-    return [(shape, _Parameters())] if keeps_shape(operator) else []
-
-
-class _Parameters(dict[str, Any]):
-    """Parameters that can be told apart by their values."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self.items()))
+        found = list(_INVERSES[operator](shape))
+        return [one for at, one in enumerate(found) if one not in found[:at]]
+    return [(shape, {})] if keeps_shape(operator) else []
 
 
 def _transpose(shape: tuple[int, ...]) -> Iterator[Inverse]:
@@ -44,7 +38,7 @@ def _transpose(shape: tuple[int, ...]) -> Iterator[Inverse]:
             operand = [0] * rank
             for axis, extent in zip(order, shape):
                 operand[axis] = extent
-            yield tuple(operand), _Parameters(axes=axes)
+            yield tuple(operand), {"axes": axes}
 
 
 def _reshape(shape: tuple[int, ...]) -> Iterator[Inverse]:
@@ -56,7 +50,7 @@ def _reshape(shape: tuple[int, ...]) -> Iterator[Inverse]:
         operands += [(*shape[:axis], *pair, *shape[axis + 1 :]) for pair in ((a, b), (b, a))]
     operands += [(*shape[:i], shape[i] * shape[i + 1], *shape[i + 2 :]) for i in range(rank - 1)]
     for operand in (*operands, shape):
-        yield operand, _Parameters(newshape=shape)
+        yield operand, {"newshape": shape}
 
 
 def _factors(extent: int) -> tuple[int, int]:
@@ -68,17 +62,17 @@ def _factors(extent: int) -> tuple[int, int]:
 def _expand_dims(shape: tuple[int, ...]) -> Iterator[Inverse]:
     for axis, extent in enumerate(shape):
         if extent == 1 and len(shape) > 1:
-            yield shape[:axis] + shape[axis + 1 :], _Parameters(axis=axis, num_newaxis=1)
+            yield shape[:axis] + shape[axis + 1 :], {"axis": axis, "num_newaxis": 1}
 
 
 def _squeeze(shape: tuple[int, ...]) -> Iterator[Inverse]:
     for axis in range(len(shape) + 1):
-        yield (*shape[:axis], 1, *shape[axis:]), _Parameters(axis=(axis,))
+        yield (*shape[:axis], 1, *shape[axis:]), {"axis": (axis,)}
 
 
 def _broadcast_to(shape: tuple[int, ...]) -> Iterator[Inverse]:
     for axis in range(len(shape)):
-        yield (*shape[:axis], 1, *shape[axis + 1 :]), _Parameters(shape=shape)
+        yield (*shape[:axis], 1, *shape[axis + 1 :]), {"shape": shape}
 
 
 _INVERSES = {

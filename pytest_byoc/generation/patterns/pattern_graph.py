@@ -107,6 +107,7 @@ class PatternGraph:
     def _call(self, number: int, node: Tree, demands: Mapping[str, Any]) -> tuple[str, ...]:
         name = self._reading.name(number)
         candidates = self._choices.ordered(number, self._reading.candidates(number))
+        self._choices.missing = ""
         self._plans.plan(number, candidates[0], self._values, self._type_of)
         slots, more = self._slots(node)
         leaves = [s for s in slots if isinstance(s, int) and self._given(s) is None]
@@ -182,12 +183,12 @@ class PatternGraph:
         shapes += [self._plans.leaves[s] for s in slots if isinstance(s, int) and s in self._plans.leaves]
         shape = self._plans.leaves.get(slots[0]) if slots and isinstance(slots[0], int) else None
         since = len(self._draws.used)
+        self._choices.parts = self._reading.parts(number)
         for attempt in range(_TRIES):
             plain = self._plain and attempt == 0
             self._draws.forget(since)
             self._choices.begin(number, f"{op.name} {attempt}")
             self._choices.count, self._choices.more = len(slots), more
-            self._choices.parts = max(demands["results"], self._reading.sharing(number))
             follows_plan = attempt == 0 and number in self._plans.parameters
             if follows_plan and lead is not None:
                 x: TensorType | None = self._builder.types[lead]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ...core.graph import Graph
@@ -75,7 +76,8 @@ class _Search:
                 break
         if not self._result.fragments and self._structured > self._raising:
             self._climb(left, _GENERATIONS, _STALLED)
-        self._climb_each([way for way in left if way not in [one.way for one in self._matched]])
+        matched = [one.way for one in self._matched]
+        self._climb_each([way for way in left if way not in matched])
         if not self._result.fragments:
             self._result.reason = self._reason()
         else:
@@ -214,9 +216,11 @@ class _Search:
         all of them."""
         end = self._tried + _WAYS_GRAPHS
         for way in left if self._matched else ():
+            if self._tried >= end or self._nodes > _MOST_NODES:
+                return
             # Parts that the ways share are made by the choices that led to a match.
             carried = [self._varied(way, one.seed, one.attempt, one.numbers) for one in self._matched]
-            if self._tried < end and not self._take(way, [one for one in carried if one], False):
+            if not self._take(way, [one for one in carried if one], False):
                 self._climb([way], _WAY_GENERATIONS, _WAY_STALLED)
 
     def _climb(self, left: Sequence[Way], generations: int, stalled: int) -> None:
@@ -269,10 +273,10 @@ class _Search:
                 continue
             graphs.add(child.graph)
             yield child
-            if self._fits(parent) and opened < _OPENED:
-                for further in self._each_other(child, [n for n in child.draws if n not in now.draws]):
-                    opened += 1
-                    yield further
+            names = [n for n in child.draws if n not in now.draws] if self._fits(parent) else []
+            for further in islice(self._each_other(child, names), _OPENED - opened):
+                opened += 1
+                yield further
 
     def _each_other(self, parent: Instance, names: Sequence[str]) -> Iterable[Instance]:
         """Yields instances with each other value of some choices, one changed at a time; of very many
@@ -306,7 +310,7 @@ class _Search:
         said = self._said.get(one.graph)
         return said.progress if said is not None else 0
 
-    # --- words -------------------------------------------------------------------------------
+    # --- reasons -----------------------------------------------------------------------------
 
     def _reason(self) -> str:
         if self._result.shadowed:

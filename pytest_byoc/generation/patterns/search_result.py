@@ -18,10 +18,11 @@ class Alone:
     """The match of a pattern in a graph, were it the only pattern of its table.
 
     matched: True if it matches. structure: True if a part has its structure, whatever its check
-    says. progress: how far the check got: how many of its instructions were executed. raised: the
-    exception of the check. arguments: if no part has the structure, the numbers of arguments that
-    the graph's calls have, by the operator's name in the IR. words: strings and numbers in the
-    check's code.
+    says. progress: how far the check got: the number of its instructions that were executed, and
+    more for each condition that held. raised: the exception of the check. arguments: if no part has
+    the structure, the numbers of arguments that the graph's calls have, by the operator's name in
+    the IR. words: strings and numbers in the check's code, and among the values that it was called
+    with.
     """
 
     matched: bool

@@ -56,22 +56,27 @@ class ShapePlans:
         self._choices.begin(number, f"{op.name} operands")
         if not self._plain and self._choices.draw("planned") > _PLANNED:
             return
+        self._choices.parts = self._reading.parts(number)
         x = self._lead(number, op, operands[0], existing, type_of)
         if x is None:
             return
+        # The first operand may have been built, by choices of its own.
+        self._choices.begin(number, f"{op.name} operands")
+        self._choices.parts = self._reading.parts(number)
         wanted = self.results.get(number)
         self._choices.columns = wanted[-1] if wanted and op.matrices else None
         self._choices.count, self._choices.more = len(operands), False
         self._choices.other = self._choices.number = None
         shapes = [self.leaves[o] for o in operands if o in self.leaves]
-        chosen = choose_parameters(op, x, lambda n, c: self._choices.pick(n, c, {}, self._plain, shapes))
+        demands = self._reading.demands.get(number, {})
+        chosen = choose_parameters(op, x, lambda n, c: self._choices.pick(n, c, demands, self._plain, shapes))
         self._choices.columns = None
         types = [o.type for o in op.operands(x, chosen)]
         if wanted is not None and not _gives(op, types, chosen, wanted):
             return
         for operand, type_ in zip(operands, types):
             if operand not in existing:
-                self._hand_down(operand, type_.shape)
+                self._hand_down(operand, type_.shape, existing)
         self.parameters[number] = x.shape, chosen
 
     def _lead(
@@ -114,16 +119,17 @@ class ShapePlans:
             number = self._reading.operands(number)[0]
         return chain if node.kind in LEAVES else [(None, number)]
 
-    def _hand_down(self, number: int, shape: tuple[int, ...]) -> None:
+    def _hand_down(self, number: int, shape: tuple[int, ...], existing: Mapping[int, Any]) -> None:
         """Plans that a part has a shape, as far as the calls that compute it can be planned."""
         results: dict[int, tuple[int, ...]] = {}
         parameters: dict[int, Inverse] = {}
         bottom = number
         for op, call in self._chain(number):
-            if op is None or self.results.get(call, shape) != shape:
+            if op is None or call in existing or self.results.get(call, shape) != shape:
                 return
             results[call] = shape
             if op.matrices:
+                bottom = call
                 break
             below = inverses(op.name, shape)
             if not below:
@@ -132,10 +138,12 @@ class ShapePlans:
             parameters[call] = below[0] if self._plain else self._choices.choose("shape", below)
             shape = parameters[call][0]
             bottom = self._reading.operands(call)[0]
+        if self._reading.pattern.nodes[bottom].kind in LEAVES:
+            if bottom in existing or self.leaves.get(bottom, shape) != shape:
+                return
+            self.leaves[bottom] = shape
         self.results.update(results)
         self.parameters.update(parameters)
-        if self._reading.pattern.nodes[bottom].kind in LEAVES:
-            self.leaves.setdefault(bottom, shape)
 
 
 def _gives(op: Operator, types: list[TensorType], chosen: Mapping[str, Any], wanted: tuple[int, ...]) -> bool:

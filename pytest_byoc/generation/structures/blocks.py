@@ -67,13 +67,13 @@ def _of_batches() -> Iterator[Row]:
 
 def _grouped() -> Iterator[Row]:
     """Each head of keys and values is read by several heads of queries."""
-    for times in (2, 4, 0):
-        few = _HEADS // (times or 2)
-        # A tile has the same shape as a repetition, and its heads in another order.
-        keys, values = (
-            call("repeat", heads, repeats=times, axis=1) if times else call("tile", heads, reps=(1, 2, 1, 1))
-            for heads in (_heads(_KEYS, few), _heads(_KEYS, few))
-        )
+    # A tile has the same shape as a repetition, and its heads in another order.
+    makers: tuple[tuple[str, int, dict[str, Any]], ...] = (
+        ("repeat", 2, {"repeats": 2, "axis": 1}), ("repeat", 4, {"repeats": 4, "axis": 1}),
+        ("tile", 2, {"reps": (1, 2, 1, 1)}),
+    )
+    for maker, times, given in makers:
+        keys, values = (call(maker, _heads(_KEYS, _HEADS // times), **given) for _ in range(2))
         yield row(_attention(_heads(_LENGTH), keys, values), needs=["matmul", "nn.softmax"])
     wide = (_BATCH, 2, 2, _KEYS, _DEPTH)
     keys, values = (
@@ -101,8 +101,7 @@ def _from_one_layer() -> Iterator[Row]:
 
 
 def _rotary() -> Iterator[Row]:
-    """The halves of each vector are rotated, or neighbours in it; or a part of it, and the rest is passed
-    on."""
+    """The two halves of each vector are rotated, or its neighbours, or only one part of it."""
     shape = (_BATCH, _LENGTH, _HEADS, 8)
     angles = ((1, _LENGTH, 1, 8), (_LENGTH, 1, 8))
     for number, (exchanged, angle) in enumerate(product((False, True), angles)):
@@ -120,11 +119,11 @@ def _rotary() -> Iterator[Row]:
         call("strided_slice", value, axes=(3,), strides=(2,), begin=(at,), end=(8,)) for at in (0, 1)
     )
     cos, sin = (constant(1, _LENGTH, 1, 4, low=-1.0, high=1.0) for _ in range(2))
-    turned = (
+    both = (
         node("subtract", node("multiply", left, cos), node("multiply", right, sin)),
         node("add", node("multiply", right, cos), node("multiply", left, sin)),
     )
-    parts = (call("expand_dims", part, axis=4, num_newaxis=1) for part in turned)
+    parts = (call("expand_dims", part, axis=4, num_newaxis=1) for part in both)
     pairs = node("concatenate", *parts, axis=4)
     yield row(call("reshape", pairs, newshape=shape), needs=["multiply", "add"])
     # A half is rotated, the other half is passed on.

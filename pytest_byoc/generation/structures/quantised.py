@@ -15,15 +15,16 @@ from .vocabulary import UNARY
 
 #: Scales and zero points: of operands, and of results.
 _FIRST, _SECOND, _WEIGHT, _RESULT = (0.0371, -5), (0.0613, 11), (0.0199, 3), (0.0523, 7)
+#: A window whose padding keeps the extents of the data.
+_PADDED = {"kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 #: A layer: its operator, the shapes of data, weight and bias, the axis of the weight's channels, and its
 #: parameters.
-_PADDED = {"kernel_size": (3, 3), "padding": (1, 1, 1, 1)}
 _Layer = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], int, dict[str, Any]]
 _LAYERS: tuple[_Layer, ...] = (
     ("nn.dense", (3, 8), (5, 8), (5,), 0, {"units": 5}),
     ("matmul", (3, 8), (8, 5), (5,), 1, {}),
     ("nn.conv2d", (1, 3, 5, 6), (4, 3, 2, 2), (4, 1, 1), 0, {"channels": 4, "kernel_size": (2, 2)}),
-    # Zeros are padded, which are the zero point in integers; the other layer runs by channels.
+    # A padded zero is the zero point in integers. The second of these layers is depthwise.
     ("nn.conv2d", (1, 3, 4, 5), (4, 3, 3, 3), (4, 1, 1), 0, {"channels": 4, **_PADDED}),
     ("nn.conv2d", (1, 4, 4, 5), (4, 1, 3, 3), (4, 1, 1), 0, {"channels": 4, "groups": 4, **_PADDED}),
 )
