@@ -48,7 +48,7 @@ _CONSTANT, _OUTSIDE = "-constant", ("beyond", "outside")
 #: Groups of cases, in the order in which they are examined.
 EARLY, FEW, REST = "early", "few", "rest"
 _LARGE, _LARGE_VALUES = "-large", "-large_values"
-#: Cases of several classes in narrow dtypes: their name, and the number for each dtype.
+#: Cases of several classes in a narrow dtype: their name and number.
 _SEVERAL, _OF_NARROW = "several", 3
 #: Endings of labels of edge cases in level smoke: each tests something else, in little time.
 _EDGES = (
@@ -253,15 +253,15 @@ def _labelled(
 def _in_narrow_dtypes(
     op: Operator, dtypes: Sequence[str], paired: Sequence[OneNodeGraph]
 ) -> Iterator[tuple[str, OneNodeGraph | None]]:
-    """Yields a few of the graphs with pairs of classes, those with the most classes, in narrow dtypes: a
-    target's code for these is often another one. paired: the graphs in the first dtype."""
+    """Yields a few of the graphs with pairs of classes, those with the most classes, in a narrow dtype:
+    a target's code for it is often another one. paired: the graphs in the first dtype."""
     layouts = [(i, p.name) for i, p in enumerate(op.parameters) if p.name.endswith("layout")]
     usual = {(name, class_names(op, i, dtypes[0])[0]) for i, name in layouts}
     # Targets mostly take one layout alone.
     found = [one for one in paired if usual <= one.classes]
     some = _covering(found, 1, _OF_NARROW)
     chosen = [one for one in found if one.graph in some]
-    for other in narrow(dtypes):
+    for other in narrow(dtypes)[:1]:
         for number, one in enumerate(chosen, 1):
             # The first input is the operand from which the others were derived.
             x = replace(one.graph.inputs[0].type, dtype=other)
