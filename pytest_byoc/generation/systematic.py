@@ -135,7 +135,7 @@ def default_case(name: str, dtype: str, ir: str | None = None) -> Case:
 def _cases_of(op: Operator, dtypes: Sequence[str], ir: str | None) -> Iterator[Case]:
     by_graph: dict[Graph, tuple[str, OneNodeGraph]] = {}
     for label, one in _labelled(op, dtypes, ir):
-        if one is not None:
+        if one is not None and left_out(op, label, ir) is None:
             by_graph.setdefault(one.graph, (label, one))
     made = [made for _, made in by_graph.values()]
     few = _covering(made, 1) | _covering(made, 2, PAIRED)
@@ -221,9 +221,7 @@ def _labelled(
             yield f"{dtype}-{label}", graph
             if any(parameter.name == boundary.INDICES for parameter in op.parameters):
                 yield f"{dtype}-{label}{_CONSTANT}", others_constant(graph)
-        for label, graph in _in_narrow_dtypes(op, dtypes, [graph for _, graph in paired]):
-            if left_out(op, label, ir) is None:
-                yield label, graph
+        yield from _in_narrow_dtypes(op, dtypes, [graph for _, graph in paired])
     for label, graph in _large_values(op, dtypes):
         yield label, graph
     yield f"{dtype}-{UNSET}", _unset(op, dtype, ir)
@@ -233,9 +231,7 @@ def _labelled(
     for label, make in boundary.candidates(op, dtypes):
         if left_out(op, label, ir) is None:
             yield label, OneNodeGraph(make())
-    for label, graph in of_extents(op, dtypes, ir):
-        if left_out(op, label, ir) is None:
-            yield label, graph
+    yield from of_extents(op, dtypes, ir)
     roles = [o.role for o in default_operands(op, dtype)]
     if DATA in roles or FRESH in roles:
         for other in (dtype, *[d for d in dtypes[1:] if d in INTEGERS][:1]):

@@ -385,7 +385,7 @@ OPERATORS: tuple[Operator, ...] = (
         Parameter("strides", slice_strides),
         Parameter("begin", slice_begin),
         Parameter("end", slice_end),
-        # Of the first shape something is left of each axis, also between a begin and an end inside.
+        # A slice of the first shape keeps several elements of each axis, even if it begins and ends inside.
         shapes=((4, 5, 7), *SHAPES),
         # TVM 0.16 does not normalise negative axes.
         relay=replace(call("strided_slice"), lacks={"axes": _from_the_end}, optional=("strides",)),

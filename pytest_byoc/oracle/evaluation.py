@@ -52,6 +52,7 @@ def evaluate(
 
 
 def _applied(node: Node, inputs: Sequence[Bounded], precision: Precision) -> tuple[Bounded, ...]:
+    """Returns the node's results; raises as `evaluate` does."""
     try:
         return apply(node.op, inputs, node.attrs, precision)
     except Exception as e:
@@ -67,5 +68,5 @@ def _with_narrow(node: Node, inputs: Sequence[Bounded], result: Bounded) -> Boun
     op, wider = OPERATORS.get(node.op), _WIDER.get(result.dtype, "")
     if op is None or not op.averages or not wider or not result.ambiguous.any():
         return result
-    (wide, *_) = apply(node.op, [replace(x, dtype=wider) for x in inputs], node.attrs, FULL)
+    (wide, *_) = _applied(node, [replace(x, dtype=wider) for x in inputs], FULL)
     return replace(result, narrow=result.ambiguous & ~wide.ambiguous & np.isfinite(wide.value))

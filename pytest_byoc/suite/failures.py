@@ -134,10 +134,10 @@ class Failures:
                 check = verdict.findings[0].check
                 saved.append(corpus.save(self.folder(first), verdict.graph, found_in or case, check))
             verdict, finished = shrinking.run()
-            self._record.not_checked.extend(
-                f"smaller graphs than that of {case} ({len(shrinking.unjudged)}): {text}; please report this"
-                for text in shrinking.unjudged[:1]
-            )
+            if unjudged := shrinking.unjudged:
+                self._record.not_checked.append(
+                    f"smaller graphs than that of {case} ({len(unjudged)}): {unjudged[0]}; please report this"
+                )
             known = self._known.recognise(verdict)
         failure, new = self._record.fail(verdict, case, original.graph, known)
         self._known.note(tells_something=new)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 OTHER = "other_shape"
 #: Shapes of images in batches of one, the only batch size that some targets offload. The channels
 #: of the second shape, second or last, are a multiple of four; some kernels exist only for that.
-IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
+_IMAGES = ((1, 4, 7, 6), (1, 8, 5, 4))
 #: The probabilities that an operand that the pattern leaves open is a constant of one element: with a
 #: usual number, and with one in the check's code, if there is any.
 _USUAL, _MINED = 0.1, 0.2
@@ -30,7 +30,7 @@ _USUAL, _MINED = 0.1, 0.2
 _TOGETHER = 0.1
 #: Parameters that give the number of columns of a product: as a number, or as the shape of the other
 #: operand; the probability that an extent is a number in the check's code, and the largest such number.
-COLUMNS = ("units", "columns", "right")
+_COLUMNS = ("units", "columns", "right")
 _FROM_CODE, _LARGEST_EXTENT = 0.3, 256
 #: The probability that a batch becomes one of one element, whatever its other extents are.
 _SINGLE = 0.15
@@ -130,11 +130,7 @@ class CallChoices:
         themselves; mostly none."""
         places = self._reading.open_leaves()
         numbers = together(self._words, len(places)) if len(places) > 1 and not self._plain else []
-        points = [1 - _TOGETHER * (1 - (i + 0.5) / MOST) for i in range(len(numbers))]
-        drawn = self._draws.random("numbers together", [0.0, *points]) if numbers else 0.0
-        if drawn < 1 - _TOGETHER:
-            return {}
-        return dict(zip(places, numbers[int((drawn - 1 + _TOGETHER) / _TOGETHER * MOST) % len(numbers)]))
+        return dict(zip(places, self._draws.seldom("numbers together", _TOGETHER, numbers) or ()))
 
     def constant(self, leaf: int) -> float | None:
         """Returns a number that a check may ask of a leaf beside another operand, or None."""
@@ -171,7 +167,7 @@ class CallChoices:
         worded = self._worded(allowed)
         if worded and not plain and not demands.get("dtype") and self.draw("lead's dtype worded") < 0.3:
             wanted = self._draws.growing(f"{self._choosing} lead's dtype word", worded)
-        others = self._shapes if plain or self.draw("pool") < 0.5 else (*op.shapes, *IMAGES)
+        others = self._shapes if plain or self.draw("pool") < 0.5 else (*op.shapes, *_IMAGES)
         pool = others if shape is None else [shape]
         shapes = [s for s in pool if op.accepts(TensorType(s, wanted))]
         shapes = shapes or [s for s in op.shapes if op.accepts(TensorType(s, wanted))]
@@ -183,7 +179,7 @@ class CallChoices:
     def planned_lead(self, op: Operator) -> TensorType | None:
         """Returns a type for a first operand that does not exist yet; its dtype may change."""
         allowed = runnable(op, self._ir)
-        shapes = [s for s in (*op.shapes, *IMAGES) if allowed and op.accepts(TensorType(s, allowed[0]))]
+        shapes = [s for s in (*op.shapes, *_IMAGES) if allowed and op.accepts(TensorType(s, allowed[0]))]
         if not shapes:
             return None
         shape = shapes[0] if self._plain else self.choose("shape", shapes)
@@ -193,12 +189,9 @@ class CallChoices:
         """Returns a number in the check's code that it may ask an extent to be, or to be divided by; None
         if the extent is not to be one of them."""
         found = [w for w in self._words if type(w) is int and 1 < w <= _LARGEST_EXTENT]
-        if not found or self._plain:
+        if self._plain:
             return None
-        points = [1 - _FROM_CODE * (1 - (i + 0.5) / MOST) for i in range(len(found))]
-        drawn = self._draws.random(f"{self._choosing} {what} extent", [0.0, *points])
-        place = int((drawn - 1 + _FROM_CODE) / _FROM_CODE * MOST)
-        return found[place % len(found)] if drawn >= 1 - _FROM_CODE else None
+        return self._draws.seldom(f"{self._choosing} {what} extent", _FROM_CODE, found)
 
     def _sized(self, op: Operator, x: TensorType) -> TensorType:
         """Returns the type of a first operand, at times as a batch of one, or with an extent of a product
@@ -295,7 +288,7 @@ class CallChoices:
         """Returns a parameter that gives the number of a product's columns, if that number is known or
         is to be one in the check's code; else None."""
         # The parameter `right` of a search is a flag.
-        if name not in COLUMNS or isinstance(usual, bool):
+        if name not in _COLUMNS or isinstance(usual, bool):
             return None
         columns = self._extent(name) if self.columns is None else self.columns
         if columns is None:

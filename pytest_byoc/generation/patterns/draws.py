@@ -48,6 +48,16 @@ class Draws:
         points = [(i + 0.5) / MOST for i in range(len(found))]
         return found[int(self.random(name, points) * MOST) % len(found)]
 
+    def seldom(self, name: str, share: float, found: Sequence[T]) -> T | None:
+        """Returns one of the items with the probability `share`, else None; draws nothing if there are
+        none. As with `growing`, a changed number leads to the same item if further ones are
+        appended."""
+        if not found:
+            return None
+        points = [0.0, *(1 - share * (1 - (i + 0.5) / MOST) for i in range(len(found)))]
+        drawn = self.random(name, points)
+        return None if drawn < 1 - share else found[int((drawn - 1 + share) / share * MOST) % len(found)]
+
     def forget(self, since: int) -> None:
         """Removes the names in `used` from position `since` on; their draws led to nothing."""
         del self.used[since:]
