@@ -10,6 +10,7 @@ EXAMPLES = {
     "example_c": "pytest_byoc.examples.example_c:target",
     "example_dnnl": "pytest_byoc.examples.example_dnnl:target",
     "example_extern": "pytest_byoc.examples.example_extern:target",
+    "example_module": "pytest_byoc.examples.example_module:target",
     "example_ncnn": "pytest_byoc.examples.example_ncnn:target",
     "example_tensorize": "pytest_byoc.examples.example_tensorize:target",
 }
