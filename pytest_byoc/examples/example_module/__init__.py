@@ -4,6 +4,26 @@ TVM is the one of the installed wheel, for Relay or Relax, and stays as it is. I
 
     pip install 'pytest-byoc[module]'
     pytest --byoc-target=example_module
+
+File by file:
+
+``CMakeLists.txt``, ``library.py``
+    How the libraries are built, once, and kept in the user's cache; how they are checked and loaded.
+``region.h``, ``region.cc``
+    What a region is, its bytes in an artifact, and the kernels. They know nothing of TVM.
+``relay_module.cc``, ``relax_module.cc``
+    The runtime module: a region that TVM can call, save and load.
+``relay_codegen.cc``, ``relax_codegen.cc``, ``transpose.h``
+    The codegen, the predicate that partitioning asks, and a pass that transposes constants. For Relay
+    they use the headers of TVM's compiler, which a wheel for Relax lacks: there they use reflection.
+``relay.py``, ``relax.py``
+    Patterns and partitioning.
+
+Offloaded, in float32, float64 and int32: conv2d (NCHW, any groups), dense, matmul, batch_matmul; add,
+subtract, multiply, maximum, minimum, bias_add; relu, abs, negative. Extents may be unknown in Relax.
+
+AOT calls a region as a C function of the artifact, and not by TVM's lookup of modules: regions that are
+runtime modules of their own need the graph executor or the virtual machine.
 """
 
 from __future__ import annotations
@@ -20,6 +40,7 @@ class ExampleModule:
 
     name = "example_module"
     ir = ("relay", "relax")
+    executors = ("graph", "vm")
 
     def __init__(self) -> None:
         compiler, runtime = library.find()

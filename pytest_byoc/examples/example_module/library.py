@@ -67,7 +67,7 @@ def _built() -> str:
     spec = importlib.util.find_spec("tvm")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("example_module: this interpreter has no TVM")
-    root = list(spec.submodule_search_locations)[0]
+    root = next(iter(spec.submodule_search_locations))
     digest = hashlib.sha256(f"{sys.executable} {root} {os.path.getmtime(root)}".encode())
     for name in sorted(os.listdir(_HERE)):
         if name.endswith((".cc", ".h", ".txt")):
@@ -93,8 +93,8 @@ def _built() -> str:
 
 
 def _run(*command: str) -> None:
-    scripts = os.path.dirname(sys.executable)  # where pip puts CMake
-    path = os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)])
+    # pip puts CMake beside the interpreter.
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
     try:
         done = subprocess.run(
             [shutil.which(command[0], path=path) or command[0], *command[1:]],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, List, Mapping, Tuple
 
 import tvm
 from tvm import relax
@@ -28,7 +28,7 @@ def register(functions: Mapping[str, Any]) -> None:
             return False
         return bool(functions["supports"](context.matched_expr))
 
-    patterns = []
+    patterns: List[Tuple[Any, ...]] = []
     for name, count in OPERATORS.items():
         pattern = is_op(f"relax.{name}")(*[wildcard() for _ in range(count)])
         patterns.append((f"{NAME}.{name.replace('nn.', '')}", pattern, {}, check))

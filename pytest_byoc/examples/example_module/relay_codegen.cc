@@ -220,7 +220,7 @@ runtime::Module Codegen(const ObjectRef& function) {
   return FromBytes(Translator(Downcast<Function>(function)).region.ToBytes());
 }
 
-// The constants are in the bytes. AOT would take others for inputs that it cannot find.
+// The constants are in the bytes. TVM would store others as parameters of the graph.
 Map<String, NDArray> ConstantsToExport(Expr, String) { return {}; }
 
 TVM_REGISTER_GLOBAL("relay.ext.example_module").set_body_typed(Codegen);

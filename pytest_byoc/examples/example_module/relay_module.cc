@@ -26,7 +26,6 @@ class RegionModule : public ModuleNode {
       for (int i = 0; i < args.size(); ++i) {
         const DLTensor* tensor = args[i];
         void* data = static_cast<char*>(tensor->data) + tensor->byte_offset;
-        // AOT passes tensors without a shape (ndim is 0).
         arguments.push_back({data, tensor->shape, tensor->ndim});
       }
       try {
