@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -75,20 +76,20 @@ def _built() -> str:
                 digest.update(f.read())
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(cache, "example_module", digest.hexdigest()[:24])
-    if not os.path.isdir(folder):
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as build:
-            _run("cmake", "-S", _HERE, "-B", build, f"-DPython_EXECUTABLE={sys.executable}")
-            _run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
-            result = os.path.join(build, "libraries")
-            os.mkdir(result)
-            for name in _NAMES:
-                shutil.copy(os.path.join(build, name), result)
-            try:
+    if os.path.isdir(folder):
+        return folder
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others wait for the process that builds
+        if not os.path.isdir(folder):
+            with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as build:
+                _run("cmake", "-S", _HERE, "-B", build, f"-DPython_EXECUTABLE={sys.executable}")
+                _run("cmake", "--build", build, "--parallel", str(os.cpu_count() or 1))
+                result = os.path.join(build, "libraries")
+                os.mkdir(result)
+                for name in _NAMES:
+                    shutil.copy(os.path.join(build, name), result)
                 os.rename(result, folder)
-            except OSError:  # another process was faster
-                if not os.path.isdir(folder):
-                    raise
     return folder
 
 
