@@ -60,7 +60,7 @@ def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:
     partitioned, relu, wrong, right = follow(tmp_path, {"test", "test: fails"})
     assert "the stages codegen, build, export, load and run were not run" in partitioned
     assert re.search(r"nn\.relu +float32 +\d+ +[1-9]", relu)
-    assert "wrong-result in compare, check numerics" in wrong
+    assert "add: wrong-result in run, check outputs-written" in wrong
     assert "failed" not in right.splitlines()[-1]
 
 
