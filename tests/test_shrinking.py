@@ -123,6 +123,17 @@ def test_a_graph_without_a_failing_simpler_graph_is_kept() -> None:
     assert reduce(graph, lambda g: False, IR) == (graph, True)
 
 
+def test_every_graph_that_is_tried_has_a_node() -> None:
+    """Also where an output has become an input, since the node that computed it is gone."""
+    builder = Builder(seed=1)
+    x = builder.input(TensorType((4, 6), "float32"))
+    graph = builder.graph(x, builder.simple("nn.relu", x), builder.simple("exp", x))
+    fails = Failing("exp", "nn.relu")
+    small, finished = reduce(graph, fails, IR)
+    assert finished and len(small.nodes) == 2
+    assert all(tried.nodes for tried in fails.graphs)
+
+
 def test_graphs_are_tried_once_and_within_the_limit() -> None:
     for allowed in (5, 80):
         fails = Failing("exp", "nn.softmax", "add")

@@ -45,7 +45,8 @@ def reduce(
 
     def attempt(candidate: Graph) -> bool:
         nonlocal finished
-        if candidate in tried:
+        # An output may be an input by now: that alone is no graph.
+        if candidate in tried or not candidate.nodes:
             return False
         if len(tried) > examinations or time.monotonic() > deadline:
             finished = False
@@ -192,9 +193,7 @@ def _without(graph: Graph, node: Node) -> Iterator[Graph]:
     if not rest:
         return
     sources = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
-    smaller = Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
-    if smaller.nodes:
-        yield smaller
+    yield Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
 
 
 def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
@@ -207,6 +206,4 @@ def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
     nodes = tuple(
         replace(n, inputs=tuple(swap(i) for i in n.inputs)) for n in graph.nodes if n is not node
     )
-    smaller = replace(graph, nodes=nodes, outputs=tuple(swap(o) for o in graph.outputs)).needed()
-    if smaller.nodes:
-        yield smaller
+    yield replace(graph, nodes=nodes, outputs=tuple(swap(o) for o in graph.outputs)).needed()

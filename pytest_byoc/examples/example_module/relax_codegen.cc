@@ -164,7 +164,7 @@ class Translator {
     Value value;
     if (Kind(type) == "TupleType") {
       for (const ObjectRef& field : Get<Objects>(type, "fields")) value.fields.push_back(Declare(field));
-    } else {
+    } else if (Kind(type) != "ShapeType") {  // that of unknown extents, which the tensors have as well
       const std::optional<Tensor> tensor = TensorOf(type);
       if (!tensor) TVM_FFI_THROW(TypeError) << kName << ": an input that no step can read";
       value.tensor = region.Add(*tensor);

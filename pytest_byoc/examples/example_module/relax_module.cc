@@ -24,6 +24,7 @@ class RegionModule : public ffi::ModuleObj {
     return ffi::Function([self, this](ffi::PackedArgs args, ffi::Any*) {
       std::vector<Argument> arguments;
       for (int i = 0; i < args.size(); ++i) {
+        if (args[i].as<ffi::Shape>()) continue;  // unknown extents, which the tensors have as well
         const DLTensor* tensor = args[i].cast<DLTensor*>();
         void* data = static_cast<char*>(tensor->data) + tensor->byte_offset;
         arguments.push_back({data, tensor->shape, tensor->ndim});
