@@ -82,6 +82,13 @@ def ir() -> str:
     return available
 
 
+@pytest.fixture
+def here(ir: str) -> None:
+    """Skips where the tests' interpreter is not the workers': pages name no --byoc-python."""
+    if Path(PYTHON).absolute() != Path(sys.executable).absolute():
+        pytest.skip("the tests' interpreter has no TVM")
+
+
 def interruptible() -> None:
     """Restores the default SIGINT handler in a child process; a shell's background jobs ignore
     SIGINT."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import pkgutil
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,7 +27,7 @@ from pytest_byoc.report import progress, schema
 from pytest_byoc.suite.known_failures import IN_A_ROW
 from pytest_byoc.worker import describing, roles
 
-from .conftest import PYTHON
+from .pages import ROOT, blocks, commands, run
 from .test_layout import LAYERS
 
 if sys.version_info >= (3, 11):
@@ -39,7 +36,6 @@ else:
     import tomli as tomllib
 
 pytestmark = pytest.mark.once
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
@@ -47,8 +43,6 @@ ALL = [*PAGES, *(ROOT / page for page in BESIDE)]
 #: The pages whose blocks are run: the tutorial in its order, in one folder, and each how-to page.
 TUTORIAL = [DOCS / "tutorial" / f"{name}.md" for name in ("first-target", "first-failure", "first-gate")]
 HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
-#: A comment before a block of commands says that they are run.
-MARK = "<!-- test -->"
 #: The beginnings of links to this project's own files.
 OWN = (
     "https://github.com/pytest-byoc/pytest-byoc/blob/main/",
@@ -56,55 +50,18 @@ OWN = (
 )
 #: Lines of a page, but for code, tables and links that fill a line, are no longer.
 LENGTH = 100
-#: Seconds that one block of commands may take.
-LIMIT = 240
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block of code of a page. marked: whether the comment stands before it."""
-
-    language: str
-    text: str
-    marked: bool
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    pattern = r"(?:^(<!-- test -->)\n)?^```(\w+)\n(.*?)^```$"
-    for found in re.finditer(pattern, page.read_text(encoding="utf-8"), re.M | re.S):
-        yield Block(found[2], found[3], found[1] is not None)
 
 
 def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def run(command: str, folder: Path) -> str:
-    """Runs a command of a page by the interpreter of the tests, and returns what it prints."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, timeout=LIMIT, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
-
-
-@pytest.fixture
-def here(ir: str) -> None:
-    """Skips where the tests' interpreter is not the workers': pages name no --byoc-python."""
-    if Path(PYTHON).absolute() != Path(sys.executable).absolute():
-        pytest.skip("the tests' interpreter has no TVM")
-
-
 @pytest.mark.usefixtures("here")
 def test_commands_of_the_tutorial_run(tmp_path: Path) -> None:
     printed = ""
-    for block in (block for page in TUTORIAL for block in blocks(page) if block.marked):
-        assert block.language == "console"
-        for line in block.text.splitlines():
-            printed += run(line.removeprefix("$ "), tmp_path)
+    for block in (block for page in TUTORIAL for block in blocks(page) if block.mark):
+        for command in commands(block):
+            printed += run(command, tmp_path)
     assert "[tool.pytest-byoc.targets.my_codegen]" in printed
     # Mended again: the mistake that the second page plants.
     assert "(top, left, _, _)" in (tmp_path / "my_codegen" / "kernels.py").read_text()

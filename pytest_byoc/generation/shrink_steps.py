@@ -177,27 +177,26 @@ def _fewer_nodes(graph: Graph) -> Iterator[Graph]:
             yield replace(graph, outputs=graph.outputs[:i] + graph.outputs[i + 1 :]).needed()
     for node in reversed(graph.nodes):
         # Its results become inputs; all that was only there for the node goes too.
-        yield from _without(graph, node)
+        yield _without(graph, node)
     for node in graph.nodes:
         for operand in dict.fromkeys(node.inputs):
             if len(node.outputs) == 1 and graph.type_of(operand) == node.types[0]:
-                yield from _rewired(graph, node, operand)
+                yield _rewired(graph, node, operand)
     for node in graph.nodes:
         # The graph ends at this node; the nodes behind it go.
         if node is not graph.nodes[-1]:
             yield replace(graph, outputs=node.outputs).needed()
 
 
-def _without(graph: Graph, node: Node) -> Iterator[Graph]:
+def _without(graph: Graph, node: Node) -> Graph:
+    """Returns the graph without the node, whose results are inputs."""
     rest = tuple(n for n in graph.nodes if n is not node)
-    if not rest:
-        return
     sources = tuple(Source(o, t, seed=1) for o, t in zip(node.outputs, node.types))
-    yield Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
+    return Graph(graph.inputs + sources, graph.constants, rest, graph.outputs).needed()
 
 
-def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
-    """Yields the graph without the node; its readers read one of its operands instead."""
+def _rewired(graph: Graph, node: Node, operand: str) -> Graph:
+    """Returns the graph without the node; its readers read one of its operands instead."""
     (gone,) = node.outputs
 
     def swap(name: str) -> str:
@@ -206,4 +205,4 @@ def _rewired(graph: Graph, node: Node, operand: str) -> Iterator[Graph]:
     nodes = tuple(
         replace(n, inputs=tuple(swap(i) for i in n.inputs)) for n in graph.nodes if n is not node
     )
-    yield replace(graph, nodes=nodes, outputs=tuple(swap(o) for o in graph.outputs)).needed()
+    return replace(graph, nodes=nodes, outputs=tuple(swap(o) for o in graph.outputs)).needed()

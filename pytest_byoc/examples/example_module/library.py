@@ -28,9 +28,7 @@ def find() -> Tuple[str, str]:
 
     Raises ImportError, with a remedy, where they are missing or cannot be built.
     """
-    folder = os.environ.get(VARIABLE)
-    if not folder:
-        folder = _built()
+    folder = os.environ.get(VARIABLE) or _built()
     paths = [os.path.join(folder, name) for name in _NAMES]
     for path in paths:
         if not os.path.exists(path):
@@ -96,12 +94,11 @@ def _built() -> str:
 def _run(*command: str) -> None:
     # pip puts CMake beside the interpreter.
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable)])
-    try:
-        done = subprocess.run(
-            [shutil.which(command[0], path=path) or command[0], *command[1:]],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise ImportError(f"example_module: there is no {command[0]}. {_REMEDY}") from None
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        raise ImportError(f"example_module: there is no {command[0]}. {_REMEDY}")
+    done = subprocess.run(
+        [program, *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if done.returncode:
         raise ImportError(f"example_module: {' '.join(command)} fails. {_REMEDY}\n{done.stdout[-3000:]}")

@@ -41,9 +41,12 @@ class Reader {
     return value;
   }
   int64_t Count() { return Within(Int(), bytes_.size() + 1); }
+  static void Require(bool holds) {
+    if (!holds) Fail("the bytes of a region are damaged");
+  }
   // A number that stands for something, of which there are `count`.
-  int64_t Within(int64_t value, int64_t count) {
-    if (value < 0 || value >= count) Fail("the bytes of a region are damaged");
+  static int64_t Within(int64_t value, int64_t count) {
+    Require(value >= 0 && value < count);
     return value;
   }
   std::string Text() { return Raw(Count()); }
@@ -69,6 +72,9 @@ int64_t Extent(const Shape& shape, size_t rank, size_t axis) {
   const size_t missing = rank - shape.size();
   return axis < missing ? 1 : shape[axis - missing];
 }
+
+// The shape of a stack of matrices, without that of the matrices.
+Shape Stack(const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); }
 
 // The steps between neighbours along each axis, of a tensor that is broadcast to `rank` axes.
 Shape StridesOf(const Shape& shape, size_t rank) {
@@ -154,8 +160,7 @@ void Matmul(const Value& a, const Value& b, const Step& step, const Shape& shape
   const int64_t rows = shape[rank - 2], columns = shape[rank - 1];
   const int64_t inner = a.shape[a.shape.size() - (transposed_a ? 2 : 1)];
   const T *left = reinterpret_cast<const T*>(a.data), *right = reinterpret_cast<const T*>(b.data);
-  const auto stack = [](const Shape& s) { return Shape(s.begin(), s.end() - 2); };
-  ForEach(stack(shape), stack(a.shape), stack(b.shape), [&](int64_t i, int64_t at_a, int64_t at_b) {
+  ForEach(Stack(shape), Stack(a.shape), Stack(b.shape), [&](int64_t i, int64_t at_a, int64_t at_b) {
     const T *x = left + at_a * rows * inner, *y = right + at_b * inner * columns;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column) {
@@ -205,14 +210,13 @@ bool IsUnary(Op op) { return op == Op::kRelu || op == Op::kAbs || op == Op::kNeg
 Shape ResultOf(const Step& step, const Value& a, Value* b) {
   if (IsUnary(step.op)) return a.shape;
   if (step.op == Op::kMatmul) {
-    const auto stack = [](const Shape& s) { return Shape(s.begin(), s.end() - 2); };
     if (a.shape.size() < 2 || b->shape.size() < 2) Fail("a product of vectors");
     const auto at = [](const Shape& s, int64_t from_end) { return s[s.size() - from_end]; };
     const bool transposed_a = step.ints[0], transposed_b = step.ints[1];
     if (at(a.shape, transposed_a ? 2 : 1) != at(b->shape, transposed_b ? 1 : 2)) {
       Fail("matrices that do not fit each other");
     }
-    Shape shape = Broadcast(stack(a.shape), stack(b->shape));
+    Shape shape = Broadcast(Stack(a.shape), Stack(b->shape));
     shape.push_back(at(a.shape, transposed_a ? 1 : 2));
     shape.push_back(at(b->shape, transposed_b ? 2 : 1));
     return shape;
@@ -283,7 +287,7 @@ Region Region::FromBytes(const std::string& bytes) {
   region.tensors.resize(from.Count());
   const int64_t count = region.tensors.size();
   for (Tensor& tensor : region.tensors) {
-    tensor.dtype = static_cast<DType>(from.Within(from.Int(), 3));
+    tensor.dtype = static_cast<DType>(from.Within(from.Int(), static_cast<int64_t>(DType::kCount)));
     tensor.shape = from.Ints(), tensor.data = from.Text();
   }
   region.inputs = from.Ints(), region.outputs = from.Ints();
@@ -296,13 +300,13 @@ Region Region::FromBytes(const std::string& bytes) {
     step.op = static_cast<Op>(op);
     step.inputs = from.Ints(), step.ints = from.Ints(), step.result = from.Within(from.Int(), count);
     for (int64_t input : step.inputs) from.Within(input, count);
-    from.Within(step.inputs.size() - (IsUnary(step.op) ? 1 : 2), 1);
-    const size_t ints = step.op == Op::kConv2d ? 9 : step.op == Op::kMatmul ? 2 : step.ints.size();
-    from.Within(step.ints.size() - ints, 1);
+    from.Require(step.inputs.size() == (IsUnary(step.op) ? 1 : 2));
+    from.Require(step.op != Op::kConv2d || step.ints.size() == 9);
+    from.Require(step.op != Op::kMatmul || step.ints.size() == 2);
   }
   for (int64_t tensor : region.inputs) from.Within(tensor, count);
   for (int64_t tensor : region.outputs) from.Within(tensor, count);
-  from.Within(from.AtEnd() ? 0 : 1, 1);
+  from.Require(from.AtEnd());
   return region;
 }
 

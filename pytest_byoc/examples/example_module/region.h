@@ -14,7 +14,7 @@ namespace example_module {
 using Shape = std::vector<int64_t>;
 
 // The numbers are part of the format of artifacts: append, never renumber.
-enum class DType : int64_t { kFloat32, kFloat64, kInt32 };
+enum class DType : int64_t { kFloat32, kFloat64, kInt32, kCount };
 enum class Op : int64_t {
   kAdd, kSubtract, kMultiply, kMaximum, kMinimum, kRelu, kAbs, kNegative, kMatmul, kConv2d, kCount
 };

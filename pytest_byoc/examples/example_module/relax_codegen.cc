@@ -51,6 +51,13 @@ ffi::Any Global(const char* name, Args&&... args) {
   return ffi::Function::GetGlobalRequired(name)(std::forward<Args>(args)...);
 }
 
+// TVM 0.27 renamed the class, and its field.
+bool IsConstant(const ObjectRef& expr) { return Kind(expr) == "Constant" || Kind(expr) == "GenericConst"; }
+
+ffi::Tensor DataOf(const ObjectRef& constant) {
+  return Get<ffi::Tensor>(constant, Kind(constant) == "Constant" ? "data" : "value");
+}
+
 ffi::Map<ffi::String, ffi::Any> Attributes(const ObjectRef& function) {
   return Get<ffi::Map<ffi::String, ffi::Any>>(Get<ObjectRef>(function, "attrs"), "__dict__");
 }
@@ -193,8 +200,8 @@ class Translator {
     if (known != values_.end()) return known->second;
     Value value;
     const std::string kind = Kind(expr);
-    if (kind == "Constant" || kind == "GenericConst") {
-      const auto data = Get<ffi::Tensor>(expr, kind == "Constant" ? "data" : "value");
+    if (IsConstant(expr)) {
+      const ffi::Tensor data = DataOf(expr);
       Tensor tensor = *TensorOfExpr(expr);
       const DLTensor& from = *data.GetDLTensorPtr();
       const char* begin = static_cast<const char*>(from.data) + from.byte_offset;
@@ -245,8 +252,7 @@ class Translator {
 
 // The constant that a `permute_dims` of a constant gives, or the call itself.
 ObjectRef Folded(const ObjectRef& call) {
-  const auto constant = Get<Objects>(call, "args")[0];
-  const auto data = Get<ffi::Tensor>(constant, Kind(constant) == "Constant" ? "data" : "value");
+  const ffi::Tensor data = DataOf(Get<Objects>(call, "args")[0]);
   const DLTensor& from = *data.GetDLTensorPtr();
   if (from.dtype.bits % 8) return call;  // several elements share a byte
   const auto axes = Get<ffi::Optional<ffi::Array<ffi::Any>>>(Get<ObjectRef>(call, "attrs"), "axes");
