@@ -13,6 +13,7 @@ EXAMPLES = {
     "example_module": "pytest_byoc.examples.example_module:target",
     "example_ncnn": "pytest_byoc.examples.example_ncnn:target",
     "example_onnxruntime": "pytest_byoc.examples.example_onnxruntime:target",
+    "example_openvino": "pytest_byoc.examples.example_openvino:target",
     "example_tensorize": "pytest_byoc.examples.example_tensorize:target",
 }
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
