@@ -213,3 +213,14 @@ def test_only_a_failure_of_llvm_in_the_same_check_is_an_excuse(check: str, outco
     evidence.loader = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
     evidence.deployed = JobReport([{**an_exception("load"), "check": check}, {"done": True}], END)
     assert decided(evidence).outcome == outcome
+
+
+@pytest.mark.parametrize("stage", ["load", "export"])
+def test_an_artifact_that_llvm_cannot_load_either_is_an_excuse_in_both_processes(stage: str) -> None:
+    evidence = verdict().evidence
+    assert isinstance(evidence, Evidence)
+    evidence.target = JobReport([*evidence.target.messages, an_exception(stage)], END)
+    failed = JobReport([{**an_exception("load"), "check": "roundtrip"}, {"done": True}], END)
+    evidence.loader = evidence.deployed = failed
+    # LLVM's build was exported, so an error in that stage is the target's.
+    assert decided(evidence).outcome == ("reference-wrong" if stage == "load" else "error")

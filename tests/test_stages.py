@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from pytest_byoc.core.finding import Finding
+from pytest_byoc.core.graph import TensorType
 from pytest_byoc.examination.outcome import Verdict
 from pytest_byoc.examination.partitions import Partition
 from pytest_byoc.examination.stages import Stages
+from pytest_byoc.generation.builder import Builder
 from pytest_byoc.generation.systematic import default_case
+from pytest_byoc.storage import corpus
 
 from .conftest import PYTHON, RELU_AND_SIGN
 
@@ -204,3 +207,33 @@ def test_a_missing_runtime_is_distinguished_from_failures(seen: str, given_up: b
         decided.learn(Verdict(GRAPH, outcome, (finding,)))
     reason = workers.partition_only
     assert bool(reason) is given_up and ("no runtime" in reason) is given_up
+
+
+#: A codegen that does not exist is given all additions, also those without elements.
+_ADDITIONS = """\
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
+
+def additions(mod):
+    pattern = is_op("relax.add")(wildcard(), wildcard())
+    return relax.transform.FuseOpsByPattern([("ghost.add", pattern)], annotate_codegen=True)(mod)
+"""
+
+
+def test_a_module_that_tvm_cannot_load_from_json_is_not_held_against_the_target(
+    pytester: pytest.Pytester, ir: str
+) -> None:
+    if ir == "relay":
+        pytest.skip("TVM 0.16 loads constants without elements, which TVM 0.27 saves and does not load")
+    empty = TensorType((2, 0), "float32")
+    builder = Builder()
+    added = builder.simple("add", builder.input(empty), builder.constant(empty))
+    saved = corpus.save(pytester.path / "saved", builder.graph(added), "a test")
+    pytester.makepyfile(phantom=_ADDITIONS)
+    result = pytester.runpytest_subprocess(
+        "--byoc-target=phantom.py:additions", f"--byoc-python={PYTHON}", f"--byoc-ir={ir}",
+        f"--byoc-replay={saved}", "-p", "no:cacheprovider", timeout=300,
+    )  # fmt: skip
+    result.assert_outcomes(passed=1)
+    why = "TVM alone fails too where modules are loaded from JSON (InternalError)"
+    result.stdout.fnmatch_lines([f"*check ir-json: {why}"])

@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 def observe(run: TargetRun) -> None:
     run.stage("partition")
-    module, equal = run.ir.modules.through_json(run.partitioned())
-    run.record("from_json", {"equal": equal, "facts": run.ir.partition_facts(module)})
+    loaded = run.unless_tvm_fails(
+        run.ir.modules.through_json, run.partitioned(), run.lowered_again,
+        "where modules are loaded from JSON",
+    )
+    if loaded is not None:
+        module, equal = loaded
+        run.record("from_json", {"equal": equal, "facts": run.ir.partition_facts(module)})
 
 
 def judge(evidence: Evidence) -> Iterator[Finding]:

@@ -236,18 +236,21 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
     """Returns whether TVM's own build fails in the same way, so that the fault is TVM's."""
     if finding.outcome == WRONG_RESULT:
         return False
-    loaded = finding.check == "roundtrip" or (
+    # The reference worker reads no artifact, so LLVM's is read by the loader alone.
+    from_artifact = finding.check == "process" and finding.stage == "load"
+    loaded = from_artifact or finding.check == "roundtrip" or (
         finding.check in selection.RELOADS and finding.stage != "partition"
     )
+    check = "roundtrip" if from_artifact else finding.check
     for report in [evidence.deployed] if loaded else [evidence.reference, evidence.confirmation]:
         if finding.outcome in (CRASH, HANG):
             same = report.died and report.end is not None and report.end["stage"] == finding.stage
-            if same and (not loaded or _in_loader(report.last_check) == finding.check):
+            if same and (not loaded or _in_loader(report.last_check) == check):
                 return True
         elif any(
             m["stage"] == finding.stage and m["raised"]["type"] == finding.kind
             # LLVM's artifact may fail in another check than the target's.
-            and (not loaded or _in_loader(m.get("check", "")) == finding.check)
+            and (not loaded or _in_loader(m.get("check", "")) == check)
             for m in report.raised()
         ):
             return True

@@ -161,7 +161,7 @@ class TargetRun(PartitioningRun):
             try:
                 make(lower())
             except Exception as e:
-                self.not_checked("TVM's own build fails too %s (%s)" % (what, type(e).__name__))
+                self.not_checked("TVM alone fails too %s (%s)" % (what, type(e).__name__))
                 return None
             finally:
                 self._of_tvm = False
