@@ -15,6 +15,7 @@ EXAMPLES = {
     "example_onnxruntime": "pytest_byoc.examples.example_onnxruntime:target",
     "example_openvino": "pytest_byoc.examples.example_openvino:target",
     "example_tensorize": "pytest_byoc.examples.example_tensorize:target",
+    "example_uma": "pytest_byoc.examples.example_uma:target",
 }
 #: The kinds of regions that compute nothing, see `Target.trivial_regions`.
 ODDITIES = ("empty", "identity", "duplicate")
