@@ -313,13 +313,15 @@ def _scale_and_shift(call: Call, scale: Any, shift: Any) -> Tuple[Any, Any]:
 
 
 def _layer_norm(m: Model, call: Call) -> Any:
-    axes = call.axes()
-    extents = call.inputs[0].shape[axes[0] :]
-    if axes != list(range(axes[0], call.rank)) or not any(isinstance(n, int) and n > 1 for n in extents):
-        raise Unsupported  # ONNX Runtime refuses to normalise one element
+    # LayerNormalization of 1.23 takes the mean's square from the mean of squares: NaN if the mean is large.
+    data, axes = call.inputs[0], call.axes()
+    if axes != list(range(axes[0], call.rank)):
+        raise Unsupported
     scale, shift = _scale_and_shift(call, *call.inputs[1:])
-    epsilon = float(call.attrs.epsilon)
-    return m.node("LayerNormalization", call.inputs[0], scale, shift, axis=axes[0], epsilon=epsilon)
+    distance = m.node("Sub", data, m.node("ReduceMean", data, axes, keepdims=1))
+    variance = m.node("ReduceMean", m.node("Mul", distance, distance), axes, keepdims=1)
+    root = m.node("Sqrt", m.node("Add", variance, _number(call, call.attrs.epsilon)))
+    return m.node("Add", m.node("Mul", m.node("Div", distance, root), scale), shift)
 
 
 def _rms_norm(m: Model, call: Call) -> Any:
