@@ -101,6 +101,16 @@ def test_the_arrays_have_the_documented_names(tmp_path: Path) -> None:
         assert (outside == compare(actual, expected).outside).all()
 
 
+def test_a_number_is_asked_for_where_an_average_may_overflow_and_llvm_has_one(tmp_path: Path) -> None:
+    b = Builder()
+    x = b.input(TensorType((2, 3), "float16"), data=[60000.0, 60000.0, -60000.0, 1.0, 2.0, 3.0])
+    graph = b.graph(b.simple("mean", x, axis=(1,), keepdims=False, exclude=False))
+    write(tmp_path, verdict(graph))
+    with np.load(tmp_path / "data.npz") as arrays:
+        assert arrays["ambiguous.A.0"].any() and arrays["judged.A.0"].all()
+        assert np.isfinite(arrays["llvm.A.0"]).all() and np.isfinite(arrays["bound.A.0"]).all()
+
+
 def test_the_saved_bound_of_a_float64_output_is_doubled(tmp_path: Path) -> None:
     b = Builder(seed=2)
     graph = b.graph(b.simple("exp", b.input(TensorType((5,), "float64"))))

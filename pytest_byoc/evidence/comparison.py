@@ -62,13 +62,25 @@ def _vacuous(expected: Bounded) -> np.ndarray:
     return finite & (allowed_error(expected) > max(scale, NEGLIGIBLE if expected.is_float else 1))
 
 
-def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) -> np.ndarray:
-    """Returns a mask of the elements that are no number at all, or zero, where the value is not.
+def unjudged_numbers(expected: Bounded, reference: np.ndarray | None) -> np.ndarray:
+    """Returns a mask of the elements that the bound cannot judge, but that have to be numbers: a long
+    sum in 16 bits, for example, which overflows in some targets.
 
-    They are elements that the bound cannot judge: a long sum in 16 bits, for example, which
-    overflows in the target. reference: LLVM's output, which has to be a number there (None: it is
-    not known).
+    reference: LLVM's output, which has to be a number other than zero there (None: it is not
+    known).
     """
+    mask: np.ndarray = _vacuous(expected) & ~expected.ambiguous
+    if expected.narrow is not None:
+        mask |= expected.narrow
+    if reference is not None:
+        with np.errstate(all="ignore"):
+            r = reference.astype(np.float64)
+        mask &= np.isfinite(r) & (r != 0)
+    return mask
+
+
+def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) -> np.ndarray:
+    """Returns a mask of those `unjudged_numbers` that are no numbers in an output, or zero."""
     with np.errstate(all="ignore"):
         a = actual.astype(np.float64)
         suspect: np.ndarray = ~np.isfinite(a) | (a == 0)
@@ -76,13 +88,7 @@ def lost(actual: np.ndarray, expected: Bounded, reference: np.ndarray | None) ->
             # The usual case, kept cheap.
             return suspect
         far = np.abs(expected.value) > _FAR * float(np.max(np.abs(expected.value), initial=0.0))
-        unjudged = _vacuous(expected) & ~expected.ambiguous
-        if expected.narrow is not None:
-            unjudged |= expected.narrow
-        mask: np.ndarray = suspect & ((a != 0) | far) & unjudged
-        if reference is not None and mask.any():
-            r = reference.astype(np.float64)
-            mask &= np.isfinite(r) & (r != 0)
+        mask: np.ndarray = suspect & ((a != 0) | far) & unjudged_numbers(expected, reference)
     return mask
 
 

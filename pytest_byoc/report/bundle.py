@@ -27,7 +27,7 @@ from ..checks import CHECKS, inline_back, selection
 from ..core.graph import Graph, TensorType
 from ..core.importing import package_name
 from ..core.irs import IR_TITLES
-from ..evidence.comparison import allowed_error, compare
+from ..evidence.comparison import allowed_error, compare, unjudged_numbers
 from ..evidence.evidence import Evidence
 from ..examination.description import Description
 from ..examination.outcome import Verdict
@@ -167,7 +167,8 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
                                Where the bound judges nothing, at most 1e300, which any number is within
     ambiguous.SET.N            the elements for which a correct implementation may return another value
     judged.SET.N               the elements to compare: those that are not ambiguous, and with a
-                               vacuous bound only if LLVM has a number there
+                               vacuous bound, or where an average may overflow, only if LLVM has a
+                               number there
     target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
     target.EXECUTOR.A_again.N  in its third run, with the first inputs
     loaded.EXECUTOR.A.N        after export and load in a fresh process
@@ -186,8 +187,7 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
             judged, bound = compare(bounded.value, bounded).judged, allowed_error(bounded)
             if f"llvm.{label}.{i}" in found and bounded.is_float:
                 # Where the bound judges nothing, a number is asked for, if LLVM has one.
-                numbers = np.isfinite(bounded.value) & np.isfinite(reference[i].astype(np.float64))
-                vague = numbers & ~judged & ~bounded.ambiguous
+                vague = unjudged_numbers(bounded, reference[i]) & np.isfinite(bounded.value) & ~judged
                 judged, bound = judged | vague, np.where(vague, np.minimum(bound, _ANY), bound)
             found[f"expected.{label}.{i}"] = bounded.value
             found[f"bound.{label}.{i}"] = bound
