@@ -52,6 +52,19 @@ def test_an_artifact_names_the_function_that_is_not_registered(artifacts: list[P
         assert "import example_ncnn's runtime.py" in error
 
 
+def test_an_error_of_ncnn_becomes_one_of_tvm(artifacts: list[Path], tmp_path: Path) -> None:
+    refusing = tmp_path / "refusing.py"
+    refusing.write_text(
+        "import ncnn\n"
+        "class Refusing(ncnn.Net):\n"
+        "    def load_model(self, *arguments):\n"
+        "        return -1\n"
+        "ncnn.Net = Refusing\n"
+    )
+    for artifact in artifacts:
+        assert "ncnn does not load the net of a region" in error_of(artifact, refusing, RUNTIME, rows=1)
+
+
 #: By name: a stub of ncnn, and words of the message.
 STUBS = {
     "missing": ('raise ImportError("No module named ncnn")\n', "cannot be imported: No module named ncnn"),

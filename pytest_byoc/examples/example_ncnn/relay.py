@@ -169,6 +169,10 @@ TVM_DLL int {s}(TVMValue* args, int* type_codes, int num_args, TVMValue* ret_val
   values[0].v_handle = (void*)&{s}_region;
   values[1].v_handle = data;
   status = TVMFuncCall(run, values, codes, 2, &result, &result_code);
+  if (status == 0 && result_code == kTVMStr && result.v_str[0] != 0) {{  /* the message of an error */
+    TVMAPISetLastError(result.v_str);
+    status = -1;
+  }}
   TVMFuncFree(run);
   return status;
 }}

@@ -152,5 +152,16 @@ def run(region: ctypes.c_void_p, data: Any) -> None:
     net.run((ctypes.c_void_p * count).from_address(data.value)[:])
 
 
-_register = getattr(tvm, "register_global_func", None) or tvm.register_func
-_register(NAME, run, override=True)
+def run_for_relay(region: ctypes.c_void_p, data: Any) -> str:
+    """The same. Returns the message of an exception, which Relay's TVM loses on the way through C."""
+    try:
+        run(region, data)
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+    return ""
+
+
+if hasattr(tvm, "register_global_func"):
+    tvm.register_global_func(NAME, run, override=True)
+else:
+    tvm.register_func(NAME, run_for_relay, override=True)
