@@ -84,13 +84,15 @@ def _convolution(net: Net, name: str, attrs: Any, inputs: Tensors, result: Type)
     outputs, share = weight.shape[:2]
     if share * groups != data.shape[1] or outputs % groups:
         return None
+    pads, strides = _pads(attrs, len(space)), ints(attrs.strides)
+    if set(weight.shape[2:]) == {1} and max(strides) > 1 and max(pads) > 0:
+        return None  # OpenVINO gives these strides to a convolution before it, as if there were no padding
     if groups > 1:
         weight = _reshaped(net, weight, (groups, outputs // groups, *weight.shape[1:]))
-    pads = _pads(attrs, len(space))
     shape = tuple(result.shape[layout.index(letter)] for letter in f"NC{space}")
     convolved = net.add(
         "GroupConvolution" if groups > 1 else "Convolution", [data, weight], Type(shape, "float32"),
-        strides=ints(attrs.strides), dilations=ints(attrs.dilation), auto_pad="explicit",
+        strides=strides, dilations=ints(attrs.dilation), auto_pad="explicit",
         pads_begin=pads[: len(space)], pads_end=pads[len(space) :],
     )  # fmt: skip
     return _arranged(net, convolved, f"NC{space}", layout)
@@ -311,7 +313,7 @@ def _concatenate(net: Net, name: str, attrs: Any, inputs: Tensors, result: Type)
 
 
 def _broadcast(net: Net, name: str, attrs: Any, inputs: Tensors, result: Type) -> Optional[Tensor]:
-    if not result.is_closed:
+    if not result.is_closed or not result.shape:
         return None
     return net.add("Broadcast-3", [inputs[0], net.integers(result.shape)], result, mode="numpy")
 
@@ -322,6 +324,8 @@ def _strided_slice(net: Net, name: str, attrs: Any, inputs: Tensors, result: Typ
     axes = [axis % rank for axis in (range(len(attrs.begin)) if attrs.axes is None else ints(attrs.axes))]
     strides = ints(attrs.strides) * (len(axes) if len(attrs.strides) == 1 else 1)
     if getattr(attrs, "slice_mode", "end") != "end" or not len(strides) == len(axes) == len(set(axes)):
+        return None
+    if not axes:
         return None
     begins, ends = [], []
     for axis, begin, end, stride in zip(axes, ints(attrs.begin), ints(attrs.end), strides):
