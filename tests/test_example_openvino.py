@@ -166,6 +166,62 @@ def test_an_error_of_the_library_is_raised(ir: str, library: Path, tmp_path: Pat
     assert "ov_core_compile_model" in error and "CPU_DENORMALS_OPTIMIZATION" in error
 
 
+#: Runs a region with more shapes than models are kept, twice, and two shapes by turns in two threads.
+_SHAPES = """
+import threading
+import numpy as np, tvm
+from tvm import relax
+from pytest_byoc.examples.example_openvino import target
+
+def variable(name):
+    try:
+        return tvm.tirx.Var(name, "int64")
+    except AttributeError:
+        return tvm.tir.Var(name, "int64")
+
+n = variable("n")
+x = relax.Var("x", relax.TensorType((n, 3), "float32"))
+builder = relax.BlockBuilder()
+with builder.function("main", [x]):
+    with builder.dataflow():
+        y = builder.emit(relax.op.nn.relu(builder.emit(relax.op.add(x, relax.const(np.ones(3, "float32"))))))
+        y = builder.emit_output(y)
+    builder.emit_func_output(y)
+partitioned = target.partition(builder.get())
+assert len(partitioned.functions) == 2, partitioned
+executable = tvm.compile(relax.transform.RunCodegen()(partitioned), target="llvm")
+executable.export_library("open.so", **target.export_options)
+module = tvm.runtime.load_module("open.so")
+
+def run(*counts):
+    machine = relax.VirtualMachine(module, tvm.cpu())
+    for count in counts:
+        array = np.linspace(-4, 4, count * 3, dtype="float32").reshape(count, 3)
+        result = machine["main"](tvm.runtime.tensor(array)).numpy()
+        np.testing.assert_array_equal(result, np.maximum(array + 1, 0))
+        done.append(count)
+
+done = []
+run(*range(1, 41), *range(1, 41))
+threads = [threading.Thread(target=run, args=counts * 20) for counts in ((1, 2), (2, 1))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(done))
+"""
+
+
+def test_more_shapes_than_models_are_kept(
+    ir: str, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if ir == "relay":
+        pytest.skip("open extents are offloaded in Relax alone")
+    monkeypatch.chdir(tmp_path)
+    done = python(_SHAPES)
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["160"]), done.stderr
+
+
 def _has_bfloat16() -> bool:
     """Whether OpenVINO computes in bfloat16 by default."""
     flags = Path("/proc/cpuinfo").read_text()
@@ -201,8 +257,8 @@ MISTAKES = {
         "nn.batch_norm", "test_pattern", {"inputs-unmodified", "outputs-written", "numerics"},
     ),
     "one_request_for_all_threads": Mistake(
-        [Patch("runtime.c", "if (status == OK && request != NULL) r->idle = request->next;", ""),
-         Patch("runtime.c", "  request->next = r->idle;\n", "")],
+        [Patch("runtime.c", "    if (request != NULL) compiled->idle = request->next;\n", ""),
+         Patch("runtime.c", "    request->next = compiled->idle;\n", "")],
         "nn.relu,tanh", "test_thoroughly and large", {"threads"},
     ),
     "address_of_the_weights_saved": Mistake(
@@ -216,6 +272,10 @@ MISTAKES = {
     "precision_left_to_openvino": Mistake(
         [Patch("runtime.c", '"INFERENCE_PRECISION_HINT", "f32"', '"INFERENCE_PRECISION_HINT", "bf16"')],
         "nn.conv2d", "test_operator and float32", {"numerics"},
+    ),
+    "model_of_another_shape": Mistake(
+        [Patch("runtime.c", "if (args[i].shape[axis] != *extent++) return 0;", "(void)extent;")],
+        "nn.relu", "test_operator", {"dynamic"}, irs=("relax",),
     ),
     "open_extents_of_a_reshape_mixed_up": Mistake(
         [Patch("operators.py", "else before.index(v)", "else 0")],

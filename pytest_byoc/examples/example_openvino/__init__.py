@@ -22,16 +22,16 @@ File by file:
 
 Offloaded, in float32: what ``operators.OPERATORS`` lists (convolutions, products, pooling, normalisations,
 reductions, elementwise operators, shapes), comparisons and ``where`` with bool; in Relax with open extents
-too, by one compiled model for all shapes.
+too.
 
 Left to TVM: what OpenVINO computes less precisely than float32 allows (exp, erf, gelu, softplus), other
 dtypes, open extents in Relay, tensors without elements, slices and broadcasts along open extents, pooling
 windows that see padding alone. Wrong results for NaN and infinity are set right by further layers
 (softmax, max_pool, max, min).
 
-What the generated code takes care of: a model is compiled once, under a lock; requests belong to one call at
-a time; all is freed before OpenVINO's plugins are; errors of OpenVINO become TVM's; an artifact that finds
-another version of OpenVINO says so.
+What the generated code takes care of: a model is compiled once for each shape, under a lock; requests belong
+to one call at a time; all is freed before OpenVINO's plugins are; errors of OpenVINO become TVM's; an
+artifact that finds another version of OpenVINO says so.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ static const char {s}_xml[] =
 static const int {s}_sources[] = {{{_list(sources)}}};
 static Region {s}_region = {{
   "{s}", "{release}.", {s}_xml, sizeof {s}_xml - 1, {s}_weights, sizeof {s}_weights,
-  {len(net.inputs)}, {len(net.outputs)}, {len(net.held)}, {s}_sources, NULL, NULL
+  {len(net.inputs)}, {len(net.outputs)}, {len(net.held)}, {s}_sources, NULL
 }};
 static void {s}_end(void) {{ release(&{s}_region); }}
 static const char* {s}_run(const Argument* args) {{

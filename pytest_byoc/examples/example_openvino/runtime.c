@@ -22,6 +22,18 @@ typedef struct Request {
   struct Request* next;
 } Request;
 
+/* The model, compiled for one shape of each input. Compiled for open extents, OpenVINO 2026.4.1 fails at the
+ * second shape of some models. */
+typedef struct Compiled {
+  ov_compiled_model_t* model;
+  Request* idle;
+  int64_t* extents; /* of all inputs, one after another */
+  int users;        /* calls that run */
+  struct Compiled* next; /* was used before */
+} Compiled;
+
+enum { EXAMPLE_OPENVINO_KEPT = 32 }; /* The most shapes of a region whose models are kept. */
+
 typedef struct {
   const char* name;
   const char* version;
@@ -31,8 +43,7 @@ typedef struct {
   int64_t bytes;
   int inputs, outputs, held;
   const int* source; /* Of each output: the argument that it is, or -1. */
-  ov_compiled_model_t* model;
-  Request* idle;
+  Compiled* compiled; /* The last used first. */
 } Region;
 
 static pthread_mutex_t example_openvino_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,14 +67,56 @@ static void drop(Request* request) {
   free(request);
 }
 
-static void release(Region* r) {
-  while (r->idle != NULL) {
-    Request* const request = r->idle;
-    r->idle = request->next;
+static void discard(Compiled* compiled) {
+  while (compiled->idle != NULL) {
+    Request* const request = compiled->idle;
+    compiled->idle = request->next;
     drop(request);
   }
-  if (r->model != NULL) ov_compiled_model_free(r->model);
-  r->model = NULL;
+  if (compiled->model != NULL) ov_compiled_model_free(compiled->model);
+  free(compiled->extents);
+  free(compiled);
+}
+
+static void release(Region* r) {
+  while (r->compiled != NULL) {
+    Compiled* const first = r->compiled;
+    r->compiled = first->next;
+    discard(first);
+  }
+}
+
+/* Discards what was not used for the longest time, if there is too much of it. */
+static void trim(Region* r) {
+  Compiled** oldest = NULL;
+  int count = 0;
+  for (Compiled** place = &r->compiled; *place != NULL; place = &(*place)->next, ++count)
+    if ((*place)->users == 0) oldest = place;
+  if (count <= EXAMPLE_OPENVINO_KEPT || oldest == NULL) return;
+  Compiled* const last = *oldest;
+  *oldest = last->next;
+  discard(last);
+}
+
+static int fits(const Region* r, const Compiled* compiled, const Argument* args) {
+  const int64_t* extent = compiled->extents;
+  for (int i = 0; i < r->inputs; ++i)
+    for (int axis = 0; axis < args[i].rank; ++axis)
+      if (args[i].shape[axis] != *extent++) return 0;
+  return 1;
+}
+
+/* What was compiled for the shapes of the inputs, which becomes the first, or NULL. */
+static Compiled* find(Region* r, const Argument* args) {
+  for (Compiled** place = &r->compiled; *place != NULL; place = &(*place)->next) {
+    Compiled* const found = *place;
+    if (!fits(r, found, args)) continue;
+    *place = found->next;
+    found->next = r->compiled;
+    r->compiled = found;
+    return found;
+  }
+  return NULL;
 }
 
 /* The artifact is linked with one release of OpenVINO, and the results were examined with it. */
@@ -83,32 +136,72 @@ static ov_status_e check_version(const Region* r) {
   return GENERAL_ERROR;
 }
 
-static ov_status_e compile(Region* r, ov_core_t* core, ov_tensor_t** weights, ov_model_t** model) {
+static ov_status_e close_extents(const Region* r, ov_model_t* model, const Argument* args) {
+  size_t ports[r->inputs];
+  ov_partial_shape_t shapes[r->inputs];
+  ov_status_e status = OK;
+  int count = 0;
+  for (; count < r->inputs && status == OK; ++count) {
+    ports[count] = count;
+    status = ov_partial_shape_create_static(args[count].rank, args[count].shape, &shapes[count]);
+  }
+  if (status == OK) status = ov_model_reshape_by_port_indexes(model, ports, shapes, count);
+  if (status != OK) failed(r, status, "the shapes of the inputs");
+  while (count-- > 0) ov_partial_shape_free(&shapes[count]);
+  return status;
+}
+
+static ov_status_e compile(Region* r, ov_core_t* core, const Argument* args, ov_tensor_t** weights,
+                           ov_model_t** model, ov_compiled_model_t** compiled) {
   int64_t dims[1] = {r->bytes};
   const ov_shape_t shape = {1, dims};
   TRY(ov_tensor_create_from_host_ptr(U8, shape, (void*)r->weights, weights));
   TRY(ov_core_read_model_from_memory_buffer(core, r->xml, r->length, *weights, model));
+  if (ov_model_is_dynamic(*model)) {
+    const ov_status_e status = close_extents(r, *model, args);
+    if (status != OK) return status;
+  }
   /* By default a CPU with bfloat16 computes in it. No streams: it is the caller's thread that computes. */
-  TRY(ov_core_compile_model(core, *model, "CPU", 10, &r->model, "INFERENCE_PRECISION_HINT", "f32",
+  TRY(ov_core_compile_model(core, *model, "CPU", 10, compiled, "INFERENCE_PRECISION_HINT", "f32",
                             "EXECUTION_MODE_HINT", "ACCURACY", "INFERENCE_NUM_THREADS", "1",
                             "NUM_STREAMS", "0", "CPU_DENORMALS_OPTIMIZATION", "NO"));
   return OK;
 }
 
-static ov_status_e build(Region* r, void (*end)(void)) {
+/* Puts the model for the shapes of these inputs first. */
+static ov_status_e build(Region* r, void (*end)(void), const Argument* args) {
   ov_core_t* core = NULL;
   ov_tensor_t* weights = NULL;
   ov_model_t* model = NULL;
   ov_status_e status = check_version(r);
   if (status != OK) return status;
-  TRY(ov_core_create(&core));
-  status = compile(r, core, &weights, &model);
+  int64_t rank = 0;
+  for (int i = 0; i < r->inputs; ++i) rank += args[i].rank;
+  Compiled* const made = calloc(1, sizeof(Compiled));
+  if (made != NULL) made->extents = malloc((rank + 1) * sizeof(int64_t));
+  if (made == NULL || made->extents == NULL) {
+    free(made);
+    return failed(r, GENERAL_ERROR, "calloc");
+  }
+  int64_t* extent = made->extents;
+  for (int i = 0; i < r->inputs; ++i)
+    for (int axis = 0; axis < args[i].rank; ++axis) *extent++ = args[i].shape[axis];
+  status = ov_core_create(&core);
+  if (status == OK) status = compile(r, core, args, &weights, &model, &made->model);
+  else failed(r, status, "ov_core_create");
   if (model != NULL) ov_model_free(model);
   if (weights != NULL) ov_tensor_free(weights);
-  ov_core_free(core);
+  if (core != NULL) ov_core_free(core);
+  if (status != OK) {
+    discard(made);
+    return status;
+  }
   /* A destructor would run after those of the plugin that the core has loaded. */
-  if (status == OK) atexit(end);
-  return status;
+  if (r->compiled == NULL) atexit(end);
+  made->next = r->compiled;
+  r->compiled = made;
+  trim(r);
+  return OK;
 }
 
 /* number: of an input of the model, or below 0: -1 is the first result. */
@@ -140,9 +233,9 @@ static int copy(const Region* r, const Argument* args) {
   return results;
 }
 
-static ov_status_e execute(Region* r, Request* request, const Argument* args) {
+static ov_status_e execute(Region* r, const Compiled* compiled, Request* request, const Argument* args) {
   ov_status_e status = OK;
-  if (request->request == NULL) TRY(ov_compiled_model_create_infer_request(r->model, &request->request));
+  if (request->request == NULL) TRY(ov_compiled_model_create_infer_request(compiled->model, &request->request));
   int results = 0;
   for (int i = 0; i < r->inputs && status == OK; ++i)
     status = set(r, request->request, &args[i], i);
@@ -158,23 +251,29 @@ static ov_status_e execute(Region* r, Request* request, const Argument* args) {
 /* Returns NULL, or what went wrong. args: inputs, outputs, constants. */
 static const char* example_openvino_run(Region* r, void (*end)(void), const Argument* args) {
   if (copy(r, args) == 0) return NULL; /* OpenVINO has nothing to compute. */
+  Request* request = NULL;
   pthread_mutex_lock(&example_openvino_lock);
-  ov_status_e status = r->model != NULL ? OK : build(r, end);
-  Request* request = r->idle;
-  if (status == OK && request != NULL) r->idle = request->next;
+  Compiled* compiled = find(r, args);
+  ov_status_e status = compiled != NULL ? OK : build(r, end, args);
+  if (status == OK) {
+    compiled = r->compiled;
+    compiled->users++;
+    request = compiled->idle;
+    if (request != NULL) compiled->idle = request->next;
+  }
   pthread_mutex_unlock(&example_openvino_lock);
   if (status != OK) return example_openvino_message;
   if (request == NULL) request = calloc(1, sizeof(Request));
-  if (request == NULL) return "example_openvino: out of memory";
-  status = execute(r, request, args);
-  if (status != OK) {
-    drop(request);
-    return example_openvino_message;
-  }
+  status = request == NULL ? failed(r, GENERAL_ERROR, "calloc") : execute(r, compiled, request, args);
   pthread_mutex_lock(&example_openvino_lock);
-  request->next = r->idle;
-  r->idle = request;
+  compiled->users--;
+  if (status == OK) {
+    request->next = compiled->idle;
+    compiled->idle = request;
+  }
   pthread_mutex_unlock(&example_openvino_lock);
-  return NULL;
+  if (status == OK) return NULL;
+  if (request != NULL) drop(request);
+  return example_openvino_message;
 }
 #endif
