@@ -138,10 +138,11 @@ def test_numbers_in_pages_are_those_of_the_code(page: str, sentence: str, number
 
 
 def named(page: Path) -> Iterator[str]:
-    """Yields the paths and dotted names of the project that a page has in backticks."""
+    """Yields the paths and dotted names of the project that a page has in backticks, but not the names of
+    files in an example, such as `operators.py`."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
     folders = "|".join((*LAYERS, "pytest_byoc", "tests", "benchmarks", "fixtures", "scripts"))
-    yield from re.findall(rf"`((?:{folders})(?:/[\w.]+)+/?|(?:{folders})(?:\.\w+)+)`", text)
+    yield from re.findall(rf"`((?:{folders})(?:/[\w.]+)+/?|(?:{folders})(?!\.py`)(?:\.\w+)+)`", text)
 
 
 def resolves(text: str) -> bool:
