@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,6 +182,57 @@ def assert_refused(
     text = result.stderr.str() + result.stdout.str()
     assert all(word in text for word in words), text
     assert "Traceback" not in text
+
+
+def assert_runtime_is_missed(artifacts: list[Path], example: str, rows: int = 2) -> None:
+    """Asserts that artifacts whose packed function is not registered name it, and the remedy."""
+    for artifact in artifacts:
+        error = error_of(artifact, rows=rows)
+        assert f"the global function {example}.run is not registered" in error
+        assert f"import {example}'s runtime.py" in error
+
+
+def assert_stub_is_refused(
+    pytester: pytest.Pytester, ir: str, monkeypatch: pytest.MonkeyPatch, package: str, stub: tuple[str, str]
+) -> None:
+    """Asserts that a package that does not fit is refused by the example of its name, when its runtime is
+    loaded, and when the target is, with the remedy.
+
+    stub: the text of the package, and words of the message.
+    """
+    text, words = stub
+    runtime = ROOT / "pytest_byoc" / "examples" / f"example_{package}" / "runtime.py"
+    pytester.makepyfile(**{package: text})
+    done = python(f"import runpy; runpy.run_path({str(runtime)!r})", PYTHONPATH=str(pytester.path))
+    assert (done.returncode, words in done.stderr) == (1, True), done.stderr
+    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}{os.pathsep}{ROOT}")
+    assert_refused(pytester, ir, f"example_{package}", words, f"pip install 'pytest-byoc[{package}]'")
+
+
+def replaced(place: Path, other: Path | None) -> None:
+    """Puts a link to another file, or nothing, in a place."""
+    place.unlink(missing_ok=True)
+    if other is not None:
+        place.symlink_to(other)
+
+
+def stub_library(
+    artifact: Path, path: Path, prefix: str, version: tuple[str, str], without: str, least: int
+) -> Path:
+    """Compiles a library with the functions that an artifact calls, which do nothing.
+
+    prefix: of their names. version: the name and the C code of the one that tells the version. without: the
+    name of one that is left out. least: more functions than that are called.
+    """
+    undefined = subprocess.run(["nm", "-D", "-u", str(artifact)], capture_output=True, text=True, check=True)
+    names = set(re.findall(rf"\b{prefix}\w+", undefined.stdout)) - {version[0], without}
+    assert len(names) > least
+    source = [*(f"int {name}(void) {{ return 0; }}" for name in sorted(names)), version[1]]
+    code = path.parent / "stub.c"
+    code.write_text("\n".join(source))
+    flags = ["-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", str(path)]
+    subprocess.run(["gcc", str(code), *flags], check=True)
+    return path
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@ is missing, of another version or without a function, and planted mistakes."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,9 @@ from .example_helpers import (
     error_of,
     planted,
     python,
+    replaced,
     result_of,
+    stub_library,
 )
 
 TARGET = "pytest_byoc.examples.example_dnnl:target"
@@ -50,26 +50,18 @@ def artifacts(ir: str, library: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def linked_with(artifacts: list[Path], library: Path | None) -> list[Path]:
     """Puts another file, or none, in place of the artifacts' oneDNN."""
-    place = artifacts[0].parent / "root" / "lib" / "libdnnl.so.3"
-    place.unlink(missing_ok=True)
-    if library is not None:
-        place.symlink_to(library)
+    replaced(artifacts[0].parent / "root" / "lib" / "libdnnl.so.3", library)
     return artifacts
 
 
 def stub(artifact: Path, folder: Path, version: str, without: str = "") -> Path:
     """Compiles a library with the functions of oneDNN that the artifact calls, which do nothing."""
-    undefined = subprocess.run(["nm", "-D", "-u", str(artifact)], capture_output=True, text=True, check=True)
-    names = set(re.findall(r"\bdnnl_\w+", undefined.stdout)) - {"dnnl_version", without}
-    assert len(names) > 20
-    source = [f"int {name}(void) {{ return 0; }}" for name in sorted(names)]
-    source.append(f"static const int version[3] = {{{version}}};")
-    source.append("const int* dnnl_version(void) { return version; }")
-    (folder / "stub.c").write_text("\n".join(source))
+    code = (
+        f"static const int version[3] = {{{version}}};\n"
+        "const int* dnnl_version(void) { return version; }"
+    )
     path = folder / "libdnnl.so.3"
-    flags = ["-shared", "-fPIC", "-Wl,-soname,libdnnl.so.3", "-o", str(path)]
-    subprocess.run(["gcc", str(folder / "stub.c"), *flags], check=True)
-    return path
+    return stub_library(artifact, path, "dnnl_", ("dnnl_version", code), without, least=20)
 
 
 def test_an_artifact_runs_with_runtime_and_library_alone(artifacts: list[Path], library: Path) -> None:

@@ -3,7 +3,6 @@ call, open extents, an ONNX Runtime that is missing, too old or incomplete, and 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,8 @@ from .example_helpers import (
     Mistake,
     assert_conforms,
     assert_found,
-    assert_refused,
+    assert_runtime_is_missed,
+    assert_stub_is_refused,
     built,
     error_of,
     planted,
@@ -48,10 +48,7 @@ def test_an_artifact_runs_with_its_runtime_alone(artifacts: list[Path], tmp_path
 
 
 def test_an_artifact_names_the_function_that_is_not_registered(artifacts: list[Path]) -> None:
-    for artifact in artifacts:
-        error = error_of(artifact)
-        assert "the global function example_onnxruntime.run is not registered" in error
-        assert "import example_onnxruntime's runtime.py" in error
+    assert_runtime_is_missed(artifacts, "example_onnxruntime")
 
 
 def test_an_error_of_onnxruntime_becomes_one_of_tvm(artifacts: list[Path], tmp_path: Path) -> None:
@@ -79,13 +76,7 @@ STUBS = {
 def test_an_onnxruntime_that_does_not_fit_is_refused(
     pytester: pytest.Pytester, ir: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the target is loaded, and when the runtime is, with the remedy."""
-    stub, words = STUBS[name]
-    pytester.makepyfile(onnxruntime=stub)
-    done = python(f"import runpy; runpy.run_path({str(RUNTIME)!r})", PYTHONPATH=str(pytester.path))
-    assert (done.returncode, words in done.stderr) == (1, True), done.stderr
-    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}{os.pathsep}{ROOT}")
-    assert_refused(pytester, ir, "example_onnxruntime", words, "pip install 'pytest-byoc[onnxruntime]'")
+    assert_stub_is_refused(pytester, ir, monkeypatch, "onnxruntime", STUBS[name])
 
 
 def test_it_conforms(pytester: pytest.Pytester, ir: str, onnxruntime: None) -> None:

@@ -3,8 +3,6 @@ is missing, of another version or without a function, and planted mistakes."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,9 @@ from .example_helpers import (
     error_of,
     planted,
     python,
+    replaced,
     result_of,
+    stub_library,
 )
 
 TARGET = "pytest_byoc.examples.example_openvino:target"
@@ -50,25 +50,14 @@ def artifacts(ir: str, library: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 def linked_with(artifacts: list[Path], library: Path, other: Path | None) -> list[Path]:
     """Puts another file, or none, in place of the artifacts' library."""
-    place = artifacts[0].parent / "root" / "libs" / library.name
-    place.unlink(missing_ok=True)
-    if other is not None:
-        place.symlink_to(other)
+    replaced(artifacts[0].parent / "root" / "libs" / library.name, other)
     return artifacts
 
 
 def stub(artifact: Path, path: Path, version: str, without: str = "") -> Path:
     """Compiles a library with the functions of OpenVINO that the artifact calls, which do nothing."""
-    undefined = subprocess.run(["nm", "-D", "-u", str(artifact)], capture_output=True, text=True, check=True)
-    names = set(re.findall(r"\bov_\w+", undefined.stdout)) - {"ov_get_openvino_version", without}
-    assert len(names) > 10
-    source = [f"int {name}(void) {{ return 0; }}" for name in sorted(names)]
-    source.append(f"int ov_get_openvino_version(const char** v) {{ *v = \"{version}\"; return 0; }}")
-    code = path.parent / "stub.c"
-    code.write_text("\n".join(source))
-    flags = ["-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-o", str(path)]
-    subprocess.run(["gcc", str(code), *flags], check=True)
-    return path
+    code = f'int ov_get_openvino_version(const char** v) {{ *v = "{version}"; return 0; }}'
+    return stub_library(artifact, path, "ov_", ("ov_get_openvino_version", code), without, least=10)
 
 
 def test_an_artifact_runs_with_runtime_and_library_alone(artifacts: list[Path], library: Path) -> None:

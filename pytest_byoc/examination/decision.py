@@ -238,10 +238,8 @@ def _shared_with_reference(finding: Finding, evidence: Evidence) -> bool:
         return False
     # The reference worker reads no artifact, so LLVM's is read by the loader alone.
     from_artifact = finding.check == "process" and finding.stage == "load"
-    loaded = from_artifact or finding.check == "roundtrip" or (
-        finding.check in selection.RELOADS and finding.stage != "partition"
-    )
     check = "roundtrip" if from_artifact else finding.check
+    loaded = check == "roundtrip" or (check in selection.RELOADS and finding.stage != "partition")
     for report in [evidence.deployed] if loaded else [evidence.reference, evidence.confirmation]:
         if finding.outcome in (CRASH, HANG):
             same = report.died and report.end is not None and report.end["stage"] == finding.stage

@@ -168,7 +168,7 @@ def arrays(evidence: Evidence) -> dict[str, np.ndarray]:
     ambiguous.SET.N            the elements for which a correct implementation may return another value
     judged.SET.N               the elements to compare: those that are not ambiguous, and with a
                                vacuous bound, or where an average may overflow, only if LLVM has a
-                               number there
+                               number other than zero there
     target.EXECUTOR.SET.N      what the target returned in its first run (A) and second one (B)
     target.EXECUTOR.A_again.N  in its third run, with the first inputs
     loaded.EXECUTOR.A.N        after export and load in a fresh process

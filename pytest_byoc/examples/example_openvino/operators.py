@@ -323,9 +323,7 @@ def _strided_slice(net: Net, name: str, attrs: Any, inputs: Tensors, result: Typ
     shape, rank = inputs[0].shape, len(result.shape)
     axes = [axis % rank for axis in (range(len(attrs.begin)) if attrs.axes is None else ints(attrs.axes))]
     strides = ints(attrs.strides) * (len(axes) if len(attrs.strides) == 1 else 1)
-    if getattr(attrs, "slice_mode", "end") != "end" or not len(strides) == len(axes) == len(set(axes)):
-        return None
-    if not axes:
+    if getattr(attrs, "slice_mode", "end") != "end" or not len(strides) == len(axes) == len(set(axes)) > 0:
         return None
     begins, ends = [], []
     for axis, begin, end, stride in zip(axes, ints(attrs.begin), ints(attrs.end), strides):

@@ -106,17 +106,17 @@ static int fits(const Region* r, const Compiled* compiled, const Argument* args)
   return 1;
 }
 
-/* What was compiled for the shapes of the inputs, which becomes the first, or NULL. */
-static Compiled* find(Region* r, const Argument* args) {
+/* Puts first what was compiled for the shapes of the inputs. Returns 0 if there is nothing. */
+static int find(Region* r, const Argument* args) {
   for (Compiled** place = &r->compiled; *place != NULL; place = &(*place)->next) {
     Compiled* const found = *place;
     if (!fits(r, found, args)) continue;
     *place = found->next;
     found->next = r->compiled;
     r->compiled = found;
-    return found;
+    return 1;
   }
-  return NULL;
+  return 0;
 }
 
 /* The artifact is linked with one release of OpenVINO, and the results were examined with it. */
@@ -253,10 +253,9 @@ static const char* example_openvino_run(Region* r, void (*end)(void), const Argu
   if (copy(r, args) == 0) return NULL; /* OpenVINO has nothing to compute. */
   Request* request = NULL;
   pthread_mutex_lock(&example_openvino_lock);
-  Compiled* compiled = find(r, args);
-  ov_status_e status = compiled != NULL ? OK : build(r, end, args);
+  ov_status_e status = find(r, args) ? OK : build(r, end, args);
+  Compiled* const compiled = r->compiled;
   if (status == OK) {
-    compiled = r->compiled;
     compiled->users++;
     request = compiled->idle;
     if (request != NULL) compiled->idle = request->next;

@@ -34,6 +34,12 @@ class Tensor(NamedTuple):
 Predicate = Callable[[Any, Sequence[Tensor], Tensor], bool]
 
 
+def accepts(predicate: Predicate, attrs: Any, tensors: Sequence[Optional[Tensor]]) -> bool:
+    """Asks about a call. tensors: its operands and its result, None for what is no tensor."""
+    known = [tensor for tensor in tensors if tensor is not None]
+    return len(known) == len(tensors) and bool(predicate(attrs, known[:-1], known[-1]))
+
+
 class Backend:
     """What a vendor derives from. `target_name` names the target, its patterns and its attributes."""
 
@@ -65,6 +71,9 @@ class Backend:
 
     # What users call, and the modules of the IRs.
 
+    def pattern_name(self, operator: str) -> str:
+        return f"{self.target_name}.{operator.replace('nn.', '')}"
+
     def register(self) -> None:
         """Registers patterns and code generator with TVM."""
         self._side.register(self)
@@ -85,6 +94,7 @@ class Backend:
         """Returns a module with the code in C of regions, given as functions in TIR by their symbols."""
         functions = {symbol: f.with_attr("global_symbol", symbol) for symbol, f in regions.items()}
         mod = self.run(PassPhase.TIR, tvm.IRModule(functions))
-        source = self._side.c_source(mod)
+        # TVM adds an entry for main where there is one function; an artifact may hold several such modules.
+        source = self._side.c_source(mod).split("// CodegenC: NOTE: Auto-generated entry function")[0]
         create = tvm.get_global_func("runtime.CSourceModuleCreate")
         return create(self._includes() + source, "c", list(regions), [])

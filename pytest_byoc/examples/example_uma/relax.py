@@ -10,7 +10,7 @@ from tvm.relax.backend.pattern_registry import get_patterns_with_prefix, registe
 from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
-from .backend import Backend, Tensor
+from .backend import Backend, Tensor, accepts
 
 
 def register(backend: Backend) -> None:
@@ -36,9 +36,7 @@ def partition(backend: Backend, mod: tvm.IRModule) -> tvm.IRModule:
 def c_source(mod: tvm.IRModule) -> str:
     """Returns the functions of a module in TIR as C, with TVM's interface for packed functions."""
     source = str(tvm.compile(mod, target="c").mod.inspect_source())
-    # An artifact may hold several such modules: an entry for main, which TVM adds where there is one
-    # function, and the module's context would be defined twice.
-    source = source.split("// CodegenC: NOTE: Auto-generated entry function")[0]
+    # An artifact may hold several such modules, and the context of each.
     return source.replace("void* __tvm_ffi__library_ctx", "static void* __tvm_ffi__library_ctx")
 
 
@@ -49,14 +47,10 @@ def _table(backend: Backend) -> List[Tuple[Any, ...]]:
 
         def check(context: PatternCheckContext, predicate: Any = predicate) -> bool:
             call = context.matched_expr
-            tensors = [_tensor(expr) for expr in (*call.args, call)]
-            if None in tensors:
-                return False
-            return bool(predicate(call.attrs, tensors[:-1], tensors[-1]))
+            return accepts(predicate, call.attrs, [_tensor(expr) for expr in (*call.args, call)])
 
         pattern = is_op(op.name)(*[wildcard() for _ in range(op.num_inputs)])
-        name = f"{backend.target_name}.{operator.replace('nn.', '')}"
-        table.append((name, pattern, {}, check))
+        table.append((backend.pattern_name(operator), pattern, {}, check))
     return table
 
 

@@ -9,7 +9,7 @@ from tvm import relay, te
 from tvm.relay.dataflow_pattern import is_op, wildcard
 from tvm.relay.op.contrib.register import register_pattern_table
 
-from .backend import Backend, Tensor
+from .backend import Backend, Tensor, accepts
 
 
 def register(backend: Backend) -> None:
@@ -44,9 +44,7 @@ def c_source(mod: tvm.IRModule) -> str:
     """Returns the functions of a module in TIR as C, with TVM's interface for packed functions."""
     # AOT passes tensors with ndim = 0, which assertions on their shapes would refuse.
     with tvm.transform.PassContext(opt_level=3, config={"tir.disable_assert": True}):
-        source = str(tvm.build(mod, target="c").get_source())
-    # TVM adds an entry for main where there is one function; an artifact may hold several such modules.
-    return source.split("// CodegenC: NOTE: Auto-generated entry function")[0]
+        return str(tvm.build(mod, target="c").get_source())
 
 
 def _table(backend: Backend) -> List[Tuple[Any, ...]]:
@@ -55,13 +53,9 @@ def _table(backend: Backend) -> List[Tuple[Any, ...]]:
         operands = [wildcard() for _ in range(tvm.ir.Op.get(operator).num_inputs)]
 
         def check(call: relay.Call, predicate: Any = predicate) -> bool:
-            tensors = [_tensor(expr.checked_type) for expr in (*call.args, call)]
-            if None in tensors:
-                return False
-            return bool(predicate(call.attrs, tensors[:-1], tensors[-1]))
+            return accepts(predicate, call.attrs, [_tensor(e.checked_type) for e in (*call.args, call)])
 
-        name = f"{backend.target_name}.{operator.replace('nn.', '')}"
-        table.append((name, is_op(operator)(*operands), check))
+        table.append((backend.pattern_name(operator), is_op(operator)(*operands), check))
     return table
 
 
