@@ -134,6 +134,18 @@ def test_every_graph_that_is_tried_has_a_node() -> None:
     assert all(tried.nodes for tried in fails.graphs)
 
 
+def test_every_graph_that_is_tried_has_an_output() -> None:
+    """Also where one part of the graph has none, since nothing reads its results."""
+    builder = Builder(seed=1)
+    x, y = (builder.input(TensorType((4, 6), "float32")) for _ in range(2))
+    builder.simple("exp", builder.simple("nn.relu", x))
+    graph = builder.graph(builder.simple("nn.relu", builder.simple("exp", y)))
+    fails = Failing("exp", "nn.relu")
+    small, finished = reduce(graph, fails, IR)
+    assert finished and len(small.nodes) == 2
+    assert all(tried.outputs for tried in fails.graphs)
+
+
 def test_graphs_are_tried_once_and_within_the_limit() -> None:
     for allowed in (5, 80):
         fails = Failing("exp", "nn.softmax", "add")

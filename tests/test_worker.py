@@ -12,6 +12,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -93,6 +94,26 @@ def test_a_killed_worker_is_restarted(tmp_path: Path, ir: str) -> None:
             assert worker._process is not None
             worker._process.kill()
             worker._process.wait()
+        assert e.examine(chain("nn.relu")).outcome == "pass"
+    finally:
+        e.close()
+
+
+def test_an_exception_of_the_host_leaves_no_messages_to_the_next_graph(
+    tmp_path: Path, ir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    e = examiner(tmp_path, f"{HOSTILE}:segfault", ir)
+    e.open()
+
+    def failing(*args: object) -> NoReturn:
+        raise LookupError
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("pytest_byoc.examination.companions.Companions.opened", failing)
+            with pytest.raises(LookupError):
+                e.examine(chain("nn.relu", "nn.relu"))
+        assert e.examine(chain("nn.relu", "exp")).outcome == "crash"
         assert e.examine(chain("nn.relu")).outcome == "pass"
     finally:
         e.close()

@@ -79,6 +79,8 @@ class Worker:
         self._allowed = timeout + SLACK
         self._deadline = 0.0
         self._report = JobReport()
+        #: Whether a job has been submitted whose end has not been received.
+        self._working = False
         self.description: dict[str, Any] = {}
 
     # --- life --------------------------------------------------------------------------------
@@ -155,6 +157,7 @@ class Worker:
 
     def stop(self) -> None:
         """Ends the worker, and every process that was started in it and still runs."""
+        self._working = False
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -194,13 +197,16 @@ class Worker:
     def submit(self, job: Mapping[str, Any], timeout: float | None = None) -> None:
         """Sends a job to the worker; `collect` returns the report.
 
-        Several workers may work at once. A worker that has ended is restarted. Raises SessionEnded
-        if that fails; `collect` raises it if a job has no room for its files.
+        Several workers may work at once. A worker that has ended is restarted. The end of an earlier
+        job that nobody has waited for, because of an exception of the host, is waited for. Raises
+        SessionEnded if a restart fails; `collect` raises it if a job has no room for its files.
 
         timeout: the seconds that a stage may take, if not the worker's usual ones.
         """
         timeout = timeout or self._timeout
         message = encode({"job": job, "timeout": timeout})
+        if self._working:
+            self.collect()
         for _ in range(2):
             gone = self._process is None or self._process.poll() is not None or self._socket is None
             if gone or (self._resident and self._memory() - self._resident > GROWTH):
@@ -211,6 +217,7 @@ class Worker:
             self._report = JobReport()
             try:
                 self._socket.sendall(message)
+                self._working = True
                 return
             except OSError:  # The worker has ended in the meantime.
                 self.stop()
@@ -273,6 +280,7 @@ class Worker:
                 "cpu": {}, "peak_kib": 0,
             }
         elif "end" in message:
+            self._working = False
             # Missing room for files may be the cause of whatever else has failed.
             if message["end"].get("no_room"):
                 raise no_room(message["end"]["no_room"])

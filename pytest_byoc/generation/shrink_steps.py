@@ -45,8 +45,8 @@ def reduce(
 
     def attempt(candidate: Graph) -> bool:
         nonlocal finished
-        # An output may be an input by now: that alone is no graph.
-        if candidate in tried or not candidate.nodes:
+        # All that is left may be an output that is an input, or nodes that nothing reads: no graphs.
+        if candidate in tried or not candidate.nodes or not candidate.outputs:
             return False
         if len(tried) > examinations or time.monotonic() > deadline:
             finished = False
