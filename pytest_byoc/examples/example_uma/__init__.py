@@ -19,8 +19,9 @@ its half in C++, so that this example has it in Python. File by file:
 Offloaded: convolutions of one group with channels first, and products of matrices, in float32, or of int8
 with a result in int32; addition, multiplication and relu, which TVM writes in C.
 
-Left to TVM: other dtypes and layouts, groups, tensors without elements; subtraction, of which TVM makes 0 if
-both operands are one tensor, also where it is infinite.
+Left to TVM: other dtypes and layouts, groups, tensors without elements, in Relax operands with calculated
+extents like n + 1; subtraction, of which TVM makes 0 if both operands are one tensor, also where it is
+infinite.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def _table(backend: Backend) -> List[Tuple[Any, ...]]:
 
         def check(context: PatternCheckContext, predicate: Any = predicate) -> bool:
             call = context.matched_expr
-            return accepts(predicate, call.attrs, [_tensor(expr) for expr in (*call.args, call)])
+            tensors = [*map(_operand, call.args), _tensor(call)]
+            return accepts(predicate, call.attrs, tensors)
 
         pattern = is_op(op.name)(*[wildcard() for _ in range(op.num_inputs)])
         table.append((backend.pattern_name(operator), pattern, {}, check))
@@ -60,11 +61,24 @@ def _type(expr: relax.Expr) -> Any:
 
 
 def _tensor(expr: relax.Expr) -> Optional[Tensor]:
-    shape = getattr(_type(expr), "shape", None)
-    if shape is None or not hasattr(_type(expr), "dtype"):
+    shape = _shape(expr)
+    if shape is None:
         return None
     extents = [int(e) if isinstance(e, (int, tvm.tirx.IntImm)) else None for e in shape]
     return Tensor(tuple(extents), str(_type(expr).dtype))
+
+
+def _operand(expr: relax.Expr) -> Optional[Tensor]:
+    """Returns a tensor whose extents are numbers and variables: a region that gets a tensor of n + 1
+    elements cannot find out n, so that TVM gives its function in TIR one parameter more."""
+    known = (int, tvm.tirx.IntImm, tvm.tirx.Var)
+    return _tensor(expr) if all(isinstance(e, known) for e in _shape(expr) or ()) else None
+
+
+def _shape(expr: relax.Expr) -> Any:
+    """The extents of a tensor, or None where they are not known."""
+    shape = getattr(_type(expr), "shape", None)
+    return shape if isinstance(shape, relax.ShapeExpr) else None
 
 
 def _in_tir(region: relax.Function) -> Any:
