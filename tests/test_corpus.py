@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.core.graph import Graph, GraphFormatError, Node
 from pytest_byoc.core.names import folder_name
 from pytest_byoc.examination.outcome import PASS, Verdict

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_byoc.config.declarations import SettingsError, read_tables
+from pytest_byoc.config.declarations import read_tables
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.core import files
 from pytest_byoc.core.graph import GraphFormatError
 from pytest_byoc.gate import baseline, waivers

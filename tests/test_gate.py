@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fixtures.faults import FAULTS, apply
-from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.gate import baseline
 from pytest_byoc.gate.baseline_comparison import compare
 from pytest_byoc.gate.judge import fail_under

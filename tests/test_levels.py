@@ -12,8 +12,8 @@ import pytest
 
 from pytest_byoc.checks import CHECKS
 from pytest_byoc.config import plan
-from pytest_byoc.config.declarations import SettingsError
 from pytest_byoc.config.effort import ONE, Effort
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.levels import LEVELS
 from pytest_byoc.config.plan import ALL_CHECKS, AT_SMOKE, effort, thorough
 from pytest_byoc.config.values import _duration

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.database import ExampleDatabase, InMemoryExampleDatabase
 
-from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.values import seed as explored
 from pytest_byoc.core.graph import Graph
 from pytest_byoc.examination.outcome import Verdict

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.config.declarations import SettingsError, declare
+from pytest_byoc.config.declarations import declare
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.settings import _distinct
 from pytest_byoc.core.names import folder_name, printable
 from pytest_byoc.storage.corpus import Entry

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_byoc.config.declarations import SettingsError
+from pytest_byoc.config.errors import SettingsError
 from pytest_byoc.config.settings import Settings
 from pytest_byoc.gate import waiver_rules, waivers
 from pytest_byoc.gate.planned import PARAMETERS, Selection

@@ -348,7 +348,8 @@ def test_a_compiler_that_is_a_target_kind_with_hooks_is_built_for(ir: str) -> No
         import platform
         import tvm
         from tvm import IRModule, relay
-        from pytest_byoc.ir.relay_building import _targets, host_target
+        from pytest_byoc.ir.machine import MACHINE
+        from pytest_byoc.ir.relay_building import _targets
         # The script of a failure builds for the same.
         exec(open({str(script)!r}).read())
         for name in ("example_target_hook", "vendor", "c"):
@@ -357,7 +358,7 @@ def test_a_compiler_that_is_a_target_kind_with_hooks_is_built_for(ir: str) -> No
             module = IRModule({{"main": relay.Function([x], x), "region": region}})
             found = _targets(module)
             assert str(found) == str(targets(module))
-            print(name, "host" if found == host_target() else [target.kind.name for target in found])
+            print(name, "host" if found == MACHINE.llvm_text() else [target.kind.name for target in found])
     """
     assert printed_with_tvm(code) == [
         "example_target_hook ['llvm', 'example_target_hook']", "vendor host", "c host",

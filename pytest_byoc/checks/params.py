@@ -17,11 +17,8 @@ def observe(run: TargetRun) -> None:
     for executor in run.executors:
         with run.using(executor):
             run.first_run(executor)
-            executable = run.executable(executor)
-            if executable.has_parts:
-                run.stage("export")
-                options = run.target.export_options
-                run.pass_on(executable.export_parts(run.in_folder("parts_%s" % executor), options))
+            if run.executable(executor).has_parts:
+                run.pass_on(run.export_parts(executor))
 
 
 def reload(run: LoaderRun) -> None:

@@ -41,6 +41,8 @@ def loaded_of_llvm(checks: Iterable[str]) -> list[str]:
 REPARTITIONING = frozenset(c.id for c in CHECKS if c.repartitions)
 #: Ids of the checks to which exceptions and deaths are assigned that happen while they run.
 OWNERS = frozenset(c.id for c in CHECKS if c.owns)
+#: Ids of the checks that a loader makes.
+LOADED = frozenset(c.id for c in CHECKS if c.reload is not None)
 #: Ids of those OWNERS that the loader makes.
 RELOADS = frozenset(c.id for c in CHECKS if c.owns and c.reload is not None)
 #: The position of each check by id; of several findings the first in this order names the failure.

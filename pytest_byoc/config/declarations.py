@@ -17,15 +17,14 @@ from ..core.irs import IRS
 from ..core.names import printable
 from ..core.target import EXAMPLES
 from ..worker.libraries import is_path
+from . import device
+from .device import Device
+from .errors import SettingsError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-
-class SettingsError(ValueError):
-    """Raised for a setting that cannot be used; the message names the remedy."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class TargetDeclaration:
     names: list[str] = field(default_factory=list)
     #: Whether it is a table of pyproject.toml.
     table: bool = False
+    device: Device = field(default_factory=Device)
 
     def for_worker(self) -> dict[str, Any]:
         return {
@@ -92,6 +92,13 @@ _KEYS: dict[str, tuple[str, tuple[type, ...]]] = {
     "ir": _TEXTS,
     "libraries": _TEXTS,
     "runtime-libraries": _TEXTS,
+    "loader": _TEXTS,
+    "boards": ("a list of strings", (list,)),
+    "mtriple": _TEXT,
+    "mcpu": _TEXT,
+    "mattr": _TEXTS,
+    "cc": _TEXTS,
+    "run-here": ("true or false", (bool,)),
     "export-options": ("a table", (dict,)),
     "opt-level": ("an integer", (int,)),
     "pass-config": ("a table", (dict,)),
@@ -179,8 +186,11 @@ def declare(
     for key in ("build", "prepare"):
         if isinstance(table.get(key), str):
             table[key] = _absolute(table[key], root)
+    used_on = device.read(table, root, f"[tool.pytest-byoc.targets.{given}]")
     libraries = [_library(p, root) for p in _list(table.pop("libraries", []))]
-    table["runtime_libraries"] = [_library(p, root) for p in _list(table.pop("runtime_libraries", []))]
+    # Where a command starts the loader, these are paths of the device.
+    runtime, on_device = _list(table.pop("runtime_libraries", [])), used_on.is_elsewhere
+    table["runtime_libraries"] = [p if on_device else _library(p, root) for p in runtime]
     if not table["runtime_libraries"]:
         del table["runtime_libraries"]
     if libraries:
@@ -203,7 +213,7 @@ def declare(
         reference = _absolute(reference, root)
     return TargetDeclaration(
         given, printable(name), reference, ir, python, python_given, libraries, table, sys_path, names,
-        given in tables,
+        given in tables, used_on,
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from .declarations import SettingsError, TargetDeclaration, declare
+from .declarations import TargetDeclaration, declare
+from .errors import SettingsError
 from .levels import Level
 from .options import BY_NAME, OPTIONS, VALUE
 from .values import paths, seed, select_operators, value_of

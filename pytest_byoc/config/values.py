@@ -15,7 +15,7 @@ import pytest
 from ..core.irs import IRS
 from ..generation.validation import perhaps
 from ..operators import OPERATORS
-from .declarations import SettingsError
+from .errors import SettingsError
 from .levels import LEVELS, Level
 from .options import BY_NAME, Option
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from .declarations import SettingsError
+from .errors import SettingsError
 
 #: Folders of devices and of open files of processes: files there are replaced when a new one is
 #: written.

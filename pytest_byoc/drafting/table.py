@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..config import plan
-from ..config.declarations import SettingsError, TargetDeclaration, declare
+from ..config.declarations import TargetDeclaration, declare
+from ..config.errors import SettingsError
 from ..config.levels import LEVELS
 from ..config.settings import MEMORY, NODES, TIMEOUT, Settings
 from ..config.values import select_operators

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checks import CHECKS
+from ..checks.selection import LOADED
 from ..core.finding import SUSPICION, Finding
 from ..core.graph import Graph
 from ..core.job_report import JobReport
@@ -52,6 +53,8 @@ class Evidence:
     without_checks: frozenset[str] = frozenset()
     #: Whether views count against the target even where LLVM's own artifact reads them wrongly.
     strict_views: bool = False
+    #: Whether target worker and loader are on different machines, which may round differently.
+    apart: bool = False
     #: The report on LLVM's build with another executor or opt_level than the reference's.
     confirmation: JobReport = field(default_factory=JobReport)
     #: The loader's report on LLVM's own artifact, which is loaded if the target's fails there.
@@ -291,9 +294,18 @@ class Evidence:
         """Yields findings where runs do not repeat the target's first run with that executor.
 
         runs: an executor and the outputs for the first set of inputs, for each run (see
-        `same_bits`). what: the run in words, with %s for the executor.
+        `same_bits`). what: the run in words, with %s for the executor. Where target worker and loader
+        are on different machines, the loader's first run has to be within the bound, and its others
+        repeat that one.
         """
         first = {executor: value["arrays"] for executor, value in self.target.facts("outputs")}
+        if self.apart and check in LOADED:
+            on_device = dict(self.loader.facts("reloaded"))
+            if check == "roundtrip":
+                for executor, arrays in on_device.items():
+                    yield from self.compare(check, kind, 0, arrays, "from " + what % executor)
+                return
+            first = on_device
         for executor, arrays in runs:
             if executor in first:
                 for finding in self.same_bits(check, stage, kind, first[executor], arrays, what % executor):

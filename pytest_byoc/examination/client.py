@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Worker:
     function that is called at least once a second while the host waits for a message.
     """
 
+    _start_timeout = START_TIMEOUT
+
     def __init__(
         self, python: str, config: Mapping[str, Any], timeout: float,
         waiting: Callable[[], None] = lambda: None,
@@ -79,6 +81,8 @@ class Worker:
         self._allowed = timeout + SLACK
         self._deadline = 0.0
         self._report = JobReport()
+        #: Whether the other side has closed the connection.
+        self._closed = False
         #: Whether a job has been submitted whose end has not been received.
         self._working = False
         self.description: dict[str, Any] = {}
@@ -100,22 +104,11 @@ class Worker:
         self._output.seek(0)
         self._output.truncate()
         try:
-            self._process = subprocess.Popen(
-                [self._python, str(MAIN), str(theirs.fileno()), str(read_end), env["TMPDIR"]],
-                pass_fds=[theirs.fileno(), read_end],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.STDOUT,
-                env=env,
-                start_new_session=True,
-            )
-        except OSError as e:
+            self._process = self._launch(theirs, env, read_end)
+        except WorkerError:
             host.close()
             self.stop()
-            raise WorkerError(
-                f"the worker's interpreter {self._python} cannot be started: {e.strerror}; name another one "
-                "with --byoc-python or the key python"
-            ) from None
+            raise
         finally:
             theirs.close()
             os.close(read_end)
@@ -123,8 +116,38 @@ class Worker:
         self._decoder = Decoder()
         self._pending = []
         self.description = {}
+        self._closed = False
+        self._greet()
+
+    def _launch(
+        self, theirs: socket.socket, env: Mapping[str, str], lifeline: int
+    ) -> subprocess.Popen[bytes]:
+        """Starts the process. theirs, lifeline: its ends of the socket and of the keeper's pipe."""
         try:
-            host.sendall(encode(self._config))
+            return subprocess.Popen(
+                [self._python, str(MAIN), str(theirs.fileno()), str(lifeline), env["TMPDIR"]],
+                pass_fds=[theirs.fileno(), lifeline],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        except OSError as e:
+            raise WorkerError(
+                f"the worker's interpreter {self._python} cannot be started: {e.strerror}; name another one "
+                "with --byoc-python or the key python"
+            ) from None
+
+    def _greet(self) -> None:
+        """Sends the worker what it has to know."""
+        self._send(encode(self._config))
+
+    def _send(self, data: bytes) -> None:
+        """Sends bytes to a worker that is being started."""
+        assert self._socket is not None
+        try:
+            self._socket.sendall(data)
         except OSError:  # The process has ended already; `ready` reports how.
             pass
 
@@ -132,12 +155,12 @@ class Worker:
         """Waits until the worker is ready, and returns its description. Raises WorkerError."""
         if self.description:
             return self.description
-        self._deadline = time.monotonic() + START_TIMEOUT
+        self._deadline = time.monotonic() + self._start_timeout
         message = self._receive()
         if message is None:
             hung = self._process is not None and self._process.poll() is None
             self.stop()
-            how = f"did not get ready in {START_TIMEOUT:.0f} s" if hung else self._exit_in_words()
+            how = f"did not get ready in {self._start_timeout:.0f} s" if hung else self._exit_in_words()
             raise WorkerError(
                 f"the {self._config['role']} worker ({self._python}) {how} while importing TVM and the "
                 f"target.{self._said()}",
@@ -204,7 +227,7 @@ class Worker:
         timeout: the seconds that a stage may take, if not the worker's usual ones.
         """
         timeout = timeout or self._timeout
-        message = encode({"job": job, "timeout": timeout})
+        message = self._message(job, timeout)
         if self._working:
             self.collect()
         for _ in range(2):
@@ -224,6 +247,10 @@ class Worker:
         raise SessionEnded(
             f"the {self._config['role']} worker ({self._python}) has ended each time it was started"
         )
+
+    def _message(self, job: Mapping[str, Any], timeout: float) -> bytes:
+        """Returns the frame that holds a job."""
+        return encode({"job": job, "timeout": timeout})
 
     def _start_again(self) -> None:
         """Restarts the worker in the middle of a session.
@@ -273,12 +300,7 @@ class Worker:
             hung = self._process is not None and self._process.poll() is None
             self.stop()
             stages = [m["stage"] for m in report.messages if set(m) == {"stage", "cpu"}]
-            report.end = {
-                "stage": stages[-1] if stages else "start", "hung": hung,
-                "signal": None if hung else "lost with its worker", "status": None,
-                "seconds": {}, "garbage": False, "printed": self._said(),
-                "cpu": {}, "peak_kib": 0,
-            }
+            report.end = self._end_of_lost(hung, stages[-1] if stages else "start")
         elif "end" in message:
             self._working = False
             # Missing room for files may be the cause of whatever else has failed.
@@ -290,6 +312,22 @@ class Worker:
             if "waited" not in message:
                 report.messages.append(message)
 
+    def _end_of_lost(self, hung: bool, stage: str) -> dict[str, Any]:
+        """Returns the end of a job whose worker has ended, or has hung and been stopped."""
+        return {
+            "stage": stage, "hung": hung, "signal": None if hung else "lost with its worker",
+            "status": None, "seconds": {}, "garbage": False, "printed": self._said(), "cpu": {},
+            "peak_kib": 0,
+        }
+
+    def _is_over(self) -> bool:
+        """Returns whether the time for the next message is over."""
+        return time.monotonic() > self._deadline
+
+    def _take(self, messages: Iterator[Any]) -> None:
+        """Keeps messages for `_receive`."""
+        self._pending.extend(messages)
+
     def _receive(self) -> Any:
         """Returns the next message; None when the worker has ended or its time is up."""
         assert self._socket is not None
@@ -299,17 +337,18 @@ class Worker:
             ready, _, _ = select.select([self._socket], [], [], min(max(left, 0.0), 1.0))
             if not ready:
                 # A message that was sent in time counts, however late the host reads it.
-                if left <= 0:
+                if self._is_over():
                     return None
                 continue
             try:
                 data = self._socket.recv(1 << 20)
-                self._pending.extend(self._decoder.feed(data))
+                self._take(self._decoder.feed(data))
             except ProtocolError:
                 return None
             except OSError:
                 data = b""
             if not data:
+                self._closed = True
                 self._reap()
                 return None
         return self._pending.pop(0)

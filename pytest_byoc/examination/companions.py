@@ -23,6 +23,7 @@ from ..generation import data, variants
 from ..generation.openings import openings
 from ..oracle import evaluation
 from .client import Worker, WorkerError
+from .on_device import play
 from .workers import Workers
 
 #: The checks that are made when another worker compiles a graph once more.
@@ -128,6 +129,7 @@ class Companions:
             worker = self._worker(AGAIN, evidence)
             if worker is not None:
                 evidence.again = _compiled(worker, job, "again", limit, checks=_COMPILED_AGAIN)
+                play(evidence.again, self._workers.loader, limit)
         twin = variants.twin(evidence.graph) if _need(TWIN, job["checks"]) else None
         if twin is None:
             return

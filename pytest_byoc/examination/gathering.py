@@ -19,6 +19,7 @@ from ..oracle import evaluation
 from ..reference_kernels import FULL
 from ..storage.scratch import Scratch
 from .companions import Companions
+from .on_device import play
 from .subject import Subject
 from .time_limit import TimeLimit
 from .workers import Workers
@@ -58,6 +59,7 @@ class Gatherer:
         """
         folder = self._new_folder()
         evidence, job = self._compile(subject, self._job(subject, effort, folder), effort.with_llvm)
+        play(evidence.target, self._workers.loader, self._limit.seconds)
         artifacts = dict(evidence.target.facts("artifact"))
         if artifacts:
             self._load(evidence, job, artifacts)
@@ -120,7 +122,7 @@ class Gatherer:
             openings=self._companions.opened(job),
             partition_only=bool(workers.partition_only), without_checks=workers.without_checks,
             strict_views=workers.strict_views, awaits_llvm=job["fast_build"] and not llvm,
-            lower_precision=workers.precision != FULL,
+            lower_precision=workers.precision != FULL, apart=workers.apart,
         )
         if evidence.target.nothing_to_judge:
             # No reference is needed.

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..checks import overrun
 from ..config.declarations import TargetDeclaration
+from ..config.device import process_number
 from ..config.settings import Settings
 from ..core.graph import Graph
 from ..core.job_report import JobReport
@@ -18,6 +19,7 @@ from ..reference_kernels import FULL, Precision
 from .activity import Activity
 from .c_libraries import HIDDEN_FILES, NATIVE_STACK, compiled
 from .client import Worker
+from .remote_worker import RemoteWorker
 
 #: The environment of a process whose malloc aborts if the end of a piece has been overwritten.
 _GUARDED = {"LD_PRELOAD": overrun.LIBRARY, "MALLOC_CHECK_": "3"}
@@ -31,6 +33,13 @@ _ONE_LIBRARY = (
     "loading with TVM's runtime alone: this TVM has no runtime library, so the loader has the compiler in "
     "memory too"
 )
+
+
+#: The checks that a loader on another machine can't make, with the reasons.
+_NOT_ELSEWHERE = {
+    "archive": "TVM would compile the sources of an archive on the loader's machine",
+    "overrun": "malloc cannot be replaced where a command starts the loader",
+}
 
 
 class Workers:
@@ -71,10 +80,13 @@ class Workers:
         self.strict_views = False
         self.precision: Precision = FULL
         self.host_lacks: frozenset[str] = frozenset()
-        #: Creates a worker from its configuration, without starting it.
+        #: Creates a worker, or the loader on a device, from its configuration, without starting it.
         self.make_worker: Callable[[dict[str, Any]], Worker] = functools.partial(
             Worker, declaration.python, timeout=settings.timeout,
             waiting=(activity or Activity()).tick,
+        )
+        self._make_remote: Callable[..., Worker] = functools.partial(
+            RemoteWorker, timeout=settings.timeout, waiting=(activity or Activity()).tick
         )
         self._target_config: dict[str, Any] = {}
         #: The configurations of a loader without the target's libraries, and of one with them.
@@ -86,9 +98,11 @@ class Workers:
 
     def open(self) -> None:
         """Starts the workers. Raises WorkerError if one can't be started."""
+        device = self.declaration.device
         common: dict[str, Any] = {
             "ir": self.declaration.ir, "memory": self.settings.memory_bytes,
-            "native_stack": compiled(NATIVE_STACK),
+            "native_stack": compiled(NATIVE_STACK), "device": device.for_worker(),
+            "elsewhere": device.is_elsewhere,
         }
         self._target_config = target_config = {
             **common,
@@ -125,6 +139,15 @@ class Workers:
         self.host_lacks = frozenset(n for n, op in OPERATORS.items() if set(said["absent"]) & set(op.calls))
         if not said["runtime_only"]:
             self.not_checked.append(_ONE_LIBRARY)
+        if self.declaration.device.is_elsewhere:
+            self.without_checks |= set(_NOT_ELSEWHERE)
+            self.not_checked += [f"check {check}: {why}" for check, why in _NOT_ELSEWHERE.items()]
+
+    @property
+    def apart(self) -> bool:
+        """Returns whether the target worker and the loader run artifacts on different machines."""
+        device = self.declaration.device
+        return device.is_elsewhere and not device.is_foreign
 
     def another_target(self) -> Worker:
         """Starts another target worker, in which Python's strings have other hashes."""
@@ -134,8 +157,13 @@ class Workers:
         """Starts a loader without the target's libraries; returns None if it declares none."""
         return self._loader({**self._common, "without_libraries": True}, []) if self._libraries else None
 
-    def loader_without_files(self) -> Worker:
-        """Starts a loader that can hide files from itself, if the library for that can be compiled."""
+    def loader_without_files(self) -> Worker | None:
+        """Starts a loader that can hide files from itself, if the library for that can be compiled.
+
+        Returns None where the loader is on another machine, which has none of the files.
+        """
+        if self.declaration.device.is_elsewhere:
+            return None
         return self._loader(self._with_libraries, self._libraries, LD_PRELOAD=compiled(HIDDEN_FILES))
 
     def guarded_loader(self) -> Worker:
@@ -178,14 +206,21 @@ class Workers:
 
     def _loader(self, common: dict[str, Any], libraries: list[str], **env: str) -> Worker:
         functions = sorted({f for op in OPERATORS.values() for f in op.calls})
-        config = {"role": "loader", "libraries": libraries, "functions": functions}
+        config = {**common, "role": "loader", "libraries": libraries, "functions": functions}
+        runtime = {"TVM_USE_RUNTIME_LIB": "1"}
+        device = self.declaration.device
+        if device.is_elsewhere:
+            here = {"native_stack": "", "sys_path": [], "env": runtime}
+            return self._begin(self._make_remote(device.command(process_number()), {**config, **here}))
         preloaded = " ".join(filter(None, [env.pop("LD_PRELOAD", ""), os.environ.get("LD_PRELOAD")]))
         if preloaded:
             env["LD_PRELOAD"] = preloaded
-        return self._worker({**common, **config, "env": {"TVM_USE_RUNTIME_LIB": "1", **env}})
+        return self._worker({**config, "env": {**runtime, **env}})
 
     def _worker(self, config: dict[str, Any]) -> Worker:
-        worker = self.make_worker(config)
+        return self._begin(self.make_worker(config))
+
+    def _begin(self, worker: Worker) -> Worker:
         self._started.append(worker)
         worker.start()
         return worker
@@ -201,4 +236,6 @@ class Workers:
 
     def another_reference(self) -> Worker:
         """Starts another reference worker; the caller may stop it before `close` does."""
-        return self._worker({"ir": self.ir, "memory": self.settings.memory_bytes, "role": "reference"})
+        device = self.declaration.device.for_worker()
+        common = {"ir": self.ir, "memory": self.settings.memory_bytes, "device": device}
+        return self._worker({**common, "role": "reference"})

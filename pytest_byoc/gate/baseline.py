@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.declarations import SettingsError
+from ..config.errors import SettingsError
 from ..core import files
 from ..examination.outcome import OUTCOMES
 from ..record.target_record import SCHEMA, is_offloaded

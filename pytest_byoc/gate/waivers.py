@@ -24,7 +24,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Comment, Item
 
 from ..checks import CHECKS
-from ..config.declarations import SettingsError
+from ..config.errors import SettingsError
 from ..core import files
 from ..core.irs import IRS
 

@@ -16,6 +16,7 @@ from . import relax_modules
 from .assembly import NotLowered, assemble
 from .given_patterns import GIVEN, GivenPatterns
 from .interface import Executable, Modules
+from .machine import MACHINE
 from .main_function import Type, main_of, tensor_type
 from .relax_executables import VMExecutable
 from .relax_names import known_partition as known_partition
@@ -354,7 +355,7 @@ def build(
     module: Any, executor: str, opt_level: int, fast_build: bool = False,
     config: Mapping[str, Any] | None = None,
 ) -> VMExecutable:
-    """Runs the codegens of the regions and compiles the module for this machine with LLVM.
+    """Runs the codegens of the regions and compiles the module with LLVM for `MACHINE`.
 
     fast_build: switches LLVM's optimisations off. config: the PassContext's.
     """
@@ -363,7 +364,7 @@ def build(
 
     with tvm.transform.PassContext(opt_level=opt_level, config=config):
         module = relax.transform.RunCodegen()(module)
-        target = {"kind": "llvm", "opt-level": 0} if fast_build else "llvm"
+        target = {**MACHINE.llvm(), **({"opt-level": 0} if fast_build else {})}
         return VMExecutable(tvm.compile(module, target=tvm.target.Target(target)))
 
 

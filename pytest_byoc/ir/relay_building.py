@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import NotAModule
 from .interface import Executable
+from .machine import MACHINE
 from .relay_executables import AotExecutable, GraphExecutable, VMExecutable
 from .shared import attribute, has, headers_in
 
 
-def host_target() -> str:
-    """Returns the LLVM target of this machine, which may not be the default of a vendor's TVM."""
-    return "llvm -mtriple=%s-linux-gnu" % platform.machine()
-
-
 def _targets(module: Any) -> Any:
-    """Returns the targets to build a module for: this machine, and target kinds named like regions.
+    """Returns the targets to build a module for: that of `MACHINE`, and target kinds named like regions.
 
     A region's compiler may also be registered as a target kind with a hook that lowers the region
     to TIR (as UMA's backends do). That TIR may name the kind, and TVM compiles it only if the kind
@@ -29,7 +24,7 @@ def _targets(module: Any) -> Any:
 
     names = {attribute(function, "Compiler") for function in module.functions.values()}
     kinds = names.intersection(tvm.target.Target.list_kinds())
-    host = host_target()
+    host = MACHINE.llvm_text()
     targets = [tvm.target.Target(name, host=host) for name in sorted(kinds)]
     hooked = [k for k in targets if has_hooks(k)]
     return [tvm.target.Target(host), *hooked] if hooked else host

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..config.declarations import SettingsError
+from ..config.errors import SettingsError
 from ..core.names import printable
 from ..examination.client import WorkerError
 from ..gate.baseline import Baseline

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from ..config.declarations import SettingsError
+from ..config.errors import SettingsError
 from ..config.settings import resolve
 from ..core.graph import GraphFormatError
 from ..examination import c_libraries, stages

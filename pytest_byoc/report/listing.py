@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ..config.declarations import SettingsError, find_python, known_names
+from ..config.declarations import find_python, known_names
+from ..config.errors import SettingsError
 from ..config.options import BY_NAME
 from ..config.values import given as text_of
 from ..config.values import interpreter, select_operators

@@ -39,6 +39,11 @@ class Run:
         #: The call to make on a loaded artifact before its first run; None: no call.
         self._preparation: Preparation | None = None
 
+    @property
+    def check(self) -> str:
+        """Returns the id of the current check."""
+        return self._check
+
     def begin(self, check: str) -> None:
         """Makes `check` the current one: facts and failures from now on belong to it."""
         self._check = check

@@ -13,6 +13,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..ir.machine import MACHINE
+
 SOURCES = (".c", ".cc", ".cpp")
 #: Directives that include a file by its absolute path, or binary data.
 _TAKES_IN = re.compile(rb'#\s*include\s*["<]/|\.incbin|#\s*embed')
@@ -33,8 +35,9 @@ def _tvm_cc() -> Any:
 class Compiler:
     """A provider of an `fcompile` for `export_library` that keeps the objects of sources in a folder.
 
-    It calls TVM's `create_shared` with the objects in place of the sources. A source that does not
-    compile is left to TVM, whose message users know.
+    It compiles for the device, if there is one (`MACHINE`), and calls TVM's `create_shared` with the
+    objects in place of the sources. A source that does not compile is left to TVM, whose message users
+    know.
 
     as_one: compiles all C++ sources as one, if they have the same includes and no other directives,
     since the start of the compiler takes most of the time of a small source. If that does not
@@ -64,6 +67,8 @@ class Compiler:
         def fcompile(
             output: str, objects: Sequence[str], options: list[str] | None = None, **more: Any
         ) -> None:
+            if MACHINE.cc and not more.get("cc"):
+                more["cc"], options = MACHINE.cc[0], [*MACHINE.cc[1:], *(options or [])]
             cc = more.get("cc") or self._cc.get_cc()
             if cc != "nvcc" and not more.get("cwd") and not more.get("ccache_env"):
                 objects = self._objects_of(objects, cc, options or [])
@@ -75,7 +80,10 @@ class Compiler:
         return fcompile
 
     def _get_triple(self) -> str:
-        self._triple = self._triple or self._cc.create_shared.get_target_triple()
+        # Without the device's, TVM makes the object that holds its modules for this machine.
+        self._triple = (
+            self._triple or MACHINE.device.get("mtriple") or self._cc.create_shared.get_target_triple()
+        )
         return self._triple
 
     def _objects_of(self, paths: Sequence[str], cc: str, options: list[str]) -> list[str]:

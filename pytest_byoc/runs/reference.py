@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from ..core.graph import Graph
 from ..core.openings import OpenExtent
 from ..ir.interface import IR, Executable
+from ..ir.machine import MACHINE
 from ..ir.shared import known_here
 from .base import Arrays, Run
+from .compiling import Compiler
 from .reporter import Reporter
 
 
@@ -39,9 +42,16 @@ class ReferenceRun(Run):
         for i, inputs in enumerate(self.inputs):
             self.record("outputs", {"set": i, "arrays": executable.run(inputs)[0]})
         if self._export:
+            if MACHINE.device:
+                self.stage("build")
+                with MACHINE.of_the_device():
+                    executable = self.ir.build(module, executor, self._opt_level, config=self._config)
             self.stage("export")
-            executable.export(self._export, {})
+            executable.export(self._export, self._options(self._export))
             self._hand_over(executable)
+
+    def _options(self, path: str) -> Mapping[str, Any]:
+        return Compiler(os.path.dirname(path)).options(path, {}) if MACHINE.cc else {}
 
     def _hand_over(self, executable: Executable) -> None:
         """Exports LLVM's artifact in the further forms that checks have the loader load."""
@@ -53,4 +63,4 @@ class ReferenceRun(Run):
             self.pass_on(self._export + "_archive.tar")
         if "params" in self._checks and executable.has_parts:
             self._check = "params"
-            self.pass_on(executable.export_parts(self._export, {}))
+            self.pass_on(executable.export_parts(self._export, self._options(self._export)))

@@ -10,10 +10,12 @@ import numpy as np
 
 from ..core.graph import Graph
 from ..ir.interface import IR, Executable
+from ..ir.machine import MACHINE
 from ..ir.shared import configured
 from . import written_files
 from .base import Arrays, NotCheckable
 from .compiling import Compiler
+from .on_device import Recorder
 from .partitioning import PartitioningRun
 from .reporter import Reporter
 
@@ -39,6 +41,8 @@ class TargetRun(PartitioningRun):
         self._folder: str = job.get("folder", "")
         self._exports = 0
         self._compiler: Compiler | None = None
+        #: Records what only the device can run; None where this machine runs the artifacts.
+        self._recorder = Recorder(self) if MACHINE.foreign and not self._partition_only else None
 
     def can_use(self, executor: str) -> bool:
         """Returns whether TVM has that executor and the target's regions can be built for it."""
@@ -81,10 +85,11 @@ class TargetRun(PartitioningRun):
         if self._partition_only:
             return self.inlined(module, executor, opt_level)
         config = self.target.pass_config
-        if not self._own_build:
-            return self.ir.build(module, executor, opt_level, self._fast_build, config)
-        with configured(config, opt_level):
-            return self.ir.built(self.target.build(module, executor), executor)
+        with MACHINE.of_the_device():
+            if not self._own_build:
+                return self.ir.build(module, executor, opt_level, self._fast_build, config)
+            with configured(config, opt_level):
+                return self.ir.built(self.target.build(module, executor), executor)
 
     def inlined(self, module: Any, executor: str, opt_level: int) -> Executable:
         """Returns a partitioned module with its regions inlined, built by LLVM.
@@ -192,14 +197,16 @@ class TargetRun(PartitioningRun):
 
     def _to_run(self, executable: Executable, export: Callable[[], str], executor: str) -> Executable:
         """Returns an executable that can run. export: exports it, and returns the path."""
-        if self._runs_from_library(executable):
+        if self._recorder is not None or self._runs_from_library(executable):
             return self.loaded(export(), executor)
         if self.target.preparation.declared:
             self.stage("load")
         return self.ready(executable)
 
     def loaded(self, path: str, executor: str) -> Executable:
-        """Loads an exported library, ready to run in this process."""
+        """Loads an exported library, ready to run, in this process or on the device."""
+        if self._recorder is not None:
+            return self._recorder.load(path, executor)
         self.stage("load")
         return self.load_from(path, executor)
 
@@ -227,10 +234,20 @@ class TargetRun(PartitioningRun):
         """Exports the executables, and returns the files that were written outside their folder."""
         return written_files.elsewhere(self.export(executor) for executor in self.executors)
 
+    def export_parts(self, executor: str) -> dict[str, str]:
+        """Exports the executable as three files, and returns their paths (`Executable.export_parts`)."""
+        executable = self.executable(executor)
+        self.stage("export")
+        path = self.in_folder("parts_%s" % executor)
+        return executable.export_parts(path, self._export_options(path + ".so"))
+
     def _write(self, executable: Executable, name: str) -> str:
         """Exports an executable to a file of that name, and returns its path."""
         self.stage("export")
         path = self.in_folder(name)
-        self._compiler = self._compiler or Compiler(self._folder, self.one_source)
-        executable.export(path, self._compiler.options(path, self.target.export_options))
+        executable.export(path, self._export_options(path))
         return path
+
+    def _export_options(self, path: str) -> dict[str, Any]:
+        self._compiler = self._compiler or Compiler(self._folder, self.one_source)
+        return self._compiler.options(path, self.target.export_options)

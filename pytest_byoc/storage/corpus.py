@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ..config.declarations import SettingsError
+from ..config.errors import SettingsError
 from ..core import files
 from ..core.graph import Graph, GraphError, GraphFormatError
 from ..core.names import folder_name

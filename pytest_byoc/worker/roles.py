@@ -13,9 +13,10 @@ from ..core.graph import Graph
 from ..core.irs import IRS
 from ..ir.given_patterns import GIVEN
 from ..ir.interface import IR
+from ..ir.machine import MACHINE
 from ..ir.poison import poison_allocations
 from ..ir.shared import check_pass_config, configured, plain
-from ..runs import LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
+from ..runs import DeviceRun, LoaderRun, ReferenceRun, TargetRun, UnionRun, fenv, written_files
 from ..runs.preparing import Preparation
 from ..runs.reporter import Reporter
 from . import describing, matching, onnx_models, pattern_tables
@@ -50,6 +51,7 @@ def _choose_ir(wanted: list[str]) -> IR:
 
 def prepare(config: Mapping[str, Any]) -> Role:
     """Returns the role of a configuration. Raises Failure, or exceptions of the vendor's code."""
+    MACHINE.declare(config.get("device", {}))
     wanted = [config["ir"]] if config.get("ir") else list(IRS)
     if config["role"] == "list":
         return ListRole()
@@ -191,11 +193,16 @@ class TargetRole(Role):
             "strict_views": self.target.strict_views,
             "without_checks": list(self.target.without_checks),
             "precision": self.target.precision,
-            "runtime_libraries": [
-                os.path.abspath(p) if is_path(p) else p
-                for p in (*self.target.libraries, *self.target.runtime_libraries)
-            ],
+            "runtime_libraries": self._runtime_libraries(bool(config.get("elsewhere"))),
         }
+
+    def _runtime_libraries(self, elsewhere: bool) -> list[str]:
+        """Returns the libraries for the loader. elsewhere: whether it runs on another machine, where the
+        paths are valid as they are, and the target's own libraries are not needed."""
+        if elsewhere:
+            return list(self.target.runtime_libraries)
+        libraries = (*self.target.libraries, *self.target.runtime_libraries)
+        return [os.path.abspath(p) if is_path(p) else p for p in libraries]
 
     def run(self, job: Mapping[str, Any], reporter: Reporter) -> None:
         if job["kind"] == "partitions":
@@ -334,6 +341,9 @@ class LoaderRole(Role):
             self._time(job, reporter)
             return
         poison_allocations()
+        if "tape" in job:
+            DeviceRun(self._ir, job, reporter, self._preparation).play(job["tape"])
+            return
         run = LoaderRun(self._ir, job, reporter, self._preparation)
         for check in CHECKS:
             if check.reload is None or check.id not in job["checks"]:

@@ -21,7 +21,7 @@ from typing import Any, Callable
 from ..core.errors import Failure, describe_exception
 from ..core.protocol import Decoder, encode
 from ..runs.reporter import Reporter
-from . import disk_space, native_stack, processes, stacks
+from . import disk_space, native_stack, processes, sent_files, stacks
 from .supervision import Ends, Supervision, address_space
 
 
@@ -87,9 +87,7 @@ class ForkServer:
             os.makedirs(tempfile.gettempdir(), exist_ok=True)
             scratch = tempfile.mkdtemp(prefix="job-")
         except OSError as e:
-            lacking = disk_space.lacking(tempfile.gettempdir()) or {}
-            no_room = {"folder": tempfile.gettempdir(), "error": str(e), "free": 0, **lacking}
-            self._control.sendall(encode({"end": {"no_room": no_room}}))
+            self.no_room(e)
             return
         end = self._run(job, timeout, scratch)
         failed = not end.pop("ended_well")
@@ -100,6 +98,12 @@ class ForkServer:
             end["no_room"] = end["lacking"]
         shutil.rmtree(scratch, ignore_errors=True)
         self._control.sendall(encode({"end": end}))
+
+    def no_room(self, error: OSError) -> None:
+        """Sends the `end` message of a job whose files could not be written."""
+        lacking = disk_space.lacking(tempfile.gettempdir()) or {}
+        no_room = {"folder": tempfile.gettempdir(), "error": str(error), "free": 0, **lacking}
+        self._control.sendall(encode({"end": {"no_room": no_room}}))
 
     def _run(self, job: Callable[[Reporter], None], timeout: float, scratch: str) -> dict[str, Any]:
         """Forks a child, and returns its end. scratch: the child's folder for temporary files."""
@@ -168,10 +172,16 @@ def serve(fd: int) -> None:
     server = ForkServer(control, int(config.get("memory", 0)))
     _leave_alone_what_exists()
     for message in stream:
-        job = message["job"]
+        try:
+            job, sent = sent_files.written(message)
+        except OSError as e:
+            server.no_room(e)
+            continue
         left_for_others = [job.get("export", ""), *job.get("artifacts", {}).values()]
         folder = job.get("folder") or next(map(os.path.dirname, filter(None, left_for_others)), "")
         server.run(partial(role.run, job), message["timeout"], folder)
+        if sent:
+            shutil.rmtree(sent, ignore_errors=True)
 
 
 def _tvm_of(config: dict[str, Any]) -> dict[str, bool]:
